@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * clock.h: time as the polling loops need it: a counter that costs a few
+ * nanoseconds to read and its rate. Any thread.
+ */
+#ifndef BL_BASE_CLOCK_H
+#define BL_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t bl_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The cheapest monotonic counter of the machine, in ticks. */
+static inline uint64_t bl_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t v;
+
+	__asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#else
+	return bl_clock_ns();
+#endif
+}
+
+/* Ticks in a microsecond; measured once, at least 1. */
+uint64_t bl_ticks_per_us(void);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * compiler.h: the few spellings that everything else uses. No state.
+ */
+#ifndef BL_BASE_COMPILER_H
+#define BL_BASE_COMPILER_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define bl_always_inline static inline __attribute__((always_inline))
+#define bl_cold		 __attribute__((noinline, cold))
+#define bl_noinline	 __attribute__((noinline))
+#define bl_printf(f, a)	 __attribute__((format(printf, f, a)))
+
+#define BL_LINE 64 /* bytes that move between caches at once */
+#define BL_PAIR 128 /* two lines: what the adjacent-line prefetcher moves */
+
+#define bl_containerof(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define bl_countof(array)		  (sizeof(array) / sizeof((array)[0]))
+
+static inline size_t bl_min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline size_t bl_round_up(size_t value, size_t step)
+{
+	return (value + step - 1) / step * step;
+}
+
+/* Keep the compiler from moving stores across this point; the CPU may still. */
+static inline void bl_compiler_barrier(void)
+{
+	__asm__ __volatile__("" ::: "memory");
+}
+
+static inline void bl_cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield" ::: "memory");
+#endif
+}
+
+#endif

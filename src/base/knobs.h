@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * knobs.h: every knob there is. The table below makes the parser, the values,
+ * what `fi_info -e` prints and the manual's section; a test fails when the
+ * manual has drifted. Read once, at first use, from the environment.
+ */
+#ifndef BL_BASE_KNOBS_H
+#define BL_BASE_KNOBS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum bl_knob_kind {
+	BL_KNOB_SIZE,	/* bytes; K, M and G are accepted */
+	BL_KNOB_COUNT,	/* a number */
+	BL_KNOB_CHOICE, /* one of the words in `choices`, its place is the value */
+};
+
+#define BL_KNOB_AUTO UINT64_MAX /* "auto": measured, or from a table with reasons */
+
+/* X(field, kind, default, least, most, choices, help). The variable's name is
+ * FI_BEELINE_ and the field in capitals. */
+#define BL_KNOBS(X)                                                                              \
+	X(log, BL_KNOB_CHOICE, 0, 0, 2, "warn|info|debug",                                       \
+	  "How much to say. Under libfabric, FI_LOG_LEVEL decides instead.")                     \
+	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 16384, NULL,                               \
+	  "Longest message that goes through the ring in two short copies; a longer one is "     \
+	  "copied once, when it has been matched. auto: where one copy was found faster, "       \
+	  "measured at start.")                                                                  \
+	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                    \
+	  "Shortest message that sender and receiver copy together. auto: from the measured "    \
+	  "cost of a system call.")                                                              \
+	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                           \
+	  "Largest piece that either process takes when both copy one message.")                 \
+	X(copy, BL_KNOB_CHOICE, 0, 0, 2, "auto|vm|ring",                                         \
+	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "      \
+	  "through shared memory, auto is the best that works for each pair.")                   \
+	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                             \
+	  "Polls inside one empty completion queue read that follows another closely; 0 polls "  \
+	  "once.")                                                                               \
+	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                            \
+	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "   \
+	  "that opens the endpoint, off leaves it to the kernel.")
+
+struct bl_knobs {
+#define X(field, kind, init, least, most, choices, help) uint64_t field;
+	BL_KNOBS(X)
+#undef X
+};
+
+struct bl_knob_info {
+	const char *name; /* "eager_max" */
+	const char *variable; /* "FI_BEELINE_EAGER_MAX" */
+	const char *choices;
+	const char *help;
+	enum bl_knob_kind kind;
+	uint64_t init, least, most;
+	size_t offset; /* in struct bl_knobs */
+};
+
+extern const struct bl_knob_info bl_knob_table[];
+extern const size_t bl_knob_count;
+
+/* The values. The first call reads the environment; a value that can't be used
+ * is named on stderr with what is allowed, and its default holds. Any thread. */
+const struct bl_knobs *bl_knobs(void);
+
+/* Parse one value as the environment would be; 0 or -EINVAL. */
+int bl_knob_parse(const struct bl_knob_info *info, const char *text, uint64_t *value);
+
+#endif

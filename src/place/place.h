@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * place.h: memory on the right NUMA node. A segment is bound to the node of
+ * the thread that owns it and then touched, so that its pages lie where the
+ * sender writes them ("sender-owned" packets; the NUMA-aware MPICH study).
+ * No state; any thread.
+ */
+#ifndef BL_PLACE_PLACE_H
+#define BL_PLACE_PLACE_H
+
+#include <stddef.h>
+
+/* The NUMA node that the calling thread runs on now; 0 where there is one only. */
+int bl_place_node(void);
+
+/*
+ * Prefer `node` for the pages of [addr, addr+len), page aligned, and touch them
+ * all. A machine without NUMA, or a kernel that refuses the policy, is no error:
+ * the pages are touched all the same. -ENOMEM when the kernel has no pages.
+ * node < 0: touch only.
+ */
+int bl_place_populate(void *addr, size_t len, int node);
+
+#endif
