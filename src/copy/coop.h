@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * coop.h: one message copied by two processes ("both hands"). The message is
+ * cut into chunks; a counter in shared memory hands them out; whoever waits
+ * inside the library takes the next one. The receiver owns the descriptor and
+ * reuses it: a generation in the counter's upper half keeps a sender that comes
+ * late from taking a chunk of somebody else's message.
+ *
+ * No byte is lost or copied by two: a chunk belongs to the process whose
+ * compare-and-swap took it, until it is counted as done (tx_done, or the
+ * receiver's private count) or given back (tx_back; at most one, because a
+ * sender that had to give one back takes no more).
+ *
+ * A crash in the middle leaves a chunk that is never counted: the receiver
+ * finds the sender dead and ends the message with an error.
+ */
+#ifndef BL_COPY_COOP_H
+#define BL_COPY_COOP_H
+
+#include "base/compiler.h"
+
+/* In shared memory. Nobody believes what is read here beyond the bounds that it
+ * keeps privately. */
+struct bl_coop {
+	_Atomic uint64_t next; /* generation << 32 | first chunk not taken; both write */
+	uint8_t pad0[BL_LINE - 8];
+	_Atomic uint32_t tx_done; /* chunks that the sender has written; sender writes */
+	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write */
+	uint8_t pad1[BL_LINE - 8];
+};
+static_assert(sizeof(struct bl_coop) == 2 * BL_LINE, "shared layout");
+static_assert(offsetof(struct bl_coop, tx_done) == BL_LINE, "shared layout");
+
+#define BL_COOP_NONE UINT32_MAX
+
+/* Receiver only, before the sender is told. */
+static inline void bl_coop_start(struct bl_coop *coop, uint32_t generation)
+{
+	atomic_store_explicit(&coop->tx_done, 0, memory_order_relaxed);
+	atomic_store_explicit(&coop->tx_back, 0, memory_order_relaxed);
+	/* release: pairs with the acquire in bl_coop_take */
+	atomic_store_explicit(&coop->next, (uint64_t)generation << 32, memory_order_release);
+}
+
+/* Either process: take a chunk below count, or BL_COOP_NONE: none is left, or
+ * the message is over. Wait-free but for the other's single step. */
+static inline uint32_t bl_coop_take(struct bl_coop *coop, uint32_t generation, uint32_t count)
+{
+	/* acquire: pairs with the release in bl_coop_start */
+	uint64_t seen = atomic_load_explicit(&coop->next, memory_order_acquire);
+
+	while (seen >> 32 == generation && (uint32_t)seen < count)
+		if (atomic_compare_exchange_weak_explicit(&coop->next, &seen, seen + 1,
+							  memory_order_acq_rel,
+							  memory_order_acquire))
+			return (uint32_t)seen;
+	return BL_COOP_NONE;
+}
+
+/* Receiver: no chunk is handed out any more; returns the first not taken. */
+static inline uint32_t bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint32_t count)
+{
+	uint64_t old = atomic_exchange_explicit(
+		&coop->next, (uint64_t)generation << 32 | UINT32_MAX, memory_order_acq_rel);
+
+	return (uint32_t)old < count ? (uint32_t)old : count;
+}
+
+/* Sender: one more chunk is in the receiver's memory. */
+static inline void bl_coop_count(struct bl_coop *coop)
+{
+	uint32_t done = atomic_load_explicit(&coop->tx_done, memory_order_relaxed);
+
+	/* release: pairs with the acquire in bl_coop_counted */
+	atomic_store_explicit(&coop->tx_done, done + 1, memory_order_release);
+}
+
+/* Sender: `chunk` could not be written; it takes no more of this message. */
+static inline void bl_coop_give_back(struct bl_coop *coop, uint32_t chunk)
+{
+	atomic_store_explicit(&coop->tx_back, chunk + 1, memory_order_release);
+}
+
+/* Receiver: chunks written by the sender so far. */
+static inline uint32_t bl_coop_counted(struct bl_coop *coop)
+{
+	/* acquire: pairs with the release in bl_coop_count */
+	return atomic_load_explicit(&coop->tx_done, memory_order_acquire);
+}
+
+/* Receiver: the chunk given back, or BL_COOP_NONE. */
+static inline uint32_t bl_coop_returned(struct bl_coop *coop)
+{
+	return atomic_load_explicit(&coop->tx_back, memory_order_acquire) - 1;
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * engine.c: see engine.h. A pair belongs to its endpoint; the plan is
+ * process-wide and constant after its first use.
+ */
+#include "copy/engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/knobs.h"
+#include "base/log.h"
+#include "copy/move.h"
+
+#define PIECES 8 /* iovecs on either side of one system call */
+#define PAGE   4096
+
+void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
+{
+	enum bl_copy_way way = BL_COPY_VM;
+
+	if (pid == getpid())
+		way = BL_COPY_SELF;
+	else if (pid <= 0 || !bl_copy_plan()->may_vm)
+		way = BL_COPY_NOTHING;
+	pair->pid = pid;
+	pair->pull = pair->push = way;
+}
+
+typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nlocal,
+			const struct iovec *remote, unsigned long nremote, unsigned long flags);
+
+/* One range by system calls; a short count means "call again from there". */
+static int vm_copy(vm_call *call, pid_t pid, const struct iovec *mine, size_t nmine,
+		   const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
+{
+	struct iovec local[PIECES], remote[PIECES];
+
+	while (len) {
+		size_t nl = bl_iov_slice(mine, nmine, off, len, local);
+		size_t nr = bl_iov_slice(theirs, ntheirs, off, len, remote);
+		ssize_t done = call(pid, local, nl, remote, nr, 0);
+
+		if (unlikely(done <= 0)) {
+			if (done < 0 && errno == EINTR)
+				continue;
+			return done ? -errno : -EFAULT;
+		}
+		off += (size_t)done;
+		len -= (size_t)done;
+	}
+	return 0;
+}
+
+static int self_copy(const struct iovec *to, size_t nto, const struct iovec *from, size_t nfrom,
+		     size_t off, size_t len)
+{
+	struct iovec piece[PIECES];
+	size_t n = bl_iov_slice(from, nfrom, off, len, piece);
+
+	for (size_t i = 0; i < n; i++) {
+		if (bl_iov_scatter(to, nto, off, piece[i].iov_base, piece[i].iov_len) !=
+		    piece[i].iov_len)
+			return -EFAULT;
+		off += piece[i].iov_len;
+		len -= piece[i].iov_len;
+	}
+	return len ? -EFAULT : 0;
+}
+
+/* What the kernel's answer means for the pair. */
+static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, const char *what,
+			   int err)
+{
+	if (err == -ESRCH || err == -EFAULT || err == -ENOMEM)
+		return err;
+	bl_info("process %d: %s: %s; its large messages take another way", (int)pair->pid, what,
+		strerror(-err));
+	*way = BL_COPY_NOTHING;
+	return -EOPNOTSUPP;
+}
+
+int bl_copy_pull(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
+		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
+{
+	int err;
+
+	if (pair->pull == BL_COPY_SELF)
+		return self_copy(mine, nmine, theirs, ntheirs, off, len);
+	if (pair->pull == BL_COPY_NOTHING)
+		return -EOPNOTSUPP;
+	err = vm_copy(process_vm_readv, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+	return likely(!err) ? 0 : refused(pair, &pair->pull, "process_vm_readv", err);
+}
+
+int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
+		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
+{
+	int err;
+
+	if (pair->push == BL_COPY_SELF)
+		return self_copy(theirs, ntheirs, mine, nmine, off, len);
+	if (pair->push == BL_COPY_NOTHING)
+		return -EOPNOTSUPP;
+	err = vm_copy(process_vm_writev, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+	return likely(!err) ? 0 : refused(pair, &pair->push, "process_vm_writev", err);
+}
+
+size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
+{
+	size_t piece = bl_round_up((len + 1) / 2, PAGE);
+
+	if (piece > plan->chunk_max)
+		piece = plan->chunk_max;
+	/* The counter is 32 bits wide. */
+	while (len / piece >= UINT32_MAX / 2)
+		piece *= 2;
+	*count = (uint32_t)((len + piece - 1) / piece);
+	return piece;
+}
+
+/* --- measuring --------------------------------------------------------- */
+
+#define TRIALS	16
+#define SMALL	1
+#define LARGE	65536
+#define SLOWEST 1000000.0
+
+/* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
+static double time_vm(char *to, char *from, size_t len)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < TRIALS; i++) {
+		struct iovec local = {to, len}, remote = {from, len};
+		uint64_t t = bl_ticks();
+
+		if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)len)
+			return SLOWEST;
+		t = bl_ticks() - t;
+		if (t < best)
+			best = t;
+	}
+	return (double)best * 1000.0 / (double)bl_ticks_per_us();
+}
+
+static struct bl_copy_plan plan;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static size_t clamp_page(double value, size_t least, size_t most)
+{
+	if (value < (double)least)
+		return least;
+	if (value > (double)most)
+		return most;
+	return bl_round_up((size_t)value, PAGE);
+}
+
+/*
+ * The price of entering the kernel decides all three. A message moves through
+ * the ring at about the speed of one core's cache-to-cache copy (RING_NS_PER_KB,
+ * sender and receiver one after the other); a system call costs `enter` and then
+ * copies at least twice as fast. See docs/performance.md for how the constants
+ * were found.
+ */
+#define RING_NS_PER_KB 210.0
+
+static void measure(void)
+{
+	const struct bl_knobs *knobs = bl_knobs();
+	double enter = 1000.0, per_kb = 60.0;
+	char *memory = aligned_alloc(PAGE, 2 * LARGE);
+
+	if (memory) {
+		memset(memory, 1, 2 * LARGE);
+		double small = time_vm(memory, memory + LARGE, SMALL);
+		double large = time_vm(memory, memory + LARGE, LARGE);
+
+		if (small < SLOWEST && large > small) {
+			enter = small;
+			per_kb = (large - small) / (LARGE / 1024.0);
+		}
+		free(memory);
+	}
+	/* enter + handshake (half of enter) + per_kb * x = RING * x */
+	double gain = RING_NS_PER_KB - per_kb > 20.0 ? RING_NS_PER_KB - per_kb : 20.0;
+
+	plan.eager_max = knobs->eager_max != BL_KNOB_AUTO
+				 ? knobs->eager_max
+				 : clamp_page(1.5 * enter / gain * 1024.0, 4096, 12288);
+	/* Half of the copy must be worth a second entry and the handshake. */
+	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
+				      ? knobs->both_hands_min
+				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
+	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
+							  : 256 * 1024;
+	plan.may_vm = knobs->copy != 2;
+	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, both hands from %zu, "
+		 "pieces of %zu",
+		 enter, per_kb, plan.eager_max, plan.both_hands_min, plan.chunk_max);
+}
+
+const struct bl_copy_plan *bl_copy_plan(void)
+{
+	pthread_once(&once, measure);
+	return &plan;
+}

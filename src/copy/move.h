@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * move.h: copies inside one address space, and buffers in several pieces.
+ * No state; the caller owns all memory; any thread.
+ */
+#ifndef BL_COPY_MOVE_H
+#define BL_COPY_MOVE_H
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/compiler.h"
+
+struct bl_chunk16 {
+	uint64_t a, b;
+};
+
+#define BL_MOVE(type, dst, src)                         \
+	do {                                            \
+		type bl_v_;                             \
+		__builtin_memcpy(&bl_v_, src, sizeof bl_v_); \
+		__builtin_memcpy(dst, &bl_v_, sizeof bl_v_); \
+	} while (0)
+
+/*
+ * Copy n bytes, any n, fastest for the short. Overlapping loads and stores of
+ * constant size: the compiler makes each a single move, there is no loop and no
+ * call up to 64 bytes. The buffers don't overlap.
+ */
+bl_always_inline void bl_move(void *dst, const void *src, size_t n)
+{
+	char *d = (char *)dst;
+	const char *s = (const char *)src;
+
+	if (n > 64) {
+		memcpy(d, s, n);
+	} else if (n > 32) {
+		struct bl_chunk16 a, b, c, e;
+
+		memcpy(&a, s, 16);
+		memcpy(&b, s + 16, 16);
+		memcpy(&c, s + n - 32, 16);
+		memcpy(&e, s + n - 16, 16);
+		memcpy(d, &a, 16);
+		memcpy(d + 16, &b, 16);
+		memcpy(d + n - 32, &c, 16);
+		memcpy(d + n - 16, &e, 16);
+	} else if (n > 16) {
+		struct bl_chunk16 a, b;
+
+		memcpy(&a, s, 16);
+		memcpy(&b, s + n - 16, 16);
+		memcpy(d, &a, 16);
+		memcpy(d + n - 16, &b, 16);
+	} else if (n >= 8) {
+		uint64_t a, b;
+
+		memcpy(&a, s, 8);
+		memcpy(&b, s + n - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + n - 8, &b, 8);
+	} else if (n >= 4) {
+		uint32_t a, b;
+
+		memcpy(&a, s, 4);
+		memcpy(&b, s + n - 4, 4);
+		memcpy(d, &a, 4);
+		memcpy(d + n - 4, &b, 4);
+	} else if (n) {
+		char a = s[0], b = s[n >> 1], c = s[n - 1];
+
+		d[0] = a;
+		d[n >> 1] = b;
+		d[n - 1] = c;
+	}
+}
+
+/* Bytes in all pieces. */
+static inline size_t bl_iov_len(const struct iovec *iov, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/* Bytes in all pieces, or SIZE_MAX where the sum overflows. For pieces that a
+ * neighbour described. */
+size_t bl_iov_len_checked(const struct iovec *iov, size_t n);
+
+/*
+ * Describe bytes [off, off+len) of `iov` in `out` (room for n pieces); returns
+ * the pieces used. The range lies inside iov, or the result is shorter.
+ */
+size_t bl_iov_slice(const struct iovec *iov, size_t n, size_t off, size_t len, struct iovec *out);
+
+/* Copy len bytes between a contiguous buffer and iov at off; returns the bytes
+ * copied, fewer where iov ends. */
+size_t bl_iov_gather(void *dst, const struct iovec *iov, size_t n, size_t off, size_t len);
+size_t bl_iov_scatter(const struct iovec *iov, size_t n, size_t off, const void *src, size_t len);
+
+#endif
