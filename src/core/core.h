@@ -23,6 +23,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "local/addr.h" /* struct bl_addr: where an endpoint can be reached */
+
 /* Completion and operation flags (= FI_MSG, FI_TAGGED, ...). */
 #define BL_MSG		   (1ULL << 1)
 #define BL_TAGGED	   (1ULL << 3)
@@ -41,25 +43,6 @@
 
 #define BL_ADDR_ANY	   UINT64_MAX /* as a source: anybody; as a result: not in the vector */
 #define BL_IOV_MAX	   8	      /* buffers in one operation */
-#define BL_HOSTNAME_MAX	   40
-
-/*
- * Where an endpoint can be reached: what fi_getname returns and fi_av_insert
- * takes. Plain bytes, no pointers; the same on every host.
- */
-struct bl_addr {
-	uint32_t magic;	    /* BL_ADDR_MAGIC */
-	uint16_t version;   /* BL_ADDR_VERSION */
-	uint16_t flags;	    /* zero */
-	uint8_t id[16];	    /* random, names this endpoint and its rendezvous socket */
-	uint8_t host[16];   /* the running kernel: its boot id */
-	uint64_t netns;	    /* network namespace of the rendezvous socket */
-	uint32_t pid;	    /* informative only: as its own namespace numbers it */
-	uint32_t reserved;  /* zero */
-	char hostname[BL_HOSTNAME_MAX]; /* for people; NUL-terminated */
-};
-#define BL_ADDR_MAGIC	0x656e6c62u /* "blne" */
-#define BL_ADDR_VERSION 1
 
 /* One completion. Its layout is that of struct fi_cq_tagged_entry; the shorter
  * formats are prefixes of it. */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * cq.c: completion queues and counters. A queue is a ring that doubles when it
+ * is full: no completion is lost, none waits in a message's place. Errors lie in
+ * a list of their own; the ring keeps their place in the order. Serialised by
+ * the domain.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/knobs.h"
+#include "core/core.h"
+#include "core/large.h"
+
+#define LEAST_SIZE 64
+
+/* An empty read that follows another within this many ticks is a wait: poll a
+ * while before returning through the layers above. */
+#define WAITING_TICKS 2000
+
+struct bl_cq bl_no_queue;
+
+int bl_cq_open(struct bl_domain *domain, size_t size, struct bl_cq **cq)
+{
+	struct bl_cq *c = calloc(1, sizeof *c);
+	uint32_t places = LEAST_SIZE;
+
+	if (!c)
+		return -ENOMEM;
+	while (places < size && places < 1u << 20)
+		places *= 2;
+	c->ring = calloc(places, sizeof *c->ring);
+	if (!c->ring) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->mask = places - 1;
+	c->domain = domain;
+	domain->users++;
+	*cq = c;
+	return 0;
+}
+
+int bl_cq_close(struct bl_cq *cq)
+{
+	if (cq->users)
+		return -EBUSY;
+	cq->domain->users--;
+	free(cq->ep);
+	free(cq->err);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+/* A queue that can't grow must not drop what has happened: there is nobody left
+ * to tell, so this ends the process as a failed allocation in malloc's own
+ * callers would. */
+static bl_cold void no_memory(void)
+{
+	bl_warn("no memory for a completion queue");
+	abort();
+}
+
+static bl_cold void grow(struct bl_cq *cq)
+{
+	uint32_t places = cq->mask + 1, count = cq->tail - cq->head;
+	struct bl_queued *ring = malloc(2 * (size_t)places * sizeof *ring);
+
+	if (!ring)
+		no_memory();
+	for (uint32_t i = 0; i < count; i++)
+		ring[i] = cq->ring[(cq->head + i) & cq->mask];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->mask = 2 * places - 1;
+	cq->head = 0;
+	cq->tail = count;
+}
+
+static struct bl_queued *append(struct bl_cq *cq)
+{
+	if (unlikely(cq->tail - cq->head > cq->mask))
+		grow(cq);
+	return &cq->ring[cq->tail++ & cq->mask];
+}
+
+void bl_cq_append(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src)
+{
+	struct bl_queued *q = append(cq);
+
+	q->comp = *comp;
+	q->src = src;
+	q->error = false;
+}
+
+void bl_cq_push(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src)
+{
+	bl_cq_append(cq, comp, src);
+}
+
+bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_comp_err *err)
+{
+	if (!cq)
+		return;
+	if (cq->err_tail == cq->err_room) {
+		uint32_t room = cq->err_room ? 2 * cq->err_room : 16;
+		struct bl_comp_err *more = realloc(cq->err, room * sizeof *more);
+
+		if (!more)
+			no_memory();
+		cq->err = more;
+		cq->err_room = room;
+	}
+	cq->err[cq->err_tail++] = *err;
+	append(cq)->error = true;
+	if (sink->cq == cq) /* what follows must stay behind it */
+		sink->max = sink->n;
+}
+
+ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64_t *src)
+{
+	size_t n = 0;
+
+	for (; n < max && cq->head != cq->tail; n++) {
+		struct bl_queued *q = &cq->ring[cq->head & cq->mask];
+
+		if (unlikely(q->error))
+			return n ? (ssize_t)n : -BL_EAVAIL;
+		memcpy((char *)buf + n * entry, &q->comp, entry);
+		if (src)
+			src[n] = q->src;
+		cq->head++;
+	}
+	return n ? (ssize_t)n : -EAGAIN;
+}
+
+int bl_cq_readerr(struct bl_cq *cq, struct bl_comp_err *err)
+{
+	if (cq->head == cq->tail || !cq->ring[cq->head & cq->mask].error)
+		return -EAGAIN;
+	cq->head++;
+	*err = cq->err[cq->err_head++];
+	if (cq->err_head == cq->err_tail)
+		cq->err_head = cq->err_tail = 0;
+	return 1;
+}
+
+/* What a pass has brought, or 0. */
+static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
+{
+	if (sink->n)
+		return (ssize_t)sink->n;
+	if (unlikely(cq->head != cq->tail) && sink->cq == cq)
+		return bl_cq_take(cq, sink->at, sink->max ? sink->max : 1, sink->entry, sink->src);
+	return 0;
+}
+
+/* An idle moment: have the lines of the next long packet on their way. */
+static void prefetch_payload(struct bl_ep *ep)
+{
+	struct bl_tx *tx = &ep->warm->tx;
+	size_t end = bl_min(tx->last, BL_PREFETCH_MOST);
+
+	end = bl_min(end, BL_PAYLOAD_SIZE - tx->pay_at);
+	for (size_t off = 0; off < end; off += BL_LINE)
+		__builtin_prefetch(tx->lane->payload + tx->pay_at + off, 1);
+	ep->warm = NULL;
+}
+
+static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
+{
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		struct bl_ep *ep = cq->ep[i];
+
+		if (unlikely(ep->warm != NULL))
+			prefetch_payload(ep);
+		if (unlikely((int64_t)(now - ep->next_look) >= 0))
+			bl_ep_look(ep, sink, now);
+	}
+}
+
+bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
+{
+	ssize_t n = harvest(cq, sink);
+
+	if (n)
+		return n;
+	if (sink->cq == &bl_no_queue) {
+		look_around(cq, sink, bl_ticks());
+		return -EAGAIN;
+	}
+
+	uint64_t now = bl_ticks();
+	bool waiting = now - cq->last_empty < WAITING_TICKS;
+
+	look_around(cq, sink, now);
+	if (waiting) {
+		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
+			for (uint32_t i = 0; i < cq->nep; i++)
+				bl_progress(cq->ep[i], sink);
+			if (unlikely(sink->n || cq->head != cq->tail))
+				return harvest(cq, sink);
+		}
+		now = bl_ticks();
+	}
+	cq->last_empty = now;
+	n = harvest(cq, sink);
+	return n ? n : -EAGAIN;
+}
+
+/* --- counters ----------------------------------------------------------- */
+
+int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr)
+{
+	struct bl_cntr *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return -ENOMEM;
+	c->domain = domain;
+	domain->users++;
+	*cntr = c;
+	return 0;
+}
+
+int bl_cntr_close(struct bl_cntr *cntr)
+{
+	if (cntr->users)
+		return -EBUSY;
+	cntr->domain->users--;
+	free(cntr->ep);
+	free(cntr);
+	return 0;
+}
+
+static void progress_all(struct bl_cntr *cntr)
+{
+	for (uint32_t i = 0; i < cntr->nep; i++)
+		bl_ep_progress(cntr->ep[i]);
+}
+
+uint64_t bl_cntr_read(struct bl_cntr *cntr)
+{
+	progress_all(cntr);
+	return cntr->value;
+}
+
+uint64_t bl_cntr_readerr(struct bl_cntr *cntr)
+{
+	progress_all(cntr);
+	return cntr->errors;
+}
+
+void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
+{
+	cntr->value += value;
+}
+
+void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
+{
+	cntr->value = value;
+}
+
+void bl_cntr_adderr(struct bl_cntr *cntr, uint64_t value)
+{
+	cntr->errors += value;
+}
+
+void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value)
+{
+	cntr->errors = value;
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ep.c: an endpoint's beginning and end, the less frequent parts of progress,
+ * domains and address vectors. Serialised by the domain.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+#define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
+#define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
+#define FLUSH_NS      1000000000ull
+
+/* Its ring is always full: the slow path finds out what it stands for. */
+struct bl_peer bl_nobody;
+
+/* --- domain ------------------------------------------------------------- */
+
+int bl_domain_open(struct bl_domain **domain)
+{
+	*domain = calloc(1, sizeof **domain);
+	return *domain ? 0 : -ENOMEM;
+}
+
+int bl_domain_close(struct bl_domain *domain)
+{
+	if (domain->users)
+		return -EBUSY;
+	free(domain);
+	return 0;
+}
+
+/* --- address vector ----------------------------------------------------- */
+
+int bl_av_open(struct bl_domain *domain, struct bl_av **av)
+{
+	*av = calloc(1, sizeof **av);
+	if (!*av)
+		return -ENOMEM;
+	(*av)->domain = domain;
+	domain->users++;
+	return 0;
+}
+
+int bl_av_close(struct bl_av *av)
+{
+	if (av->nep)
+		return -EBUSY;
+	av->domain->users--;
+	free(av->addr);
+	free(av->used);
+	free(av->ep);
+	free(av);
+	return 0;
+}
+
+static int av_grow(struct bl_av *av)
+{
+	uint64_t room = av->room ? 2 * av->room : 64;
+	struct bl_addr *addr = realloc(av->addr, room * sizeof *addr);
+
+	if (!addr)
+		return -ENOMEM;
+	av->addr = addr;
+	bool *used = realloc(av->used, room * sizeof *used);
+	if (!used)
+		return -ENOMEM;
+	av->used = used;
+	av->room = room;
+	return 0;
+}
+
+/* Endpoints that heard of this address before it was inserted name it now. */
+static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t index)
+{
+	for (uint32_t i = 0; i < av->nep; i++) {
+		struct bl_local *local = &av->ep[i]->local;
+
+		pthread_mutex_lock(&local->lock);
+		struct bl_peer *peer = local->table[addr->id[0] % BL_PEER_TABLE];
+		while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
+			peer = peer->next_hash;
+		pthread_mutex_unlock(&local->lock);
+		if (peer && peer->av_index == BL_ADDR_ANY)
+			peer->av_index = index;
+	}
+}
+
+int bl_av_insert(struct bl_av *av, const struct bl_addr *addr, uint64_t *index)
+{
+	struct bl_addr copy;
+
+	memcpy(&copy, addr, sizeof copy); /* the caller's may be unaligned */
+	if (!bl_addr_valid(&copy))
+		return -EINVAL;
+	if (av->count == av->room) {
+		int err = av_grow(av);
+
+		if (err)
+			return err;
+	}
+	av->addr[av->count] = copy;
+	av->used[av->count] = true;
+	*index = av->count++;
+	name_source(av, &copy, *index);
+	return 0;
+}
+
+/* The first other place of the same address, or BL_ADDR_ANY. */
+static uint64_t av_again(const struct bl_av *av, const struct bl_addr *addr)
+{
+	for (uint64_t i = 0; i < av->count; i++)
+		if (av->used[i] && !memcmp(av->addr[i].id, addr->id, sizeof addr->id))
+			return i;
+	return BL_ADDR_ANY;
+}
+
+int bl_av_remove(struct bl_av *av, uint64_t index)
+{
+	if (index >= av->count || !av->used[index])
+		return -ENOENT;
+	av->used[index] = false;
+	for (uint32_t i = 0; i < av->nep; i++) {
+		struct bl_ep *ep = av->ep[i];
+		struct bl_peer *peer = index < ep->ndest ? ep->dest[index] : &bl_nobody;
+
+		if (index < ep->ndest)
+			ep->dest[index] = &bl_nobody;
+		if (peer == &bl_nobody)
+			peer = bl_local_peer(&ep->local, &av->addr[index]);
+		if (peer && peer->av_index == index)
+			peer->av_index = av_again(av, &av->addr[index]);
+	}
+	return 0;
+}
+
+int bl_av_lookup(struct bl_av *av, uint64_t index, struct bl_addr *addr)
+{
+	if (index >= av->count || !av->used[index])
+		return -ENOENT;
+	*addr = av->addr[index];
+	return 0;
+}
+
+/* --- binding ------------------------------------------------------------ */
+
+static int list_add(struct bl_ep ***list, uint32_t *count, struct bl_ep *ep)
+{
+	struct bl_ep **grown;
+
+	for (uint32_t i = 0; i < *count; i++)
+		if ((*list)[i] == ep)
+			return 0;
+	grown = realloc(*list, (*count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	grown[(*count)++] = ep;
+	*list = grown;
+	return 0;
+}
+
+static void list_remove(struct bl_ep **list, uint32_t *count, struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < *count; i++)
+		if (list[i] == ep) {
+			list[i] = list[--*count];
+			return;
+		}
+}
+
+int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
+{
+	int err;
+
+	if (ep->av)
+		return -EINVAL;
+	err = list_add(&av->ep, &av->nep, ep);
+	if (!err)
+		ep->av = av;
+	return err;
+}
+
+int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
+{
+	int err;
+
+	if ((flags & BL_SEND && ep->tx_cq) || (flags & BL_RECV && ep->rx_cq))
+		return -EINVAL;
+	err = list_add(&cq->ep, &cq->nep, ep);
+	if (err)
+		return err;
+	if (flags & BL_SEND) {
+		ep->tx_cq = cq;
+		cq->users++;
+	}
+	if (flags & BL_RECV) {
+		ep->rx_cq = cq;
+		cq->users++;
+	}
+	return 0;
+}
+
+int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
+{
+	int err;
+
+	if ((flags & BL_SEND && ep->tx_cntr) || (flags & BL_RECV && ep->rx_cntr))
+		return -EINVAL;
+	err = list_add(&cntr->ep, &cntr->nep, ep);
+	if (err)
+		return err;
+	if (flags & BL_SEND) {
+		ep->tx_cntr = cntr;
+		cntr->users++;
+	}
+	if (flags & BL_RECV) {
+		ep->rx_cntr = cntr;
+		cntr->users++;
+	}
+	return 0;
+}
+
+static void unbind_cq(struct bl_cq **cq, struct bl_ep *ep)
+{
+	if (!*cq)
+		return;
+	list_remove((*cq)->ep, &(*cq)->nep, ep);
+	(*cq)->users--;
+	*cq = NULL;
+}
+
+static void unbind_cntr(struct bl_cntr **cntr, struct bl_ep *ep)
+{
+	if (!*cntr)
+		return;
+	list_remove((*cntr)->ep, &(*cntr)->nep, ep);
+	(*cntr)->users--;
+	*cntr = NULL;
+}
+
+/* --- endpoint ----------------------------------------------------------- */
+
+struct slab {
+	struct slab *next;
+	alignas(BL_LINE) char bytes[];
+};
+
+void *bl_slab(struct bl_ep *ep, size_t bytes)
+{
+	struct slab *slab =
+		aligned_alloc(BL_LINE, bl_round_up(sizeof *slab + bytes, BL_LINE));
+
+	if (!slab)
+		return NULL;
+	memset(slab, 0, sizeof *slab + bytes);
+	slab->next = ep->slabs;
+	ep->slabs = slab;
+	return slab->bytes;
+}
+
+int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
+{
+	struct bl_ep *e = aligned_alloc(BL_PAIR, bl_round_up(sizeof *e, BL_PAIR));
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	memset(e, 0, sizeof *e);
+	err = bl_local_open(&e->local);
+	if (err) {
+		free(e);
+		return err;
+	}
+	e->tagged.tail = &e->tagged.head;
+	e->msg.tail = &e->msg.head;
+	e->early_tagged.tail = &e->early_tagged.head;
+	e->early_msg.tail = &e->early_msg.head;
+	e->eager_max = bl_copy_plan()->eager_max;
+	e->min_multi_recv = 64;
+	e->domain = domain;
+	domain->users++;
+	*ep = e;
+	return 0;
+}
+
+int bl_ep_enable(struct bl_ep *ep)
+{
+	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
+	return bl_local_enable(&ep->local);
+}
+
+/* What we owe to others (that their messages have arrived, say) must not die in
+ * our queue; a peer that doesn't read for a second is left alone. */
+static void flush_before_close(struct bl_ep *ep)
+{
+	uint64_t until = bl_clock_ns() + FLUSH_NS;
+	bool owing = true;
+
+	while (owing && bl_clock_ns() < until) {
+		bl_control_flush(ep);
+		owing = false;
+		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+			struct bl_peer *peer = ep->local.by_index[i];
+
+			owing |= peer && peer->ncontrol && !bl_peer_life(peer);
+		}
+		if (owing)
+			sched_yield();
+	}
+}
+
+int bl_ep_close(struct bl_ep *ep)
+{
+	flush_before_close(ep);
+	bl_local_close(&ep->local);
+	unbind_cq(&ep->tx_cq, ep);
+	unbind_cq(&ep->rx_cq, ep);
+	unbind_cntr(&ep->tx_cntr, ep);
+	unbind_cntr(&ep->rx_cntr, ep);
+	if (ep->av)
+		list_remove(ep->av->ep, &ep->av->nep, ep);
+	bl_recv_drop_all(ep);
+	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
+		next = slab->next;
+		free(slab);
+	}
+	free(ep->transfer);
+	free(ep->request);
+	free(ep->serving);
+	free(ep->dest);
+	ep->domain->users--;
+	free(ep);
+	return 0;
+}
+
+void bl_ep_getname(struct bl_ep *ep, struct bl_addr *addr)
+{
+	*addr = ep->local.addr;
+}
+
+void bl_ep_set_min_multi_recv(struct bl_ep *ep, size_t bytes)
+{
+	ep->min_multi_recv = bytes;
+}
+
+size_t bl_ep_min_multi_recv(struct bl_ep *ep)
+{
+	return ep->min_multi_recv;
+}
+
+/* Room for `count` destinations, those that are new unresolved. */
+static int grow_dest(struct bl_ep *ep, uint64_t count)
+{
+	struct bl_peer **grown = realloc(ep->dest, count * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	ep->dest = grown;
+	while (ep->ndest < count)
+		ep->dest[ep->ndest++] = &bl_nobody;
+	return 0;
+}
+
+int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
+{
+	struct bl_addr addr;
+	int err;
+
+	if (index < ep->ndest && ep->dest[index] != &bl_nobody) {
+		*peer = ep->dest[index];
+		return 0;
+	}
+	if (!ep->av || bl_av_lookup(ep->av, index, &addr))
+		return -EINVAL;
+	if (index >= ep->ndest && (err = grow_dest(ep, ep->av->room)))
+		return err;
+	*peer = bl_local_peer(&ep->local, &addr);
+	if (!*peer)
+		return -ENOMEM;
+	ep->dest[index] = *peer;
+	if ((*peer)->av_index == BL_ADDR_ANY)
+		(*peer)->av_index = index;
+	return 0;
+}
+
+/* --- progress ----------------------------------------------------------- */
+
+static void adopted(struct bl_peer *peer)
+{
+	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
+
+	if (peer->av_index != BL_ADDR_ANY || !ep->av)
+		return;
+	peer->av_index = av_again(ep->av, &peer->addr);
+}
+
+void bl_ep_adopt(struct bl_ep *ep)
+{
+	bl_local_adopt(&ep->local, adopted);
+}
+
+bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
+{
+	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
+		bl_ep_adopt(ep);
+	if (!ep->work)
+		return;
+	if (ep->ntransfer | ep->nserving)
+		bl_large_progress(ep, sink);
+	if (unlikely(ep->work != ep->ntransfer + ep->nserving))
+		bl_control_flush(ep);
+}
+
+struct visit {
+	struct bl_ep *ep;
+	struct bl_sink *sink;
+};
+
+static void visit(struct bl_peer *peer, void *arg)
+{
+	struct visit *v = arg;
+
+	bl_poll_peer(v->ep, v->sink, peer);
+}
+
+bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
+{
+	struct visit v = {ep, sink};
+
+	bl_local_answer_bells(&ep->local, visit, &v);
+}
+
+void bl_ep_progress(struct bl_ep *ep)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_progress(ep, &none);
+	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
+		bl_ep_look(ep, &none, bl_ticks());
+}
+
+bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
+{
+	peer->dead = (uint32_t)err;
+	peer->tx.next = peer->tx.limit; /* full: senders take the slow path and learn why */
+	if (peer->ncontrol) {
+		peer->ncontrol = 0;
+		ep->work--;
+	}
+	bl_local_forget(&ep->local, peer);
+	bl_large_abandon(ep, sink, peer, err);
+	/* One that closed in good order has said all it had to say, and a receive
+	 * that is cancelled next is no error; one that died is. */
+	if (err != ENOTCONN)
+		bl_recv_abandon(ep, sink, peer, err);
+}
+
+bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
+{
+	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
+
+	ep->next_look = now + period;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+		int err;
+
+		if (!peer || peer->dead)
+			continue;
+		if (peer->rx.next != peer->seen_next) {
+			peer->seen_next = peer->rx.next;
+			peer->seen_at = now;
+		}
+		err = peer->broken ? -EPROTO : bl_peer_life(peer);
+		if (likely(!err))
+			continue;
+		/* What it sent before it went still counts. */
+		if (err != -EPROTO && bl_rx_peek(&peer->rx)) {
+			bl_poll_peer(ep, sink, peer);
+			continue;
+		}
+		if (err == -ECONNRESET)
+			bl_info("process %u has died", peer->addr.pid);
+		bl_ep_peer_gone(ep, sink, peer, -err);
+	}
+	if (ep->local.nhot > BL_HOT_CALM)
+		bl_local_calm(&ep->local, now - SILENT_LOOKS * period);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ep.h: the structures behind core.h and the inline paths of a short message.
+ *
+ * An endpoint has one posted and one unexpected queue for each of tagged and
+ * untagged messages, in post order and in order of arrival; whatever path a
+ * message takes, it is matched here. Everything belongs to the thread that the
+ * domain's user lets in (core.h); only bl_local shares state with the service
+ * thread.
+ *
+ *   bl_inject / bl_send_buf ─► bl_put ─► ring of the peer
+ *   bl_cq_read ─► bl_progress ─► bl_deliver ─► posted queue ─► bl_complete
+ *                      │              └──────► unexpected queue, large messages
+ *                      └─ work(): large messages, control packets, news
+ */
+#ifndef BL_CORE_EP_H
+#define BL_CORE_EP_H
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "local/local.h"
+
+struct bl_domain {
+	struct bl_lock lock;
+	uint32_t users;
+};
+
+struct bl_av {
+	struct bl_domain *domain;
+	struct bl_addr *addr;
+	bool *used;
+	uint64_t count, room;
+	struct bl_ep **ep;
+	uint32_t nep;
+};
+
+struct bl_cntr {
+	struct bl_domain *domain;
+	uint64_t value, errors;
+	struct bl_ep **ep;
+	uint32_t nep, users;
+};
+
+struct bl_queued {
+	struct bl_comp comp;
+	uint64_t src;
+	bool error; /* the next of bl_cq.err */
+};
+
+struct bl_cq {
+	struct bl_ep **ep;
+	uint32_t nep;
+	uint32_t head, tail; /* positions; the ring has mask + 1 places */
+	uint32_t mask;
+	struct bl_queued *ring;
+	uint64_t last_empty; /* ticks */
+	struct bl_comp_err *err;
+	uint32_t err_head, err_tail, err_room;
+	uint32_t users;
+	struct bl_domain *domain;
+};
+
+/* Where the completions of one bl_cq_read go: the caller's array, as long as
+ * there is room and the order allows; then the queue. */
+struct bl_sink {
+	struct bl_cq *cq;
+	char *at;
+	size_t n, max, entry;
+	uint64_t *src;
+};
+
+/* A posted receive. */
+struct bl_post {
+	struct bl_post *next;
+	uint64_t tag, ignore;
+	struct bl_peer *src; /* NULL: anybody */
+	char *buf;
+	size_t len;
+	void *context;
+	uint32_t flags; /* BL_POST_* */
+	uint32_t niov;
+	struct iovec *iov; /* niov > 1; pooled */
+};
+#define BL_POST_QUIET 0x1u /* no completion unless it fails */
+#define BL_POST_MULTI 0x2u /* many messages into one buffer */
+
+struct bl_post_queue {
+	struct bl_post *head, **tail;
+};
+
+/* A message that came before its receive: bytes, or a large one's description. */
+struct bl_unex {
+	struct bl_unex *next;
+	struct bl_peer *peer;
+	uint64_t tag, data;
+	size_t len;
+	void *claimed_by;
+	uint64_t request; /* large only */
+	uint32_t npiece;  /* large: pieces in `piece` */
+	uint8_t flags;	  /* BL_SLOT_* */
+	bool large, pooled;
+	union {
+		struct iovec piece[BL_IOV_MAX];
+		uint8_t bytes[BL_SLOT_INLINE]; /* or more, when not pooled */
+	};
+};
+
+struct bl_unex_queue {
+	struct bl_unex *head, **tail;
+};
+
+struct bl_request;  /* sender's side of a large message; large.h */
+struct bl_transfer; /* receiver's side */
+
+struct bl_ep {
+	struct bl_local local; /* first: what a poll reads */
+	struct bl_post_queue tagged, msg;
+	struct bl_unex_queue early_tagged, early_msg;
+	struct bl_post *free_post;
+	struct bl_peer **dest; /* by index in the address vector; never NULL inside */
+	uint64_t ndest;
+	struct bl_cq *tx_cq, *rx_cq;
+	struct bl_cntr *tx_cntr, *rx_cntr;
+	size_t eager_max;
+	uint32_t work; /* transfers, requests being served, peers with control packets */
+	struct bl_peer *warm; /* its next payload is to be prefetched when idle */
+
+	struct bl_domain *domain;
+	struct bl_av *av;
+	size_t min_multi_recv;
+	struct bl_unex *claimed, *free_unex;
+	struct bl_transfer **transfer; /* being copied */
+	uint32_t ntransfer, room_transfer;
+	struct bl_request **request; /* all in use, by index; see large.c */
+	uint32_t nrequest, room_request, requests;
+	struct bl_request **serving; /* helped with or streamed */
+	uint32_t nserving, room_serving;
+	struct bl_request *free_request;
+	struct bl_transfer *free_transfer;
+	struct bl_iov8 *free_iov;
+	void *slabs; /* all pools' memory */
+	uint32_t generation;
+	uint64_t next_look; /* ticks: after the lives of peers */
+	uint64_t depth_early;
+};
+
+extern struct bl_peer bl_nobody; /* whose ring is always full */
+extern struct bl_cq bl_no_queue; /* of a sink that takes nothing */
+
+static inline void bl_domain_lock(struct bl_domain *domain)
+{
+	bl_lock_take(&domain->lock);
+}
+
+static inline void bl_domain_unlock(struct bl_domain *domain)
+{
+	bl_lock_drop(&domain->lock);
+}
+
+/* --- completions -------------------------------------------------------- */
+
+/* Append; grows the ring when it is full. */
+void bl_cq_append(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src);
+/* An error for cq (may be NULL), keeping its place among the completions. */
+bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_comp_err *err);
+
+bl_always_inline void bl_complete(struct bl_cq *cq, struct bl_sink *sink, void *context,
+				  uint64_t flags, size_t len, void *buf, uint64_t data,
+				  uint64_t tag, uint64_t src)
+{
+	if (likely(sink->cq == cq && sink->n < sink->max)) {
+		struct bl_comp *comp = (struct bl_comp *)(sink->at + sink->n * sink->entry);
+
+		if (unlikely(sink->src != NULL))
+			sink->src[sink->n] = src;
+		sink->n++;
+		comp->context = context;
+		if (unlikely(sink->entry == 8))
+			return;
+		comp->flags = flags;
+		comp->len = len;
+		if (unlikely(sink->entry == 24))
+			return;
+		comp->buf = buf;
+		comp->data = data;
+		if (likely(sink->entry == 48))
+			comp->tag = tag;
+	} else if (cq) {
+		bl_cq_append(cq, &(struct bl_comp){context, flags, len, buf, data, tag}, src);
+	}
+}
+
+/* --- matching ----------------------------------------------------------- */
+
+bl_always_inline bool bl_match(const struct bl_post *post, const struct bl_peer *peer,
+			       uint64_t tag)
+{
+	return !((post->tag ^ tag) & ~post->ignore) && (!post->src || post->src == peer);
+}
+
+/* The link to the first receive that takes a message, or to NULL. */
+bl_always_inline struct bl_post **bl_match_find(struct bl_post_queue *queue,
+						const struct bl_peer *peer, uint64_t tag)
+{
+	struct bl_post **at = &queue->head;
+
+	while (*at && !bl_match(*at, peer, tag))
+		at = &(*at)->next;
+	return at;
+}
+
+bl_always_inline void bl_post_unlink(struct bl_post_queue *queue, struct bl_post **at)
+{
+	struct bl_post *post = *at;
+
+	*at = post->next;
+	if (!post->next)
+		queue->tail = at;
+}
+
+bl_always_inline void bl_post_free(struct bl_ep *ep, struct bl_post *post)
+{
+	post->next = ep->free_post;
+	ep->free_post = post;
+}
+
+/* --- progress ----------------------------------------------------------- */
+
+/* Everything but a short tagged message for a posted buffer. False: it can't be
+ * taken now (no memory); it stays in the ring. */
+bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+				  const struct bl_slot *slot, uint32_t head, uint64_t tag,
+				  uint64_t data);
+bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
+bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
+
+bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+				 const struct bl_slot *slot)
+{
+	/* Private copies: what is in shared memory may change under us. */
+	uint32_t head = *(const volatile uint32_t *)&slot->head, len = BL_HEAD_LEN(head);
+	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
+	uint64_t data = *(const volatile uint64_t *)&slot->data;
+
+	/* Have the reply's line on its way; long replies are better left alone. */
+	if (peer->tx.last <= BL_SLOT_FIRST)
+		__builtin_prefetch(bl_tx_slot(&peer->tx), 1);
+	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE)
+		for (uint32_t off = BL_LINE; off < len + 24; off += BL_LINE)
+			__builtin_prefetch((const char *)slot + off, 0);
+
+	if (likely(BL_HEAD_OP(head) == BL_OP_TAGGED)) {
+		struct bl_post **at = bl_match_find(&ep->tagged, peer, tag), *post = *at;
+		const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
+
+		if (likely(post && bytes && len <= post->len && post->niov <= 1 &&
+			   !post->flags)) {
+			uint64_t flags = BL_TAGGED | BL_RECV |
+					 (BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+
+			bl_post_unlink(&ep->tagged, at);
+			bl_move(post->buf, bytes, len);
+			if (unlikely(ep->rx_cntr != NULL))
+				ep->rx_cntr->value++;
+			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
+				    tag, peer->av_index);
+			bl_post_free(ep, post);
+			bl_rx_consume(&peer->rx, len);
+			return true;
+		}
+	}
+	if (!bl_deliver_other(ep, sink, peer, slot, head, tag, data))
+		return false;
+	bl_rx_consume(&peer->rx, len);
+	return true;
+}
+
+/* Take what has arrived from one neighbour. */
+bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	const struct bl_slot *slot;
+
+	while (unlikely((slot = bl_rx_peek(&peer->rx)) != NULL))
+		if (!bl_deliver(ep, sink, peer, slot) || sink->n >= sink->max)
+			break;
+}
+
+bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->local.nhot; i++)
+		bl_poll_peer(ep, sink, ep->local.hot[i]);
+	if (unlikely(ep->local.ncold))
+		bl_ep_bells(ep, sink);
+	if (unlikely(ep->work | atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
+		bl_ep_work(ep, sink);
+}
+
+/* --- reading completions ------------------------------------------------ */
+
+bl_noinline ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry,
+			       uint64_t *src);
+bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink);
+
+static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
+				 uint64_t *src)
+{
+	struct bl_sink sink = {cq, buf, 0, max, entry, src};
+
+	if (unlikely(cq->head != cq->tail) && max)
+		return bl_cq_take(cq, buf, max, entry, src);
+	if (unlikely(!max)) {
+		sink.cq = &bl_no_queue;
+		sink.max = SIZE_MAX;
+	}
+	for (uint32_t i = 0; i < cq->nep; i++)
+		bl_progress(cq->ep[i], &sink);
+	if (likely(sink.n))
+		return (ssize_t)sink.n;
+	return bl_cq_idle(cq, &sink);
+}
+
+/* --- sending ------------------------------------------------------------ */
+
+/* The peer at dest with room for a packet, or why not. */
+bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer);
+/* A message longer than bl_ep.eager_max, in one piece. */
+bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			     uint64_t tag, uint64_t data, void *context, uint64_t flags);
+
+/* One message of at most eager_max bytes into dest's ring. */
+bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
+			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
+{
+	struct bl_peer *peer = likely(dest < ep->ndest) ? ep->dest[dest] : &bl_nobody;
+
+	if (unlikely(!bl_tx_room(&peer->tx))) {
+		int err = bl_find_room(ep, dest, &peer);
+
+		if (err)
+			return err;
+	}
+
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+
+	if (likely(len <= BL_SLOT_INLINE)) {
+		__builtin_prefetch(slot, 1);
+		bl_slot_fill(slot, buf, len);
+	} else {
+		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
+
+		if (unlikely(!to))
+			return -EAGAIN;
+		memcpy(to, buf, len);
+		slot->at = (uint32_t)(to - tx->lane->payload);
+		bl_tx_payload_take(tx, (uint32_t)len);
+		ep->warm = peer;
+	}
+	bl_compiler_barrier();
+	slot->head = BL_HEAD(len, op, flags);
+	slot->tag = tag;
+	slot->data = data;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_peer_notify(peer);
+	bl_tx_prefetch(tx, len);
+	return 0;
+}
+
+bl_always_inline int bl_put_flags(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
+				  uint64_t tag, uint64_t data, uint64_t flags)
+{
+	return bl_put(ep, dest, buf, len, tag, data,
+		      flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG,
+		      flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
+}
+
+static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			    uint64_t tag, uint64_t data, uint64_t flags)
+{
+	if (unlikely(len > ep->eager_max))
+		return -EMSGSIZE;
+	return bl_put_flags(ep, dest, buf, len, tag, data, flags);
+}
+
+static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			      uint64_t tag, uint64_t data, void *context, uint64_t flags)
+{
+	if (unlikely(len > ep->eager_max))
+		return bl_send_long(ep, buf, len, dest, tag, data, context, flags);
+
+	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
+
+	if (unlikely(err))
+		return err;
+	if (ep->tx_cntr)
+		ep->tx_cntr->value++;
+	if (flags & BL_COMPLETION && ep->tx_cq)
+		bl_cq_append(ep->tx_cq,
+			     &(struct bl_comp){context, (flags & (BL_TAGGED | BL_MSG)) | BL_SEND,
+					       len, NULL, 0, 0},
+			     BL_ADDR_ANY);
+	return 0;
+}
+
+/* --- receiving ---------------------------------------------------------- */
+
+bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep);
+/* Something has come early, or the source is yet to be resolved. */
+bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged);
+
+static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t src, uint64_t tag,
+			      uint64_t ignore, void *context, uint64_t flags)
+{
+	bool tagged = flags & BL_TAGGED;
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	struct bl_post *post = ep->free_post;
+	struct bl_peer *peer = NULL;
+
+	if (unlikely(!post) && !(post = bl_post_more(ep)))
+		return -EAGAIN;
+	if (src != BL_ADDR_ANY)
+		peer = likely(src < ep->ndest) ? ep->dest[src] : &bl_nobody;
+	ep->free_post = post->next;
+	post->tag = tagged ? tag : 0;
+	post->ignore = tagged ? ignore : UINT64_MAX;
+	post->src = peer;
+	post->buf = buf;
+	post->len = len;
+	post->context = context;
+	post->flags = (flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
+		      (flags & BL_MULTI_RECV ? BL_POST_MULTI : 0);
+	post->niov = 1;
+	post->iov = NULL;
+	post->next = NULL;
+	if (unlikely(early->head || peer == &bl_nobody))
+		return bl_recv_slow(ep, post, src, tagged);
+	*queue->tail = post;
+	queue->tail = &post->next;
+	return 0;
+}
+
+#endif

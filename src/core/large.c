@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * large.c: the two halves of a message that is copied once; see large.h.
+ * Serialised by the domain. What a peer says of lengths, places and numbers is
+ * checked here, against what this side keeps for itself.
+ */
+#include "core/large.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
+#define FRAGMENT_SIZE 8192u
+#define POOL_STEP     32
+#define PUSH_STEP     262144u
+
+/* --- pools -------------------------------------------------------------- */
+
+static struct bl_request *request_new(struct bl_ep *ep)
+{
+	if (!ep->free_request) {
+		struct bl_request *more = bl_slab(ep, POOL_STEP * sizeof *more);
+		uint32_t room = ep->nrequest + POOL_STEP;
+		struct bl_request **table;
+
+		if (!more)
+			return NULL;
+		table = realloc(ep->request, room * sizeof(*table));
+		if (!table)
+			return NULL;
+		ep->request = table;
+		for (uint32_t i = 0; i < POOL_STEP; i++) {
+			more[i].index = ep->nrequest;
+			table[ep->nrequest++] = &more[i];
+			more[i].next_free = ep->free_request;
+			ep->free_request = &more[i];
+		}
+		ep->room_request = room;
+	}
+	if (ep->nserving == ep->room_serving) { /* so that serving can't fail later */
+		uint32_t room = ep->room_serving + 64;
+		struct bl_request **grown = realloc(ep->serving, room * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		ep->serving = grown;
+		ep->room_serving = room;
+	}
+
+	struct bl_request *r = ep->free_request;
+
+	ep->free_request = r->next_free;
+	ep->requests++;
+	r->generation++;
+	r->serving = false;
+	r->coop = NULL;
+	r->nrange = 0;
+	return r;
+}
+
+static void request_free(struct bl_ep *ep, struct bl_request *r)
+{
+	r->peer = NULL;
+	r->next_free = ep->free_request;
+	ep->free_request = r;
+	ep->requests--;
+}
+
+static uint64_t request_number(const struct bl_request *r)
+{
+	return (uint64_t)r->generation << 32 | r->index;
+}
+
+/* The request that a peer named, or NULL: nonsense, or over already. */
+static struct bl_request *request_find(struct bl_ep *ep, const struct bl_peer *peer,
+				       uint64_t number)
+{
+	uint32_t index = (uint32_t)number;
+	struct bl_request *r = index < ep->nrequest ? ep->request[index] : NULL;
+
+	return r && r->peer == peer && r->generation == number >> 32 ? r : NULL;
+}
+
+static struct bl_transfer *transfer_new(struct bl_ep *ep)
+{
+	if (!ep->free_transfer) {
+		struct bl_transfer *more = bl_slab(ep, POOL_STEP * sizeof *more);
+		uint32_t room = ep->room_transfer + POOL_STEP;
+		struct bl_transfer **table;
+
+		if (!more)
+			return NULL;
+		table = realloc(ep->transfer, room * sizeof(*table));
+		if (!table)
+			return NULL;
+		ep->transfer = table;
+		ep->room_transfer = room;
+		for (uint32_t i = 0; i < POOL_STEP; i++) {
+			more[i].next_free = ep->free_transfer;
+			ep->free_transfer = &more[i];
+		}
+	}
+
+	struct bl_transfer *t = ep->free_transfer;
+
+	ep->free_transfer = t->next_free;
+	memset(t, 0, sizeof *t);
+	return t;
+}
+
+static void transfer_free(struct bl_ep *ep, struct bl_transfer *t)
+{
+	if (t->coop)
+		t->peer->coop_busy &= ~(1ULL << t->coop_index);
+	t->peer = NULL;
+	t->next_free = ep->free_transfer;
+	ep->free_transfer = t;
+}
+
+static uint64_t transfer_number(const struct bl_transfer *t)
+{
+	return (uint64_t)t->generation << 32;
+}
+
+static struct bl_transfer *transfer_find(struct bl_ep *ep, const struct bl_peer *peer,
+					 uint64_t number)
+{
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		if (ep->transfer[i]->generation == number >> 32)
+			return ep->transfer[i]->peer == peer ? ep->transfer[i] : NULL;
+	return NULL;
+}
+
+/* --- receiver ----------------------------------------------------------- */
+
+static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_transfer *t)
+{
+	struct bl_cq *cq = ep->rx_cq;
+	int err = t->error;
+
+	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
+	if (!err && t->sent > t->want)
+		err = BL_ETRUNC;
+	if (likely(!err)) {
+		if (ep->rx_cntr)
+			ep->rx_cntr->value++;
+		if (!t->quiet)
+			bl_complete(cq, sink, t->context, t->flags, t->want, t->buf, t->data,
+				    t->tag, t->peer->av_index);
+	} else {
+		struct bl_comp_err e = {
+			.comp = {t->context, t->flags, t->want, t->buf, t->data, t->tag},
+			.olen = t->sent - t->want,
+			.err = err,
+			.src = t->peer->av_index,
+		};
+		if (err != BL_ETRUNC)
+			e.comp.len = 0;
+		if (ep->rx_cntr)
+			ep->rx_cntr->errors++;
+		bl_cq_fail(cq, sink, &e);
+	}
+	transfer_free(ep, t);
+}
+
+static void write_pieces(const struct bl_transfer *t, struct bl_piece *piece)
+{
+	for (uint32_t i = 0; i < t->nmine; i++)
+		piece[i] = (struct bl_piece){(uintptr_t)t->mine[i].iov_base, t->mine[i].iov_len};
+}
+
+/* Ask the sender for bytes that we can't reach. */
+static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count)
+{
+	struct bl_stream ask = {
+		.transfer = transfer_number(t),
+		.off = chunk * (uint64_t)t->chunk,
+	};
+
+	ask.len = bl_min((uint64_t)count * t->chunk, t->want - ask.off);
+	write_pieces(t, ask.piece);
+	t->missing += ask.len;
+	t->unstreamed += count;
+	bl_control(ep, t->peer, BL_OP_STREAM, t->request, 0, &ask,
+		   offsetof(struct bl_stream, piece) + t->nmine * sizeof ask.piece[0]);
+}
+
+/* The kernel won't let us read the sender: what is left comes from its hand. */
+static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
+{
+	bool more = !t->handed_out;
+	uint32_t first = t->count;
+
+	if (more)
+		first = t->coop ? bl_coop_stop(t->coop, t->coop_generation, t->count) : t->next;
+	t->handed_out = t->stopped = true;
+	if (chunk + 1 == first) { /* one range */
+		ask_for(ep, t, chunk, t->count - chunk);
+		return;
+	}
+	ask_for(ep, t, chunk, 1);
+	if (first < t->count)
+		ask_for(ep, t, first, t->count - first);
+}
+
+static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
+{
+	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
+	int err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+
+	if (likely(!err))
+		t->done++;
+	else if (err == -EOPNOTSUPP)
+		cannot_pull(ep, t, chunk);
+	else
+		t->error = err == -ESRCH ? ECONNRESET : -err;
+}
+
+static uint32_t take(struct bl_transfer *t)
+{
+	uint32_t chunk;
+
+	if (t->handed_out)
+		return BL_COOP_NONE;
+	if (t->coop)
+		chunk = bl_coop_take(t->coop, t->coop_generation, t->count);
+	else
+		chunk = t->next < t->count ? t->next++ : BL_COOP_NONE;
+	if (chunk == BL_COOP_NONE)
+		t->handed_out = true;
+	else
+		t->taken++;
+	return chunk;
+}
+
+/* After an error: nobody may be writing into the buffers when the receive ends. */
+static bool wound_up(struct bl_transfer *t, uint32_t counted)
+{
+	if (!t->coop)
+		return true;
+	if (!t->stopped) {
+		t->first = bl_coop_stop(t->coop, t->coop_generation, t->count);
+		t->stopped = t->handed_out = true;
+	}
+	return t->taken + counted + (bl_coop_returned(t->coop) < t->count) >= t->first;
+}
+
+/* One step; true: it is over (complete or failed). */
+static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint32_t chunk = t->error ? BL_COOP_NONE : take(t), counted = 0;
+
+	if (chunk != BL_COOP_NONE)
+		pull(ep, t, chunk);
+	if (t->coop) {
+		counted = bl_coop_counted(t->coop);
+		chunk = bl_coop_returned(t->coop);
+		if (unlikely(chunk < t->count && !t->got_back && !t->error)) {
+			t->got_back = true;
+			pull(ep, t, chunk);
+		}
+	}
+	if (unlikely(t->error))
+		return wound_up(t, counted);
+	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing;
+}
+
+/* Let the sender take chunks as well. */
+static void share(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint64_t vacant = ~t->peer->coop_busy & ((1ULL << BL_COOPS) - 1);
+	struct bl_cts cts;
+
+	if (!vacant)
+		return; /* alone, then */
+	t->coop_index = (uint32_t)__builtin_ctzll(vacant);
+	t->peer->coop_busy |= 1ULL << t->coop_index;
+	t->coop = &t->peer->tx.lane->coop[t->coop_index];
+	t->coop_generation = t->generation;
+	bl_coop_start(t->coop, t->generation);
+	cts.len = t->want;
+	cts.chunk = t->chunk;
+	cts.coop = t->coop_index;
+	cts.generation = t->generation;
+	write_pieces(t, cts.piece);
+	bl_control(ep, t->peer, BL_OP_CTS, t->request, 0, &cts,
+		   offsetof(struct bl_cts, piece) + t->nmine * sizeof cts.piece[0]);
+}
+
+static void plan(struct bl_ep *ep, struct bl_transfer *t)
+{
+	const struct bl_copy_plan *p = bl_copy_plan();
+	bool vm = t->peer->copy.pull == BL_COPY_VM;
+
+	if (!t->want)
+		return;
+	t->chunk = t->want;
+	t->count = 1;
+	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
+		return;
+	if (ep->requests && t->want <= ALONE_MOST)
+		return; /* both processes are busy: a shared chunk would only cost */
+	t->chunk = bl_copy_cut(p, t->want, &t->count);
+	if (vm)
+		share(ep, t);
+}
+
+int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
+		      const struct iovec *mine, size_t nmine, void *context, uint64_t flags,
+		      bool quiet)
+{
+	struct bl_transfer *t = transfer_new(ep);
+
+	if (!t)
+		return -ENOMEM;
+	if (!++ep->generation)
+		ep->generation = 1;
+	t->generation = ep->generation;
+	t->peer = arrival->peer;
+	t->request = arrival->request;
+	t->tag = arrival->tag;
+	t->data = arrival->data;
+	t->sent = arrival->len;
+	t->context = context;
+	t->flags = flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+	t->quiet = quiet;
+	t->buf = nmine ? mine[0].iov_base : NULL;
+	t->want = bl_min(bl_iov_len(mine, nmine), arrival->len);
+	t->nmine = (uint32_t)bl_iov_slice(mine, nmine, 0, t->want, t->mine);
+	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
+	plan(ep, t);
+	if (transfer_step(ep, t)) {
+		transfer_end(ep, sink, t);
+		return 0;
+	}
+	ep->transfer[ep->ntransfer++] = t;
+	ep->work++;
+	return 0;
+}
+
+void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
+{
+	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
+}
+
+static void transfer_remove(struct bl_ep *ep, uint32_t i)
+{
+	ep->transfer[i] = ep->transfer[--ep->ntransfer];
+	ep->work--;
+}
+
+void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+		    uint64_t data, const void *bytes, uint32_t len)
+{
+	struct bl_transfer *t = transfer_find(ep, peer, tag);
+	uint64_t pushed;
+
+	if (!t || t->arrived >= t->missing)
+		return; /* of a message that has failed meanwhile */
+	if (data & BL_FRAGMENT_PUSHED) { /* written directly; the bytes say how much */
+		if (len < sizeof pushed)
+			return;
+		memcpy(&pushed, bytes, sizeof pushed);
+		t->arrived += bl_min(pushed, t->missing - t->arrived);
+		return;
+	}
+	if (data > t->want || len > t->want - data)
+		return;
+	bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
+	t->arrived += len;
+}
+
+/* --- sender ------------------------------------------------------------- */
+
+int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	struct bl_peer *peer = likely(send->dest < ep->ndest) ? ep->dest[send->dest] : &bl_nobody;
+	bool tagged = send->flags & BL_TAGGED;
+	struct bl_request *r;
+	struct bl_rts rts;
+
+	if (unlikely(!bl_tx_room(&peer->tx))) {
+		int err = bl_find_room(ep, send->dest, &peer);
+
+		if (err)
+			return err;
+	}
+	r = request_new(ep);
+	if (!r)
+		return -EAGAIN;
+	r->peer = peer;
+	r->len = len;
+	r->niov = (uint32_t)bl_iov_slice(send->iov, send->niov, 0, len, r->iov);
+	r->context = send->context;
+	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
+	r->quiet = !(send->flags & BL_COMPLETION);
+	rts.len = len;
+	rts.request = request_number(r);
+	for (uint32_t i = 0; i < r->niov; i++)
+		rts.piece[i] = (struct bl_piece){(uintptr_t)r->iov[i].iov_base, r->iov[i].iov_len};
+	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS,
+		      send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, send->tag, send->data,
+		      &rts, offsetof(struct bl_rts, piece) + r->niov * sizeof(struct bl_piece));
+	return 0;
+}
+
+static void serve(struct bl_ep *ep, struct bl_request *r)
+{
+	if (r->serving)
+		return;
+	r->serving = true;
+	ep->serving[ep->nserving++] = r;
+	ep->work++;
+}
+
+static void stop_serving(struct bl_ep *ep, struct bl_request *r)
+{
+	if (!r->serving)
+		return;
+	for (uint32_t i = 0; i < ep->nserving; i++)
+		if (ep->serving[i] == r) {
+			ep->serving[i] = ep->serving[--ep->nserving];
+			break;
+		}
+	r->serving = false;
+	ep->work--;
+}
+
+static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
+{
+	stop_serving(ep, r);
+	if (likely(!err)) {
+		if (ep->tx_cntr)
+			ep->tx_cntr->value++;
+		if (!r->quiet)
+			bl_complete(ep->tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
+				    BL_ADDR_ANY);
+	} else {
+		struct bl_comp_err e = {
+			.comp = {r->context, r->flags, 0, NULL, 0, 0},
+			.olen = r->len,
+			.err = err,
+			.src = BL_ADDR_ANY,
+		};
+		if (ep->tx_cntr)
+			ep->tx_cntr->errors++;
+		bl_cq_fail(ep->tx_cq, sink, &e);
+	}
+	request_free(ep, r);
+}
+
+/* Pieces that a peer described, into out; false: they make no sense. */
+static bool read_pieces(const struct bl_piece *piece, size_t bytes, struct iovec *out,
+			uint32_t *count, size_t least)
+{
+	size_t n = bytes / sizeof *piece;
+
+	if (n > BL_IOV_MAX || bytes % sizeof *piece)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		struct bl_piece p = *(const volatile struct bl_piece *)&piece[i];
+
+		out[i] = (struct iovec){(void *)(uintptr_t)p.base, p.len};
+	}
+	*count = (uint32_t)n;
+	return bl_iov_len_checked(out, n) >= least;
+}
+
+void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
+	       uint32_t len)
+{
+	const size_t fixed = offsetof(struct bl_cts, piece);
+	struct bl_request *r = request_find(ep, peer, tag);
+	struct bl_cts cts;
+
+	if (!r || len < fixed || r->coop)
+		return;
+	memcpy(&cts, bytes, fixed);
+	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
+	    cts.len / cts.chunk >= BL_COOP_NONE)
+		return;
+	if (!read_pieces((const struct bl_piece *)((const char *)bytes + fixed), len - fixed,
+			 r->theirs, &r->ntheirs, cts.len))
+		return;
+	r->coop = &peer->rx.lane->coop[cts.coop];
+	r->coop_generation = cts.generation;
+	r->want = cts.len;
+	r->chunk = cts.chunk;
+	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	serve(ep, r);
+}
+
+/* Take a chunk; false: no more to do here. */
+static bool help(struct bl_request *r)
+{
+	size_t off, len;
+	uint32_t chunk;
+	int err;
+
+	if (r->peer->copy.push == BL_COPY_NOTHING)
+		return false;
+	chunk = bl_coop_take(r->coop, r->coop_generation, r->count);
+	if (chunk == BL_COOP_NONE)
+		return false;
+	off = chunk * r->chunk;
+	len = bl_min(r->chunk, r->want - off);
+	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
+	if (unlikely(err)) {
+		bl_coop_give_back(r->coop, chunk);
+		return false;
+	}
+	bl_coop_count(r->coop);
+	return true;
+}
+
+void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
+		  uint32_t len)
+{
+	const size_t fixed = offsetof(struct bl_stream, piece);
+	struct bl_request *r = request_find(ep, peer, tag);
+	struct bl_stream ask;
+	struct bl_range *range;
+
+	if (!r || len < fixed || r->nrange == BL_RANGES)
+		return;
+	memcpy(&ask, bytes, fixed);
+	if (!ask.len || ask.off > r->len || ask.len > r->len - ask.off)
+		return;
+	range = &r->range[r->nrange];
+	if (!read_pieces((const struct bl_piece *)((const char *)bytes + fixed), len - fixed,
+			 range->theirs, &range->ntheirs, ask.off + ask.len))
+		return;
+	range->transfer = ask.transfer;
+	range->off = ask.off;
+	range->end = ask.off + ask.len;
+	range->pushing = peer->copy.push == BL_COPY_VM;
+	range->pushed = 0;
+	r->nrange++;
+	serve(ep, r);
+}
+
+/* Write a step of the range into the receiver's memory; false: not possible. */
+static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *range)
+{
+	size_t len = bl_min(range->end - range->off, PUSH_STEP);
+	int err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
+			       range->off, len);
+
+	if (!err) {
+		range->off += len;
+		range->pushed += len;
+	}
+	if (range->pushed && (err || range->off == range->end)) {
+		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
+			   &range->pushed, sizeof range->pushed);
+		range->pushed = 0;
+	}
+	return !err;
+}
+
+/* Fill the ring with what is left of the range. */
+static void stream_range(struct bl_request *r, struct bl_range *range)
+{
+	struct bl_tx *tx = &r->peer->tx;
+
+	while (range->off < range->end) {
+		size_t len = bl_min(range->end - range->off, FRAGMENT_SIZE);
+
+		if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
+			return;
+
+		struct bl_slot *slot = bl_tx_slot(tx);
+		uint8_t *to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
+
+		if (!to)
+			return;
+		bl_iov_gather(to, r->iov, r->niov, range->off, len);
+		if (len > BL_SLOT_INLINE) {
+			slot->at = (uint32_t)(to - tx->lane->payload);
+			bl_tx_payload_take(tx, (uint32_t)len);
+		}
+		slot->head = BL_HEAD(len, BL_OP_FRAGMENT, 0);
+		slot->tag = range->transfer;
+		slot->data = range->off;
+		bl_tx_publish(tx, slot, (uint32_t)len);
+		bl_peer_notify(r->peer);
+		range->off += len;
+	}
+}
+
+/* One step for one request; false: nothing is left to serve. */
+static bool serve_step(struct bl_ep *ep, struct bl_request *r)
+{
+	if (r->coop && help(r))
+		return true;
+	r->coop = NULL;
+	if (!r->nrange)
+		return false;
+
+	struct bl_range *range = &r->range[0];
+
+	if (range->pushing)
+		range->pushing = push_range(ep, r, range);
+	if (!range->pushing)
+		stream_range(r, range);
+	if (range->off == range->end) {
+		memmove(range, range + 1, --r->nrange * sizeof *range);
+		return r->nrange;
+	}
+	return true;
+}
+
+void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+	       uint64_t data)
+{
+	struct bl_request *r = request_find(ep, peer, tag);
+
+	if (r)
+		request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
+}
+
+/* --- both --------------------------------------------------------------- */
+
+void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->ntransfer;) {
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (transfer_step(ep, t)) {
+			transfer_remove(ep, i);
+			transfer_end(ep, sink, t);
+		} else {
+			i++;
+		}
+	}
+	for (uint32_t i = 0; i < ep->nserving;) {
+		struct bl_request *r = ep->serving[i];
+
+		if (serve_step(ep, r))
+			i++;
+		else
+			stop_serving(ep, r);
+	}
+}
+
+void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
+{
+	for (uint32_t i = 0; i < ep->ntransfer;) {
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (t->peer != peer) {
+			i++;
+			continue;
+		}
+		t->error = err; /* nobody is left who could write into its buffers */
+		transfer_remove(ep, i);
+		transfer_end(ep, sink, t);
+	}
+	for (uint32_t i = 0; i < ep->nrequest; i++)
+		if (ep->request[i]->peer == peer)
+			request_end(ep, sink, ep->request[i], err);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * large.h: messages that are copied once. The sender keeps a request, the
+ * receiver, from the match on, a transfer; each knows the other's by a number
+ * that it checks when it comes back.
+ *
+ *   sender                                receiver
+ *   request ── RTS (pieces, request) ───► unexpected queue, or match
+ *                                         transfer: pulls alone, or
+ *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter
+ *   serves  ◄─ STREAM (range) ─────────── what could not be pulled
+ *           ── FRAGMENT (transfer, at) ──►
+ *   done    ◄─ FIN (request, status) ──── done
+ *
+ * A large message holds no shared resource before it is matched, so any number
+ * may be unmatched. After FIN neither side touches the other's memory.
+ */
+#ifndef BL_CORE_LARGE_H
+#define BL_CORE_LARGE_H
+
+#include "base/log.h"
+#include "core/core.h"
+
+struct bl_range {
+	uint64_t transfer, off, end;
+	struct iovec theirs[BL_IOV_MAX]; /* the receiver's buffers, whole message */
+	uint32_t ntheirs;
+	bool pushing; /* try to write them directly first */
+	uint64_t pushed;
+};
+#define BL_RANGES 4
+
+struct bl_request {
+	struct bl_peer *peer; /* NULL: free */
+	struct iovec iov[BL_IOV_MAX];
+	uint32_t niov;
+	uint32_t index, generation;
+	bool serving, quiet;
+	size_t len;
+	void *context;
+	uint64_t flags; /* of its completion */
+	/* helping */
+	struct bl_coop *coop;
+	uint32_t coop_generation, count;
+	size_t chunk, want;
+	struct iovec theirs[BL_IOV_MAX];
+	uint32_t ntheirs;
+	/* streaming */
+	struct bl_range range[BL_RANGES];
+	uint32_t nrange;
+	struct bl_request *next_free;
+};
+
+struct bl_transfer {
+	struct bl_peer *peer;
+	uint64_t request;
+	struct iovec mine[BL_IOV_MAX], theirs[BL_IOV_MAX];
+	uint32_t nmine, ntheirs;
+	uint32_t generation;
+	size_t want, sent; /* bytes to copy, bytes of the message */
+	struct bl_coop *coop; /* NULL: alone */
+	uint32_t coop_index, coop_generation;
+	size_t chunk;
+	uint32_t count, next; /* chunks: all, first not taken (alone) */
+	uint32_t taken, done; /* by us: chunks taken, copied */
+	uint32_t first;	      /* after an error: chunks that were handed out */
+	bool handed_out;      /* no chunk is left to take */
+	bool stopped;	      /* by us, before all were taken */
+	bool got_back;	      /* the sender gave one back, and we have dealt with it */
+	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
+	uint32_t unstreamed;	   /* chunks among `missing` */
+	int error;
+	/* its completion */
+	void *context, *buf;
+	uint64_t tag, data, flags;
+	bool quiet, multi_last;
+	struct bl_transfer *next_free;
+};
+
+/* What a receive and a large message need to begin: used by recv.c. */
+struct bl_arrival {
+	struct bl_peer *peer;
+	uint64_t request, tag, data;
+	size_t len;
+	const struct iovec *piece;
+	uint32_t npiece;
+	uint8_t slot_flags;
+};
+
+/* Begin to copy a large message into the receive's buffers; completes at once
+ * when it can. 0, or -ENOMEM: nothing has been done. */
+int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
+		      const struct iovec *mine, size_t nmine, void *context, uint64_t flags,
+		      bool quiet);
+/* The message isn't wanted: let the sender complete. */
+void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request);
+
+/* Control packets. */
+void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
+	       uint32_t len);
+void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
+		  uint32_t len);
+void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+		    uint64_t data, const void *bytes, uint32_t len);
+void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+	       uint64_t data);
+
+/* A pass over everything under way. */
+void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);
+/* The peer is gone: everything with it ends with err (a positive errno). */
+void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
+
+/* Start a large send; see bl_send(). */
+int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len);
+
+/* Put a packet that fits a slot into the peer's ring, which has room. send.c */
+void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t tag, uint64_t data,
+		   const void *bytes, size_t len);
+/* Send a control packet, now or when there is room. send.c */
+void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
+		const void *bytes, size_t len);
+void bl_control_flush(struct bl_ep *ep);
+
+/* Rarely: lives of peers, lanes that have gone silent. ep.c */
+bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
+/* The peer broke the protocol, or is gone: nothing of it is believed any more. */
+bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			     int err);
+
+/* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
+int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
+/* Take in peers that have connected. ep.c */
+void bl_ep_adopt(struct bl_ep *ep);
+
+/* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
+#define BL_EAGER_MOST 16384 /* what FI_BEELINE_EAGER_MAX may be at most */
+
+void *bl_slab(struct bl_ep *ep, size_t bytes);
+
+struct bl_iov8 {
+	struct bl_iov8 *next;
+	struct iovec iov[BL_IOV_MAX];
+};
+/* recv.c */
+struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at);
+void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
+void bl_recv_drop_all(struct bl_ep *ep);
+
+#endif

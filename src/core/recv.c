@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * recv.c: posted receives, messages that come early, and everything about them
+ * that isn't a short tagged message for a posted buffer (ep.h has that one).
+ * Serialised by the domain. Bytes in shared memory are read once and checked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+#define POSTS_AT_ONCE 256
+#define UNEX_AT_ONCE  64
+#define IOVS_AT_ONCE  64
+#define MULTI_ALIGN   64 /* messages in one buffer begin on a line of their own */
+
+/* --- pools -------------------------------------------------------------- */
+
+bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep)
+{
+	struct bl_post *post = bl_slab(ep, POSTS_AT_ONCE * sizeof *post);
+
+	if (!post)
+		return NULL;
+	for (int i = 0; i < POSTS_AT_ONCE; i++)
+		bl_post_free(ep, &post[i]);
+	return ep->free_post;
+}
+
+static struct iovec *iov_new(struct bl_ep *ep)
+{
+	struct bl_iov8 *v = ep->free_iov;
+
+	if (!v) {
+		v = bl_slab(ep, IOVS_AT_ONCE * sizeof *v);
+		if (!v)
+			return NULL;
+		for (int i = 0; i < IOVS_AT_ONCE; i++) {
+			v[i].next = ep->free_iov;
+			ep->free_iov = &v[i];
+		}
+		v = ep->free_iov;
+	}
+	ep->free_iov = v->next;
+	return v->iov;
+}
+
+static void release_post(struct bl_ep *ep, struct bl_post *post)
+{
+	if (post->iov) {
+		struct bl_iov8 *v = bl_containerof(post->iov, struct bl_iov8, iov);
+
+		v->next = ep->free_iov;
+		ep->free_iov = v;
+	}
+	bl_post_free(ep, post);
+}
+
+static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
+{
+	struct bl_unex *u = ep->free_unex;
+
+	if (bytes > sizeof u->bytes) {
+		u = malloc(offsetof(struct bl_unex, bytes) + bytes);
+		if (u)
+			u->pooled = false;
+		return u;
+	}
+	if (!u) {
+		u = bl_slab(ep, UNEX_AT_ONCE * sizeof *u);
+		if (!u)
+			return NULL;
+		for (int i = 0; i < UNEX_AT_ONCE; i++) {
+			u[i].next = ep->free_unex;
+			ep->free_unex = &u[i];
+		}
+		u = ep->free_unex;
+	}
+	ep->free_unex = u->next;
+	u->pooled = true;
+	return u;
+}
+
+static void unex_free(struct bl_ep *ep, struct bl_unex *u)
+{
+	if (!u->pooled) {
+		free(u);
+		return;
+	}
+	u->next = ep->free_unex;
+	ep->free_unex = u;
+}
+
+struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at)
+{
+	struct bl_unex *u = *at;
+
+	*at = u->next;
+	if (!u->next)
+		queue->tail = at;
+	return u;
+}
+
+/* --- a message meets a receive ------------------------------------------ */
+
+static struct bl_sink no_sink; /* completions go to the queues; it is never written to */
+
+/* What of the receive's memory a message may take now. */
+struct target {
+	struct iovec one;
+	const struct iovec *iov;
+	size_t niov, len;
+	void *context;
+	uint64_t flags;
+	bool quiet;
+};
+
+/*
+ * The receive gives up what a message of len bytes needs. A multi-receive
+ * buffer stays posted while at least min_multi_recv bytes are left; else its
+ * last completion says that it is released. at: its link in `queue`, or NULL
+ * when it isn't in a queue (a claim, or a post that matches at once).
+ */
+static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, struct bl_post **at,
+			       size_t len, bool tagged, bool *released)
+{
+	struct bl_post *post = *at;
+	struct target t = {
+		.one = {post->buf, post->len},
+		.context = post->context,
+		.flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
+		.quiet = post->flags & BL_POST_QUIET,
+	};
+
+	t.iov = NULL;
+	t.niov = 1;
+	t.len = post->len;
+	*released = true;
+	if (post->niov > 1) {
+		t.iov = post->iov;
+		t.niov = post->niov;
+		t.len = bl_iov_len(post->iov, post->niov);
+	}
+	if (post->flags & BL_POST_MULTI) {
+		size_t used = bl_min(bl_round_up(len, MULTI_ALIGN), post->len);
+
+		t.one.iov_len = t.len = bl_min(len, post->len);
+		post->buf += used;
+		post->len -= used;
+		*released = post->len < ep->min_multi_recv;
+		if (*released)
+			t.flags |= BL_MULTI_RECV;
+		t.quiet = false; /* the place of the bytes must be told */
+	}
+	if (*released && queue)
+		bl_post_unlink(queue, at);
+	return t;
+}
+
+static const struct iovec *target_iov(const struct target *t)
+{
+	return t->iov ? t->iov : &t->one;
+}
+
+static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			 const struct target *t, const void *bytes, size_t len, uint64_t tag,
+			 uint64_t data, uint32_t slot_flags)
+{
+	size_t fits = bl_min(len, t->len);
+	uint64_t flags = t->flags | (slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+	void *buf = target_iov(t)[0].iov_base;
+
+	bl_iov_scatter(target_iov(t), t->niov, 0, bytes, fits);
+	if (unlikely(fits < len)) {
+		struct bl_comp_err err = {
+			.comp = {t->context, flags, fits, buf, data, tag},
+			.olen = len - fits,
+			.err = BL_ETRUNC,
+			.src = peer->av_index,
+		};
+		if (ep->rx_cntr)
+			ep->rx_cntr->errors++;
+		bl_cq_fail(ep->rx_cq, sink, &err);
+		return;
+	}
+	if (ep->rx_cntr)
+		ep->rx_cntr->value++;
+	if (!t->quiet)
+		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
+			    peer->av_index);
+}
+
+/* An early message goes into the receive at `at`. False: not now, no memory. */
+static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u,
+		       struct bl_post_queue *queue, struct bl_post **at, bool tagged,
+		       bool *released)
+{
+	struct bl_post *post = *at, saved = *post;
+	struct target t = target_of(ep, queue, at, u->len, tagged, released);
+
+	if (u->large) {
+		struct bl_arrival a = {u->peer, u->request, u->tag,   u->data,
+				       u->len,	u->piece,   u->npiece, u->flags};
+
+		if (bl_transfer_begin(ep, sink, &a, target_iov(&t), t.niov, t.context, t.flags,
+				      t.quiet)) {
+			*post = saved;
+			return false;
+		}
+	} else {
+		finish_bytes(ep, sink, u->peer, &t, u->bytes, u->len, u->tag, u->data, u->flags);
+	}
+	if (*released)
+		release_post(ep, post);
+	return true;
+}
+
+/* --- arrival ------------------------------------------------------------ */
+
+/* Keep a message for later. False: no memory; it stays in the ring. */
+static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void *bytes,
+		 uint32_t len, uint64_t tag, uint64_t data, uint32_t flags,
+		 const struct bl_arrival *large)
+{
+	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	struct bl_unex *u = unex_new(ep, large ? 0 : len);
+
+	if (!u)
+		return false;
+	u->next = NULL;
+	u->peer = peer;
+	u->tag = tag;
+	u->data = data;
+	u->flags = (uint8_t)flags;
+	u->claimed_by = NULL;
+	u->large = large;
+	if (large) {
+		u->len = large->len;
+		u->request = large->request;
+		u->npiece = large->npiece;
+		memcpy(u->piece, large->piece, large->npiece * sizeof u->piece[0]);
+	} else {
+		u->len = len;
+		memcpy(u->bytes, bytes, len);
+	}
+	*early->tail = u;
+	early->tail = &u->next;
+	return true;
+}
+
+static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, bool tagged,
+			 const void *bytes, uint32_t len, uint64_t tag, uint64_t data,
+			 uint32_t flags)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_post **at = bl_match_find(queue, peer, tagged ? tag : 0), *post = *at;
+	bool released;
+
+	if (!post)
+		return keep(ep, peer, tagged, bytes, len, tag, data, flags, NULL);
+
+	struct target t = target_of(ep, queue, at, len, tagged, &released);
+
+	finish_bytes(ep, sink, peer, &t, bytes, len, tag, data, flags);
+	if (released)
+		release_post(ep, post);
+	return true;
+}
+
+/* A large message's description, from shared memory; false: it makes no sense. */
+static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, struct iovec *piece)
+{
+	const size_t fixed = offsetof(struct bl_rts, piece);
+	struct bl_rts rts;
+
+	if (len < fixed || len > sizeof rts || (len - fixed) % sizeof rts.piece[0])
+		return false;
+	memcpy(&rts, bytes, len);
+	a->npiece = (uint32_t)((len - fixed) / sizeof rts.piece[0]);
+	for (uint32_t i = 0; i < a->npiece; i++)
+		piece[i] = (struct iovec){(void *)(uintptr_t)rts.piece[i].base, rts.piece[i].len};
+	a->piece = piece;
+	a->len = rts.len;
+	a->request = rts.request;
+	return bl_iov_len_checked(piece, a->npiece) == a->len;
+}
+
+static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_post **at = bl_match_find(queue, a->peer, tagged ? a->tag : 0), *post = *at;
+	struct bl_post saved;
+	bool released;
+
+	if (!post)
+		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
+	saved = *post;
+
+	struct target t = target_of(ep, NULL, at, a->len, tagged, &released);
+
+	if (bl_transfer_begin(ep, sink, a, target_iov(&t), t.niov, t.context, t.flags, t.quiet)) {
+		*post = saved;
+		return false;
+	}
+	if (released) {
+		bl_post_unlink(queue, at);
+		release_post(ep, post);
+	}
+	return true;
+}
+
+bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+				  const struct bl_slot *slot, uint32_t head, uint64_t tag,
+				  uint64_t data)
+{
+	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
+	const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
+	struct iovec piece[BL_IOV_MAX];
+	struct bl_arrival a = {.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
+
+	if (unlikely(peer->broken))
+		return false;
+	if (unlikely(!bytes))
+		goto nonsense;
+	switch (op) {
+	case BL_OP_TAGGED:
+	case BL_OP_MSG:
+		return arrive_bytes(ep, sink, peer, op == BL_OP_TAGGED, bytes, len, tag, data,
+				    flags);
+	case BL_OP_TAGGED_RTS:
+	case BL_OP_MSG_RTS:
+		if (!read_rts(bytes, len, &a, piece))
+			goto nonsense;
+		return arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS);
+	case BL_OP_CTS:
+		bl_on_cts(ep, peer, tag, bytes, len);
+		return true;
+	case BL_OP_STREAM:
+		bl_on_stream(ep, peer, tag, bytes, len);
+		return true;
+	case BL_OP_FRAGMENT:
+		bl_on_fragment(ep, sink, peer, tag, data, bytes, len);
+		return true;
+	case BL_OP_FIN:
+		bl_on_fin(ep, sink, peer, tag, data);
+		return true;
+	}
+nonsense:
+	bl_warn("process %u sent a packet that makes no sense; it is not listened to any more",
+		peer->addr.pid);
+	peer->broken = true; /* bl_ep_look() ends it */
+	return false;
+}
+
+/* --- posting ------------------------------------------------------------ */
+
+/* The first early message that a receive takes, or the link to NULL. */
+static struct bl_unex **find_early(struct bl_unex_queue *early, const struct bl_post *post,
+				   bool tagged)
+{
+	struct bl_unex **at = &early->head;
+
+	while (*at && !bl_match(post, (*at)->peer, tagged ? (*at)->tag : 0))
+		at = &(*at)->next;
+	return at;
+}
+
+static void append_post(struct bl_post_queue *queue, struct bl_post *post)
+{
+	post->next = NULL;
+	*queue->tail = post;
+	queue->tail = &post->next;
+}
+
+bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	int err;
+
+	if (post->src == &bl_nobody) {
+		err = bl_ep_resolve(ep, src, &post->src);
+		if (err) {
+			release_post(ep, post);
+			return err;
+		}
+	}
+	while (early->head) {
+		struct bl_unex **at = find_early(early, post, tagged), *u = *at;
+		bool released;
+
+		if (!u)
+			break;
+		if (!give_early(ep, &no_sink, u, NULL, &post, tagged, &released)) {
+			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
+				break;
+			release_post(ep, post);
+			return -EAGAIN;
+		}
+		unex_free(ep, bl_unex_unlink(early, at));
+		if (released)
+			return 0;
+	}
+	if (unlikely(post->src && post->src->dead)) {
+		err = -(int)post->src->dead;
+		release_post(ep, post);
+		return err;
+	}
+	append_post(queue, post);
+	return 0;
+}
+
+static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uint64_t flags,
+		      uint64_t tag, int error)
+{
+	struct bl_comp_err err = {
+		.comp = {context, flags, 0, NULL, 0, tag},
+		.err = error,
+		.src = BL_ADDR_ANY,
+	};
+
+	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED)
+		ep->rx_cntr->errors++;
+	bl_cq_fail(ep->rx_cq, sink, &err);
+}
+
+/* FI_PEEK: say what waits, keep it for a claim, or drop it. */
+static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged)
+{
+	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	struct bl_post wanted = {.tag = tagged ? recv->tag : 0,
+				 .ignore = tagged ? recv->ignore : UINT64_MAX,
+				 .src = src};
+	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
+	struct bl_unex **at, *u;
+
+	bl_ep_progress(ep);
+	at = find_early(early, &wanted, tagged);
+	u = *at;
+	if (!u) {
+		fail_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
+		return 0;
+	}
+	if (u->flags & BL_SLOT_DATA)
+		flags |= BL_REMOTE_CQ_DATA;
+	if (ep->rx_cq)
+		bl_cq_append(ep->rx_cq,
+			     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data, u->tag},
+			     u->peer->av_index);
+	if (recv->flags & BL_CLAIM) {
+		bl_unex_unlink(early, at);
+		u->claimed_by = recv->context;
+		u->next = ep->claimed;
+		ep->claimed = u;
+	} else if (recv->flags & BL_DISCARD) {
+		bl_unex_unlink(early, at);
+		if (u->large)
+			bl_transfer_refuse(ep, u->peer, u->request);
+		unex_free(ep, u);
+	}
+	return 0;
+}
+
+static struct bl_unex **find_claimed(struct bl_ep *ep, const void *context)
+{
+	struct bl_unex **at = &ep->claimed;
+
+	while (*at && (*at)->claimed_by != context)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src)
+{
+	struct bl_post *post = ep->free_post;
+	bool tagged = recv->flags & BL_TAGGED;
+
+	if (!post && !(post = bl_post_more(ep)))
+		return NULL;
+	post->iov = NULL;
+	if (recv->niov > 1 && !(post->iov = iov_new(ep)))
+		return NULL;
+	ep->free_post = post->next;
+	if (post->iov)
+		memcpy(post->iov, recv->iov, recv->niov * sizeof *recv->iov);
+	post->next = NULL;
+	post->tag = tagged ? recv->tag : 0;
+	post->ignore = tagged ? recv->ignore : UINT64_MAX;
+	post->src = src;
+	post->buf = recv->niov ? recv->iov[0].iov_base : NULL;
+	post->len = recv->niov ? recv->iov[0].iov_len : 0;
+	post->context = recv->context;
+	post->flags = (recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
+		      (recv->flags & BL_MULTI_RECV ? BL_POST_MULTI : 0);
+	post->niov = (uint32_t)recv->niov;
+	return post;
+}
+
+static int claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
+{
+	struct bl_unex **at = find_claimed(ep, recv->context), *u = *at;
+	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
+	struct bl_post *post;
+	bool released;
+
+	if (!u)
+		return -ENOMSG;
+	if (recv->flags & BL_DISCARD) {
+		*at = u->next;
+		if (u->large)
+			bl_transfer_refuse(ep, u->peer, u->request);
+		if (ep->rx_cq && recv->flags & BL_COMPLETION)
+			bl_cq_append(ep->rx_cq,
+				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
+						       u->tag},
+				     u->peer->av_index);
+		unex_free(ep, u);
+		return 0;
+	}
+	post = make_post(ep, recv, NULL);
+	if (!post || !give_early(ep, &no_sink, u, NULL, &post, tagged, &released)) {
+		if (post)
+			release_post(ep, post);
+		return -EAGAIN;
+	}
+	*at = u->next;
+	unex_free(ep, u);
+	return 0;
+}
+
+int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
+{
+	bool tagged = recv->flags & BL_TAGGED;
+	struct bl_peer *src = NULL;
+	struct bl_post *post;
+	int err;
+
+	if (recv->niov > BL_IOV_MAX || (recv->flags & BL_MULTI_RECV && (tagged || recv->niov != 1)))
+		return -EINVAL;
+	if (recv->src != BL_ADDR_ANY) {
+		err = bl_ep_resolve(ep, recv->src, &src);
+		if (err)
+			return err;
+	}
+	if (recv->flags & BL_PEEK)
+		return peek(ep, recv, src, tagged);
+	if (recv->flags & BL_CLAIM)
+		return claim(ep, recv, tagged);
+	post = make_post(ep, recv, src);
+	if (!post)
+		return -EAGAIN;
+	return bl_recv_slow(ep, post, recv->src, tagged);
+}
+
+/* --- taking back -------------------------------------------------------- */
+
+static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
+{
+	struct bl_post **at = &queue->head, *post;
+
+	while (*at && (*at)->context != context)
+		at = &(*at)->next;
+	post = *at;
+	if (!post)
+		return false;
+	bl_post_unlink(queue, at);
+	fail_recv(ep, &no_sink, context,
+		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
+			  (post->flags & BL_POST_MULTI ? BL_MULTI_RECV : 0),
+		  post->tag, ECANCELED);
+	release_post(ep, post);
+	return true;
+}
+
+int bl_cancel(struct bl_ep *ep, void *context)
+{
+	return cancel_in(ep, &ep->tagged, true, context) || cancel_in(ep, &ep->msg, false, context)
+		       ? 0
+		       : -ENOENT;
+}
+
+static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queue *queue,
+			  bool tagged, struct bl_peer *peer, int err)
+{
+	for (struct bl_post **at = &queue->head, *post; (post = *at);) {
+		if (post->src != peer) {
+			at = &post->next;
+			continue;
+		}
+		bl_post_unlink(queue, at);
+		fail_recv(ep, sink, post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
+			  post->tag, err);
+		release_post(ep, post);
+	}
+}
+
+void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
+{
+	abandon_queue(ep, sink, &ep->tagged, true, peer, err);
+	abandon_queue(ep, sink, &ep->msg, false, peer, err);
+}
+
+static void drop_list(struct bl_ep *ep, struct bl_unex *u)
+{
+	for (struct bl_unex *next; u; u = next) {
+		next = u->next;
+		unex_free(ep, u);
+	}
+}
+
+void bl_recv_drop_all(struct bl_ep *ep)
+{
+	drop_list(ep, ep->early_tagged.head);
+	drop_list(ep, ep->early_msg.head);
+	drop_list(ep, ep->claimed);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * send.c: the general send, finding room, and control packets, which must never
+ * be lost to a full ring. Serialised by the domain.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+size_t bl_inject_max(void)
+{
+	return bl_copy_plan()->eager_max;
+}
+
+bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
+{
+	struct bl_peer *p = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
+	int err;
+
+	if (p == &bl_nobody) {
+		err = bl_ep_resolve(ep, dest, &p);
+		if (err)
+			return err;
+	}
+	*peer = p;
+	if (unlikely(p->dead))
+		return -(int)p->dead;
+	if (unlikely(!p->adopted)) {
+		bl_ep_adopt(ep);
+		if (!p->adopted)
+			return bl_peer_connect(p);
+	}
+	if (bl_tx_room(&p->tx) || bl_tx_refresh(&p->tx))
+		return 0;
+	return -EAGAIN;
+}
+
+/* Several pieces of together at most eager_max bytes. */
+static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	uint8_t bytes[BL_EAGER_MOST];
+
+	bl_iov_gather(bytes, send->iov, send->niov, 0, len);
+	return bl_put_flags(ep, send->dest, bytes, len, send->tag, send->data, send->flags);
+}
+
+int bl_send(struct bl_ep *ep, const struct bl_send *send)
+{
+	size_t len = bl_iov_len(send->iov, send->niov);
+	int err;
+
+	if (send->niov > BL_IOV_MAX)
+		return -EINVAL;
+	if (len > ep->eager_max && send->flags & BL_INJECT)
+		return -EMSGSIZE;
+	/* Whoever wants to hear of the delivery hears of it by FIN. */
+	if (len > ep->eager_max ||
+	    (send->flags & BL_DELIVERY_COMPLETE && !(send->flags & BL_INJECT)))
+		return bl_request_begin(ep, send, len);
+	if (send->niov == 1)
+		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,
+				   send->data, send->flags);
+	else
+		err = send_pieces(ep, send, len);
+	if (err)
+		return err;
+	if (ep->tx_cntr)
+		ep->tx_cntr->value++;
+	if (send->flags & BL_COMPLETION && ep->tx_cq)
+		bl_cq_append(ep->tx_cq,
+			     &(struct bl_comp){send->context,
+					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
+					       NULL, 0, 0},
+			     BL_ADDR_ANY);
+	return 0;
+}
+
+bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			     uint64_t tag, uint64_t data, void *context, uint64_t flags)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct bl_send send = {&iov, 1, dest, tag, data, context, flags};
+
+	return bl_request_begin(ep, &send, len);
+}
+
+/* --- control packets ---------------------------------------------------- */
+
+void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t tag, uint64_t data,
+		   const void *bytes, size_t len)
+{
+	struct bl_slot *slot = bl_tx_slot(&peer->tx);
+
+	if (len)
+		bl_slot_fill(slot, bytes, len);
+	slot->head = BL_HEAD(len, op, flags);
+	slot->tag = tag;
+	slot->data = data;
+	bl_tx_publish(&peer->tx, slot, (uint32_t)len);
+	bl_peer_notify(peer);
+}
+
+void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
+		const void *bytes, size_t len)
+{
+	struct bl_control *c;
+
+	if (unlikely(peer->dead))
+		return;
+	if (likely(!peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
+		bl_put_packet(peer, op, 0, tag, data, bytes, len);
+		return;
+	}
+	if (peer->ncontrol == peer->room_control) {
+		uint32_t room = peer->room_control ? 2 * peer->room_control : 16;
+		struct bl_control *more = realloc(peer->control, room * sizeof *more);
+
+		if (!more) {
+			bl_warn("no memory for a control packet: process %u is given up",
+				peer->addr.pid);
+			peer->broken = true; /* bl_ep_look() ends it */
+			return;
+		}
+		peer->control = more;
+		peer->room_control = room;
+	}
+	if (!peer->ncontrol)
+		ep->work++;
+	c = &peer->control[peer->ncontrol++];
+	c->op = op;
+	c->tag = tag;
+	c->data = data;
+	c->len = (uint8_t)len;
+	if (len)
+		memcpy(c->bytes, bytes, len);
+}
+
+static void flush_peer(struct bl_ep *ep, struct bl_peer *peer)
+{
+	uint32_t n = 0;
+
+	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
+		struct bl_control *c = &peer->control[n++];
+
+		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
+	}
+	if (!n)
+		return;
+	peer->ncontrol -= n;
+	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
+	if (!peer->ncontrol)
+		ep->work--;
+}
+
+void bl_control_flush(struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && peer->ncontrol)
+			flush_peer(ep, peer);
+	}
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * addr.h: where an endpoint can be reached. Plain bytes, no pointers, the same
+ * on every host: what fi_getname returns and fi_av_insert takes.
+ */
+#ifndef BL_LOCAL_ADDR_H
+#define BL_LOCAL_ADDR_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BL_HOSTNAME_MAX 40
+#define BL_ADDR_MAGIC	0x656e6c62u /* "blne" */
+#define BL_ADDR_VERSION 1
+
+struct bl_addr {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t flags;	   /* zero */
+	uint8_t id[16];	   /* random: names the endpoint and its rendezvous socket */
+	uint8_t host[16];  /* the running kernel: its boot id */
+	uint64_t netns;	   /* network namespace of the rendezvous socket */
+	uint32_t pid;	   /* for people: as the endpoint's own namespace numbers it */
+	uint32_t reserved; /* zero */
+	char hostname[BL_HOSTNAME_MAX]; /* for people; NUL-terminated */
+};
+static_assert(sizeof(struct bl_addr) == 96, "shared between processes and hosts");
+static_assert(offsetof(struct bl_addr, netns) == 40, "shared between processes and hosts");
+
+/* This process's half of an address, and a fresh random id. 0 or -errno. */
+int bl_addr_make(struct bl_addr *addr);
+
+/* The bytes make an address that this version understands. */
+bool bl_addr_valid(const struct bl_addr *addr);
+
+/*
+ * 0 when `to` can be reached through this node's memory from `from`;
+ * -EHOSTUNREACH: another host, -ENETUNREACH: another network namespace here.
+ */
+int bl_addr_reachable(const struct bl_addr *from, const struct bl_addr *to);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * local.h: neighbours on this node: an endpoint's segment, the peers it knows
+ * and how they get to know it.
+ *
+ * Two threads meet here: the one that owns the endpoint (its domain) and the
+ * process's service thread, which answers connection requests. What they share
+ * is under bl_local.lock, taken on slow paths only; the owner learns of changes
+ * by one flag that it polls (attention).
+ *
+ * A connection: the owner asks (bl_peer_connect), the service threads of both
+ * processes exchange segments over a Unix socket named by the random id in the
+ * address, check each other's uid by the kernel's word, and put the peer into
+ * the `arrived` list; the owner adopts it (bl_local_adopt). Connecting the same
+ * pair from both ends at once, or twice, ends in one connection.
+ */
+#ifndef BL_LOCAL_LOCAL_H
+#define BL_LOCAL_LOCAL_H
+
+#include <pthread.h>
+
+#include "copy/engine.h"
+#include "local/addr.h"
+#include "local/ring.h"
+
+#define BL_PEER_TABLE 256 /* hash buckets */
+#define BL_HOT_MAX    64  /* lanes polled one by one */
+#define BL_HOT_CALM   8	  /* so many are polled even when silent */
+
+enum bl_peer_state {
+	BL_PEER_NEW,	    /* known by address only */
+	BL_PEER_CONNECTING, /* the service thread is at it */
+	BL_PEER_READY,	    /* exchanged; the owner may not have adopted it yet */
+	BL_PEER_FAILED,	    /* see error; for good */
+};
+
+struct bl_control { /* a control packet that waits for room */
+	uint64_t tag, data;
+	uint8_t op, len;
+	uint8_t bytes[BL_SLOT_INLINE];
+};
+
+struct bl_peer {
+	struct bl_tx tx;
+	alignas(BL_PAIR) struct bl_rx rx;
+	/* owner only */
+	struct bl_copy_pair copy;
+	uint64_t av_index; /* where in the address vector; BL_ADDR_ANY */
+	struct bl_control *control; /* queue of control packets */
+	uint32_t ncontrol, room_control;
+	uint64_t coop_busy; /* descriptors of our lane that are in use */
+	uint32_t dead;	  /* an errno once it is known to be gone */
+	bool adopted, hot;
+	bool broken;	   /* it made no sense, or we can't answer it */
+	uint32_t seen_next; /* packets received at the last look */
+	uint64_t seen_at;   /* ticks: the last look that found new ones */
+	_Atomic uint64_t *bell, *bell_summary; /* ours in its header */
+	uint64_t bell_bit, bell_summary_bit;
+	struct bl_local *local;
+	/* under bl_local.lock */
+	_Atomic enum bl_peer_state state;
+	int error; /* negative errno, when BL_PEER_FAILED */
+	struct bl_addr addr;
+	struct bl_peer *next_hash, *next_arrived, *next_all;
+	uint32_t index; /* ours: its bell in our header, its lane in our segment */
+	bool has_lane;
+	struct bl_seg_header *header; /* the peer's, mapped */
+	uint64_t lane_at;	      /* our lane in our segment */
+};
+
+/* A memfd of ours. Its header and lanes are mapped one by one. */
+struct bl_segment {
+	int fd;
+	size_t size; /* of the file */
+	struct bl_seg_header *header;
+	void *life_page; /* private page before the header; see service.c */
+	int node;	 /* NUMA node, or negative */
+};
+
+struct bl_local {
+	/* owner's fast path */
+	struct bl_peer *hot[BL_HOT_MAX];
+	uint32_t nhot;
+	uint32_t ncold; /* adopted, not polled: their bells are looked at */
+	/* release: whoever has news; acquire: the owner in its progress */
+	_Atomic uint32_t attention;
+	uint32_t ndying;
+	struct bl_segment seg;
+	struct bl_addr addr;
+	struct bl_peer **by_index; /* adopted peers by index; owner */
+	uint32_t nby_index;
+	bool enabled;
+
+	pthread_mutex_t lock;
+	struct bl_peer *table[BL_PEER_TABLE];
+	struct bl_peer *arrived; /* ready, not adopted */
+	struct bl_peer *wanting; /* to be called by the service thread */
+	struct bl_peer *all;
+	uint32_t npeers;
+	/* service thread's */
+	int listener;
+	struct bl_local *next_service;
+};
+
+/* Fill and open; enable makes it reachable. 0 or -errno, logged where decided. */
+int bl_local_open(struct bl_local *local);
+int bl_local_enable(struct bl_local *local);
+/* Unreachable from now on; all peers and their memory are gone on return. */
+void bl_local_close(struct bl_local *local);
+
+/* The peer of this address, made if need be; NULL: no memory. Owner. */
+struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr);
+
+/*
+ * Ask for a connection. 0: it is there (adopted), -EAGAIN: under way, else why
+ * it can't be: -EHOSTUNREACH, -ENETUNREACH, -ECONNREFUSED (nobody is there),
+ * -EPERM (another user's), -ENOMEM, -ENOSPC... Logged once. Owner.
+ */
+int bl_peer_connect(struct bl_peer *peer);
+
+/* The owner saw `attention`: take in peers that have arrived. Calls adopt for
+ * each, after its lanes are usable. */
+void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer));
+
+/* Poll the peers whose bells have rung: calls poll for each; owner. */
+void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+			   void *arg);
+
+/* Stop polling lanes that have been silent since `before` (ticks). Owner, rarely. */
+void bl_local_calm(struct bl_local *local, uint64_t before);
+
+/* Never poll this peer again. Owner. */
+void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
+
+/* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
+int bl_peer_life(const struct bl_peer *peer);
+
+/* We have written to a lane that its receiver doesn't poll. */
+bl_cold void bl_peer_ring(struct bl_peer *peer);
+
+/* After each packet. */
+bl_always_inline void bl_peer_notify(struct bl_peer *peer)
+{
+	/* After the packet, in program order: the receiver makes all processes
+	 * drain their stores between clearing this and its last look. */
+	bl_compiler_barrier();
+	if (unlikely(!atomic_load_explicit(&peer->tx.lane->polled, memory_order_relaxed)))
+		bl_peer_ring(peer);
+}
+
+/* --- between peer.c, segment.c and service.c ---------------------------- */
+int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);
+void bl_segment_close(struct bl_segment *seg);
+/* Grow by one lane, bound, touched and mapped; its place in *at. */
+int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane);
+/* Map a neighbour's header, and its lane at `at`, from a received fd, after
+ * checking size and seals. */
+int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header,
+			struct bl_lane **lane);
+void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
+
+int bl_service_attach(struct bl_local *local); /* starts the thread with the first */
+void bl_service_detach(struct bl_local *local); /* ends it with the last */
+void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */
+bool bl_service_membarrier(void); /* this process may be drained by others */
+
+/* Service thread, local->lock held: the peer named addr, made with a lane. */
+struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);
+int bl_peer_give_lane_locked(struct bl_peer *peer);
+int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32_t bell, pid_t pid);
+void bl_peer_fail_locked(struct bl_peer *peer, int error);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * peer.c: the neighbours of an endpoint; see local.h for who enters when.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/knobs.h"
+#include "base/log.h"
+#include "local/local.h"
+
+#define NOT_IN_VECTOR UINT64_MAX
+
+int bl_local_open(struct bl_local *local)
+{
+	memset(local, 0, sizeof *local);
+	pthread_mutex_init(&local->lock, NULL);
+	local->seg.fd = local->listener = -1;
+	return bl_addr_make(&local->addr);
+}
+
+int bl_local_enable(struct bl_local *local)
+{
+	int err;
+
+	if (local->enabled)
+		return 0;
+	err = bl_segment_open(&local->seg, &local->addr);
+	if (err)
+		return err;
+	err = bl_service_attach(local);
+	if (err) {
+		bl_segment_close(&local->seg);
+		return err;
+	}
+	local->enabled = true;
+	return 0;
+}
+
+static void free_peer(struct bl_peer *peer)
+{
+	bl_segment_unmap(peer->header, peer->rx.lane);
+	if (peer->has_lane)
+		munmap(peer->tx.lane, BL_LANE_SIZE);
+	free(peer->control);
+	free(peer);
+}
+
+void bl_local_close(struct bl_local *local)
+{
+	if (local->enabled) {
+		/* release: neighbours that see it find our packets complete */
+		atomic_store_explicit(&local->seg.header->closed, 1, memory_order_release);
+		bl_service_detach(local);
+	}
+	for (struct bl_peer *p = local->all, *next; p; p = next) {
+		next = p->next_all;
+		free_peer(p);
+	}
+	bl_segment_close(&local->seg);
+	free(local->by_index);
+	pthread_mutex_destroy(&local->lock);
+	local->enabled = false;
+}
+
+/* --- the table ---------------------------------------------------------- */
+
+struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr)
+{
+	uint32_t bucket = addr->id[0] % BL_PEER_TABLE; /* random bytes hash themselves */
+	struct bl_peer *peer;
+
+	for (peer = local->table[bucket]; peer; peer = peer->next_hash)
+		if (!memcmp(peer->addr.id, addr->id, sizeof addr->id))
+			return peer;
+	peer = aligned_alloc(alignof(struct bl_peer), sizeof *peer);
+	if (!peer)
+		return NULL;
+	memset(peer, 0, sizeof *peer);
+	peer->addr = *addr;
+	peer->local = local;
+	peer->av_index = NOT_IN_VECTOR;
+	peer->index = local->npeers++;
+	peer->next_hash = local->table[bucket];
+	local->table[bucket] = peer;
+	peer->next_all = local->all;
+	local->all = peer;
+	return peer;
+}
+
+struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr)
+{
+	pthread_mutex_lock(&local->lock);
+	struct bl_peer *peer = bl_peer_get_locked(local, addr);
+	pthread_mutex_unlock(&local->lock);
+	return peer;
+}
+
+/* --- connecting --------------------------------------------------------- */
+
+int bl_peer_give_lane_locked(struct bl_peer *peer)
+{
+	struct bl_lane *lane;
+	int err;
+
+	if (peer->has_lane)
+		return 0;
+	if (peer->index >= BL_BELLS) {
+		bl_warn("more than %u neighbours of one endpoint", BL_BELLS);
+		return -EUSERS;
+	}
+	err = bl_segment_add_lane(&peer->local->seg, &peer->lane_at, &lane);
+	if (err)
+		return err;
+	peer->tx.lane = lane;
+	peer->has_lane = true;
+	return 0;
+}
+
+int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32_t bell, pid_t pid)
+{
+	struct bl_local *local = peer->local;
+	struct bl_lane *lane;
+	int err;
+
+	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_READY)
+		return 0; /* the other end called at the same time */
+	err = bl_segment_map_peer(fd, lane_at, &peer->header, &lane);
+	if (err)
+		return err;
+	peer->rx.lane = lane;
+	peer->rx.slot = lane->slot;
+	bl_copy_pair_init(&peer->copy, pid);
+	if (bell < BL_BELLS) {
+		peer->bell = &peer->header->bell[bell / 64];
+		peer->bell_bit = 1ULL << bell % 64;
+		peer->bell_summary = &peer->header->bell_summary;
+		peer->bell_summary_bit = 1ULL << bell / 64;
+	}
+	peer->next_arrived = local->arrived;
+	local->arrived = peer;
+	atomic_store_explicit(&peer->state, BL_PEER_READY, memory_order_release);
+	/* release: pairs with the acquire in the owner's progress */
+	atomic_store_explicit(&local->attention, 1, memory_order_release);
+	return 0;
+}
+
+void bl_peer_fail_locked(struct bl_peer *peer, int error)
+{
+	enum bl_peer_state state = atomic_load_explicit(&peer->state, memory_order_relaxed);
+
+	if (state == BL_PEER_READY || state == BL_PEER_FAILED)
+		return;
+	peer->error = error;
+	bl_warn("no connection to process %u on %s: %s", peer->addr.pid, peer->addr.hostname,
+		error == -ECONNREFUSED ? "it is not there (any more)"
+		: error == -EPERM      ? "it belongs to another user"
+				       : strerror(-error));
+	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
+	atomic_store_explicit(&peer->local->attention, 1, memory_order_release);
+}
+
+/* First use of a peer that nobody has called yet. local->lock held. */
+static int start_connecting(struct bl_peer *peer)
+{
+	struct bl_local *local = peer->local;
+	int err = bl_addr_reachable(&local->addr, &peer->addr);
+
+	if (err) {
+		peer->error = err;
+		atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
+		bl_warn("%s (process %u) is %s: Beeline reaches the processes of one node; for other "
+			"hosts let the MPI library choose another provider",
+			peer->addr.hostname, peer->addr.pid,
+			err == -EHOSTUNREACH ? "another host" : "in another network namespace");
+		return err;
+	}
+	err = bl_peer_give_lane_locked(peer);
+	if (err)
+		return err;
+	atomic_store_explicit(&peer->state, BL_PEER_CONNECTING, memory_order_relaxed);
+	peer->next_arrived = local->wanting;
+	local->wanting = peer;
+	return -EAGAIN;
+}
+
+int bl_peer_connect(struct bl_peer *peer)
+{
+	struct bl_local *local = peer->local;
+	bool call = false;
+	int err;
+
+	if (!local->enabled)
+		return -EOPNOTSUPP;
+	switch (atomic_load_explicit(&peer->state, memory_order_acquire)) {
+	case BL_PEER_NEW:
+		pthread_mutex_lock(&local->lock);
+		if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW) {
+			err = start_connecting(peer);
+			call = err == -EAGAIN;
+		} else {
+			err = -EAGAIN;
+		}
+		pthread_mutex_unlock(&local->lock);
+		if (call)
+			bl_service_connect(local);
+		return err;
+	case BL_PEER_CONNECTING:
+		return -EAGAIN;
+	case BL_PEER_READY:
+		return peer->adopted ? 0 : -EAGAIN;
+	case BL_PEER_FAILED:
+		break;
+	}
+	return peer->error;
+}
+
+/* --- adopting ----------------------------------------------------------- */
+
+static void ring_own_bell(struct bl_local *local, uint32_t index)
+{
+	struct bl_seg_header *header = local->seg.header;
+
+	atomic_fetch_or_explicit(&header->bell[index / 64], 1ULL << index % 64,
+				 memory_order_relaxed);
+	/* release: pairs with the acquire in bl_local_answer_bells */
+	atomic_fetch_or_explicit(&header->bell_summary, 1ULL << index / 64, memory_order_release);
+}
+
+static void make_hot(struct bl_peer *peer)
+{
+	struct bl_local *local = peer->local;
+
+	if (local->nhot == BL_HOT_MAX) {
+		local->ncold++;
+		/* It may have rung before we knew it. */
+		ring_own_bell(local, peer->index);
+		return;
+	}
+	peer->hot = true;
+	peer->seen_at = bl_ticks();
+	local->hot[local->nhot++] = peer;
+	/* No barrier: a sender that doesn't see it yet rings for nothing. */
+	atomic_store_explicit(&peer->rx.lane->polled, 1, memory_order_relaxed);
+}
+
+static int remember_index(struct bl_local *local, struct bl_peer *peer)
+{
+	if (peer->index >= local->nby_index) {
+		uint32_t room = (peer->index + 64) / 64 * 64;
+		struct bl_peer **grown = realloc(local->by_index, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + local->nby_index, 0,
+		       (room - local->nby_index) * sizeof(*grown));
+		local->by_index = grown;
+		local->nby_index = room;
+	}
+	local->by_index[peer->index] = peer;
+	return 0;
+}
+
+void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer))
+{
+	struct bl_peer *peer, *next;
+
+	/* acquire: pairs with the releases of whoever raised it */
+	atomic_exchange_explicit(&local->attention, 0, memory_order_acquire);
+	pthread_mutex_lock(&local->lock);
+	peer = local->arrived;
+	local->arrived = NULL;
+	pthread_mutex_unlock(&local->lock);
+
+	for (; peer; peer = next) {
+		next = peer->next_arrived;
+		if (remember_index(local, peer)) { /* no memory now: try again later */
+			pthread_mutex_lock(&local->lock);
+			peer->next_arrived = local->arrived;
+			local->arrived = peer;
+			pthread_mutex_unlock(&local->lock);
+			atomic_store_explicit(&local->attention, 1, memory_order_release);
+			continue;
+		}
+		peer->tx.slot = peer->tx.lane->slot;
+		peer->tx.limit = BL_SLOTS;
+		peer->adopted = true;
+		make_hot(peer);
+		adopt(peer);
+	}
+}
+
+/* --- bells -------------------------------------------------------------- */
+
+bl_cold void bl_peer_ring(struct bl_peer *peer)
+{
+	if (!peer->bell)
+		return;
+	/* release: pairs with the acquires in bl_local_answer_bells; the packet
+	 * is before the bell, the bell before the summary */
+	atomic_fetch_or_explicit(peer->bell, peer->bell_bit, memory_order_release);
+	atomic_fetch_or_explicit(peer->bell_summary, peer->bell_summary_bit, memory_order_release);
+}
+
+void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+			   void *arg)
+{
+	struct bl_seg_header *header = local->seg.header;
+
+	if (likely(!atomic_load_explicit(&header->bell_summary, memory_order_relaxed)))
+		return;
+
+	uint64_t words = atomic_exchange_explicit(&header->bell_summary, 0, memory_order_acquire);
+
+	for (; words; words &= words - 1) {
+		uint32_t w = (uint32_t)__builtin_ctzll(words);
+		uint64_t bits =
+			atomic_exchange_explicit(&header->bell[w], 0, memory_order_acquire);
+
+		for (; bits; bits &= bits - 1) {
+			uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(bits);
+			struct bl_peer *peer =
+				index < local->nby_index ? local->by_index[index] : NULL;
+
+			if (!peer || peer->hot)
+				continue; /* polled anyway, or a neighbour's nonsense */
+			if (local->nhot < BL_HOT_MAX) {
+				local->ncold--;
+				make_hot(peer);
+			}
+			poll(peer, arg);
+			/* What a full completion queue left behind must be heard of. */
+			if (!peer->hot && bl_rx_peek(&peer->rx))
+				ring_own_bell(local, index);
+		}
+	}
+}
+
+/* Make every neighbour's packets visible that were sent before it could see
+ * that we stopped polling. False: it can't be done. */
+static bool drain_all_stores(void)
+{
+	return bl_service_membarrier() &&
+	       !syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+static void cool(struct bl_local *local, struct bl_peer *peer)
+{
+	peer->hot = false;
+	for (uint32_t i = 0; i < local->nhot; i++)
+		if (local->hot[i] == peer) {
+			local->hot[i] = local->hot[--local->nhot];
+			return;
+		}
+}
+
+void bl_local_calm(struct bl_local *local, uint64_t before)
+{
+	struct bl_peer *quiet[BL_HOT_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_CALM; i++) {
+		struct bl_peer *peer = local->hot[i];
+
+		if ((int64_t)(peer->seen_at - before) < 0 &&
+		    !(peer->header->flags & BL_SEG_NO_MEMBARRIER))
+			quiet[n++] = peer;
+	}
+	if (!n)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		atomic_store_explicit(&quiet[i]->rx.lane->polled, 0, memory_order_seq_cst);
+	bool drained = drain_all_stores();
+	for (uint32_t i = 0; i < n; i++) {
+		struct bl_peer *peer = quiet[i];
+
+		if (!drained || bl_rx_peek(&peer->rx)) {
+			atomic_store_explicit(&peer->rx.lane->polled, 1, memory_order_relaxed);
+			continue;
+		}
+		cool(local, peer);
+		local->ncold++;
+	}
+}
+
+void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
+{
+	if (peer->hot)
+		cool(local, peer);
+	else if (peer->adopted)
+		local->ncold--;
+	if (peer->index < local->nby_index)
+		local->by_index[peer->index] = NULL;
+}
+
+int bl_peer_life(const struct bl_peer *peer)
+{
+	if (!peer->adopted)
+		return 0;
+	/* acquire: pairs with the release in bl_local_close */
+	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
+		return -ENOTCONN;
+	return atomic_load_explicit(&peer->header->life, memory_order_acquire) & FUTEX_OWNER_DIED
+		       ? -ECONNRESET
+		       : 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ring.h: one direction between two endpoints: 32 slots and a payload ring in
+ * the sender's memory.
+ *
+ * One producer (the sender's domain) and one consumer (the receiver's), each
+ * serialised by its own domain; no lock, no atomic read-modify-write. Progress
+ * is wait-free on either side: a full ring says so. A sender that dies between
+ * its stores leaves a slot whose number was never stored: the receiver never
+ * sees it. A receiver that dies leaves a ring that fills.
+ *
+ * Why it looks as it does (measured; docs/performance.md):
+ *  - The number in the slot is the only flag, and lies in the line that carries
+ *    a short message's bytes: one line crosses.
+ *  - Lines after the first are stored before it.
+ *  - Credits come back every few packets, in a line of their own.
+ */
+#ifndef BL_LOCAL_RING_H
+#define BL_LOCAL_RING_H
+
+#include "copy/move.h"
+#include "local/wire.h"
+
+#define BL_CREDIT_EVERY	 8u     /* packets */
+#define BL_CREDIT_BYTES	 12288u /* or payload bytes, whichever comes first */
+#define BL_PREFETCH_MOST 8192u
+
+/* The producer's private half. */
+struct bl_tx {
+	struct bl_slot *slot; /* NULL until connected */
+	struct bl_lane *lane;
+	uint32_t next;	/* number of the next packet */
+	uint32_t limit; /* packets below this number have room */
+	uint32_t last;	/* length of the last packet */
+	uint32_t pay_at;    /* where in the payload ring the next bytes go */
+	uint64_t pay_head;  /* bytes ever taken, the skipped ones included */
+	uint64_t pay_tail;  /* bytes ever given back */
+	uint64_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight */
+};
+
+/* The consumer's private half. */
+struct bl_rx {
+	struct bl_slot *slot;
+	struct bl_lane *lane;
+	uint32_t next;	   /* number of the packet expected */
+	uint32_t last;	   /* length of the last packet */
+	uint32_t credited; /* `consumed` as last told */
+	uint32_t bytes;	   /* payload consumed since */
+};
+
+/* Learn what the receiver has consumed. Returns false if the ring is still full. */
+static inline bool bl_tx_refresh(struct bl_tx *tx)
+{
+	/* acquire: pairs with the release in bl_rx_credit; the receiver has read
+	 * what we are about to overwrite */
+	uint32_t consumed = atomic_load_explicit(&tx->lane->consumed, memory_order_acquire);
+
+	/* A neighbour may write anything there: believe it only within what is
+	 * in flight. */
+	if (likely(consumed - (tx->limit - BL_SLOTS) <= tx->next - (tx->limit - BL_SLOTS)) &&
+	    consumed != tx->limit - BL_SLOTS) {
+		tx->pay_tail = tx->pay_end[(consumed - 1) % BL_SLOTS];
+		tx->limit = consumed + BL_SLOTS;
+	}
+	return tx->next != tx->limit;
+}
+
+bl_always_inline bool bl_tx_room(const struct bl_tx *tx)
+{
+	return likely(tx->next != tx->limit);
+}
+
+bl_always_inline struct bl_slot *bl_tx_slot(const struct bl_tx *tx)
+{
+	return &tx->slot[tx->next % BL_SLOTS];
+}
+
+/* Make the slot that bl_tx_slot() gave visible; all else has been stored. */
+bl_always_inline void bl_tx_publish(struct bl_tx *tx, struct bl_slot *slot, uint32_t len)
+{
+	uint32_t n = tx->next;
+
+	tx->pay_end[n % BL_SLOTS] = tx->pay_head;
+	tx->next = n + 1;
+	tx->last = len;
+	/* release: pairs with the acquire in bl_rx_peek */
+	atomic_store_explicit(&slot->seq, n + 1, memory_order_release);
+}
+
+/* What a packet of len bytes takes of the payload ring: no line serves two. */
+static inline uint32_t bl_tx_payload_size(uint32_t len)
+{
+	return (len + BL_LINE - 1) / BL_LINE * BL_LINE;
+}
+
+/* What is left unused at the end when size bytes don't fit there. */
+static inline uint32_t bl_tx_payload_skip(const struct bl_tx *tx, uint32_t size)
+{
+	return tx->pay_at + size > BL_PAYLOAD_SIZE ? BL_PAYLOAD_SIZE - tx->pay_at : 0;
+}
+
+/*
+ * Contiguous room for len bytes (at most BL_PAYLOAD_SIZE / 2) in the payload
+ * ring, or NULL. Nothing is taken until bl_tx_payload_take().
+ */
+static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
+{
+	uint32_t size = bl_tx_payload_size(len), skip = bl_tx_payload_skip(tx, size);
+
+	if (unlikely(tx->pay_head + skip + size - tx->pay_tail > BL_PAYLOAD_SIZE)) {
+		bl_tx_refresh(tx);
+		if (tx->pay_head + skip + size - tx->pay_tail > BL_PAYLOAD_SIZE)
+			return NULL;
+	}
+	return tx->lane->payload + (skip ? 0 : tx->pay_at);
+}
+
+/* The room that bl_tx_payload() found for len bytes is taken; publish next. */
+static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
+{
+	uint32_t size = bl_tx_payload_size(len), skip = bl_tx_payload_skip(tx, size);
+
+	tx->pay_head += skip + size;
+	tx->pay_at = (skip ? 0 : tx->pay_at) + size;
+	if (tx->pay_at == BL_PAYLOAD_SIZE)
+		tx->pay_at = 0;
+}
+
+/* The bytes of a message that fits its slot: the lines behind the first one
+ * first, so that the flag's line is written in one burst. */
+bl_always_inline void bl_slot_fill(struct bl_slot *slot, const void *buf, size_t len)
+{
+	if (likely(len <= BL_SLOT_FIRST)) {
+		bl_move(slot->bytes, buf, len);
+	} else {
+		bl_move(slot->bytes + BL_SLOT_FIRST, (const char *)buf + BL_SLOT_FIRST,
+			len - BL_SLOT_FIRST);
+		bl_compiler_barrier();
+		memcpy(slot->bytes, buf, BL_SLOT_FIRST);
+	}
+}
+
+/* Ask for the lines that the next packet of the same length will be written to. */
+bl_always_inline void bl_tx_prefetch(const struct bl_tx *tx, size_t len)
+{
+	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE) {
+		const char *next = (const char *)bl_tx_slot(tx);
+
+		for (size_t off = BL_LINE; off < len + 24; off += BL_LINE)
+			__builtin_prefetch(next + off, 1);
+	}
+}
+
+/* The packet at the consumer's end, or NULL. */
+bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
+{
+	struct bl_slot *slot = &rx->slot[rx->next % BL_SLOTS];
+
+	/* Where the last packet filled several lines, have them on their way
+	 * before the flag is seen. */
+	if (unlikely(rx->last - (BL_SLOT_FIRST + 1) < BL_SLOT_INLINE - BL_SLOT_FIRST)) {
+		const volatile char *line = (const volatile char *)slot;
+
+		(void)line[BL_LINE];
+		if (rx->last > 104)
+			(void)line[2 * BL_LINE];
+		if (rx->last > 168)
+			(void)line[3 * BL_LINE];
+	}
+	/* acquire: pairs with the release in bl_tx_publish */
+	if (likely(atomic_load_explicit(&slot->seq, memory_order_acquire) != rx->next + 1))
+		return NULL;
+	return slot;
+}
+
+/* Tell the sender how far we have read. */
+bl_always_inline void bl_rx_credit(struct bl_rx *rx)
+{
+	rx->credited = rx->next;
+	rx->bytes = 0;
+	/* release: pairs with the acquire in bl_tx_refresh */
+	atomic_store_explicit(&rx->lane->consumed, rx->next, memory_order_release);
+}
+
+/* The packet of len bytes that bl_rx_peek() gave has been read. */
+bl_always_inline void bl_rx_consume(struct bl_rx *rx, uint32_t len)
+{
+	rx->next++;
+	rx->last = len;
+	if (unlikely(len > BL_SLOT_INLINE))
+		rx->bytes += len;
+	if (unlikely(rx->next - rx->credited >= BL_CREDIT_EVERY || rx->bytes >= BL_CREDIT_BYTES))
+		bl_rx_credit(rx);
+}
+
+/* Where a packet's bytes lie, or NULL: the description is wrong. `len` is the
+ * caller's private copy of slot->len. */
+bl_always_inline const uint8_t *bl_rx_bytes(const struct bl_rx *rx, const struct bl_slot *slot,
+					    uint32_t len)
+{
+	if (likely(len <= BL_SLOT_INLINE))
+		return slot->bytes;
+
+	uint32_t at = *(const volatile uint32_t *)&slot->at;
+
+	if (unlikely(at > BL_PAYLOAD_SIZE || len > BL_PAYLOAD_SIZE - at))
+		return NULL;
+	return rx->lane->payload + at;
+}
+
+#endif

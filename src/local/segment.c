@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * segment.c: an endpoint's shared memory. A memfd: nothing in the file system,
+ * gone with the last process that maps it. Sealed against shrinking, its pages
+ * reserved before they are mapped: no neighbour and no full machine can turn an
+ * access into a SIGBUS. The owner's lanes are added by the owner or its service
+ * thread, under bl_local.lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/knobs.h"
+#include "base/log.h"
+#include "local/local.h"
+#include "place/place.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+static int make_memfd(void)
+{
+	int fd = memfd_create("beeline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create("beeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+static int grow(struct bl_segment *seg, size_t by)
+{
+	if (fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by)) {
+		int err = -errno;
+
+		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job (cgroup "
+			"memory.max, or free memory)",
+			by / 1024, strerror(-err));
+		return err;
+	}
+	seg->size += by;
+	return 0;
+}
+
+static void *map(int fd, size_t at, size_t len, void *where)
+{
+	void *p = mmap(where, len, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | (where ? MAP_FIXED : 0), fd, (off_t)at);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/*
+ * The header is mapped right behind a private page, which the service thread
+ * uses to register the life futex with the kernel at a fixed distance.
+ */
+static int map_header(struct bl_segment *seg)
+{
+	char *both = mmap(NULL, 2 * BL_SEG_HEADER, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (both == MAP_FAILED)
+		return -ENOMEM;
+	seg->life_page = both;
+	seg->header = map(seg->fd, 0, BL_SEG_HEADER, both + BL_SEG_HEADER);
+	if (!seg->header) {
+		munmap(both, 2 * BL_SEG_HEADER);
+		return -ENOMEM;
+	}
+	/* A forked child has neither the thread nor the right to touch these. */
+	madvise(both, 2 * BL_SEG_HEADER, MADV_DONTFORK);
+	return bl_place_populate(seg->header, BL_SEG_HEADER, seg->node);
+}
+
+int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
+{
+	int err;
+
+	memset(seg, 0, sizeof *seg);
+	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
+	seg->fd = make_memfd();
+	if (seg->fd < 0) {
+		bl_warn("memfd_create: %s; %s", strerror(-seg->fd),
+			seg->fd == -EMFILE ? "raise the limit of open files (ulimit -n)"
+					   : "allow this system call");
+		return seg->fd;
+	}
+	err = grow(seg, BL_SEG_HEADER);
+	if (err)
+		goto close_fd;
+	if (fcntl(seg->fd, F_ADD_SEALS, F_SEAL_SHRINK)) {
+		err = -errno;
+		goto close_fd;
+	}
+	err = map_header(seg);
+	if (err)
+		goto close_fd;
+	seg->header->magic = BL_SEG_MAGIC;
+	seg->header->version = BL_SEG_VERSION;
+	seg->header->flags = bl_service_membarrier() ? 0 : BL_SEG_NO_MEMBARRIER;
+	memcpy(seg->header->id, addr->id, sizeof addr->id);
+	return 0;
+
+close_fd:
+	if (seg->life_page)
+		munmap(seg->life_page, 2 * BL_SEG_HEADER);
+	close(seg->fd);
+	memset(seg, 0, sizeof *seg);
+	seg->fd = -1;
+	return err;
+}
+
+void bl_segment_close(struct bl_segment *seg)
+{
+	if (seg->fd < 0)
+		return;
+	munmap(seg->life_page, 2 * BL_SEG_HEADER);
+	close(seg->fd);
+	seg->fd = -1;
+}
+
+int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane)
+{
+	size_t place = bl_round_up(seg->size, BL_LANE_SIZE);
+	int err = grow(seg, place + BL_LANE_SIZE - seg->size);
+
+	if (err)
+		return err;
+	*lane = map(seg->fd, place, BL_LANE_SIZE, NULL);
+	if (!*lane)
+		return -ENOMEM;
+	madvise(*lane, BL_LANE_SIZE, MADV_DONTFORK);
+	err = bl_place_populate(*lane, BL_LANE_SIZE, seg->node);
+	if (err) {
+		munmap(*lane, BL_LANE_SIZE);
+		return err;
+	}
+	*at = place;
+	return 0;
+}
+
+int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* A file that could shrink under us would be a SIGBUS to come. */
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st))
+		return -EPROTO;
+	if (at % BL_LANE_SIZE || !at || st.st_size < BL_SEG_HEADER ||
+	    at > (uint64_t)st.st_size - BL_LANE_SIZE || (uint64_t)st.st_size < BL_LANE_SIZE)
+		return -EPROTO;
+	*header = map(fd, 0, BL_SEG_HEADER, NULL);
+	if (!*header)
+		return -ENOMEM;
+	*lane = map(fd, at, BL_LANE_SIZE, NULL);
+	if (!*lane) {
+		munmap(*header, BL_SEG_HEADER);
+		return -ENOMEM;
+	}
+	madvise(*header, BL_SEG_HEADER, MADV_DONTFORK);
+	madvise(*lane, BL_LANE_SIZE, MADV_DONTFORK);
+	if ((*header)->magic != BL_SEG_MAGIC || (*header)->version != BL_SEG_VERSION) {
+		bl_segment_unmap(*header, *lane);
+		return -EPROTONOSUPPORT;
+	}
+	return 0;
+}
+
+void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane)
+{
+	if (header)
+		munmap(header, BL_SEG_HEADER);
+	if (lane)
+		munmap(lane, BL_LANE_SIZE);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wire.h: what lies in memory that processes share. Only offsets, fixed widths
+ * and bytes; no pointer that anybody follows. Every reader takes a field once
+ * into a private copy, checks it there and believes nothing else.
+ *
+ * An endpoint owns one segment (a memfd): a header page, then lanes of 64 KiB,
+ * one per neighbour that it sends to. All writes of a packet go to the sender's
+ * own memory; the receiver reads there and writes back only what it has
+ * consumed, which is how packets return to their owner.
+ *
+ *   segment of A               segment of B
+ *   +--------------------+     +--------------------+
+ *   | header: life, bells|     | header: life, bells|
+ *   +--------------------+     +--------------------+
+ *   | lane A -> B        |     | lane B -> A        |
+ *   |  credits (B writes)|     |  credits (A writes)|
+ *   |  slots   (A writes)|     |  slots   (B writes)|
+ *   |  payload (A writes)|     |  payload (B writes)|
+ *   |  copies (A receives|     |  copies (B receives|
+ *   |          from B)   |     |          from A)   |
+ *   +--------------------+     +--------------------+
+ */
+#ifndef BL_LOCAL_WIRE_H
+#define BL_LOCAL_WIRE_H
+
+#include <assert.h>
+
+#include "base/compiler.h"
+#include "copy/coop.h"
+
+#define BL_SEG_MAGIC   0x67657342u
+#define BL_SEG_VERSION 1
+
+#define BL_SLOTS	  32u
+#define BL_SLOT_SIZE	  256u
+#define BL_SLOT_INLINE	  232u /* bytes of a message in its slot */
+#define BL_SLOT_FIRST	  40u  /* of them in the slot's first line */
+#define BL_COOPS	  62u
+#define BL_PAYLOAD_SIZE	  49152u
+#define BL_LANE_SIZE	  65536u
+#define BL_SEG_HEADER	  4096u
+#define BL_BELL_WORDS	  64u
+#define BL_BELLS	  (BL_BELL_WORDS * 64u)
+
+/* What a slot holds. */
+enum bl_op {
+	BL_OP_TAGGED = 1,  /* message; match by tag */
+	BL_OP_MSG = 2,	   /* message; in order of arrival */
+	BL_OP_TAGGED_RTS = 3, /* its description: struct bl_rts */
+	BL_OP_MSG_RTS = 4,
+	BL_OP_CTS = 5,	   /* receiver to sender: help to copy; struct bl_cts */
+	BL_OP_STREAM = 6,  /* receiver to sender: send these bytes; struct bl_stream */
+	BL_OP_FRAGMENT = 7,/* sender to receiver: bytes asked for */
+	BL_OP_FIN = 8,	   /* receiver to sender: the message is over */
+};
+
+#define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
+
+#define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 16 | (uint32_t)(flags) << 24)
+#define BL_HEAD_LEN(head)	((head)&0xffff)
+#define BL_HEAD_OP(head)	((head) >> 16 & 0xff)
+#define BL_HEAD_FLAGS(head)	((head) >> 24)
+
+/*
+ * One packet. `seq` is the packet's number plus one, stored last: the only flag.
+ * Up to BL_SLOT_INLINE bytes follow in the slot; more lie in the payload ring
+ * and `at` says where.
+ */
+struct bl_slot {
+	_Atomic uint32_t seq;
+	uint32_t head; /* BL_HEAD: bytes (here or in the payload ring), operation, flags */
+	uint64_t tag;  /* tag; for control packets the number of the transfer */
+	uint64_t data; /* remote CQ data; see the operations */
+	union {
+		uint8_t bytes[BL_SLOT_INLINE];
+		uint32_t at; /* len > BL_SLOT_INLINE */
+	};
+};
+static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
+static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
+
+struct bl_piece {
+	uint64_t base, len;
+};
+
+/* RTS: tag and data are the message's. */
+struct bl_rts {
+	uint64_t len;	  /* of the message */
+	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
+	struct bl_piece piece[8];
+};
+/* CTS: tag = request. The pieces are the receiver's, cut to the bytes wanted. */
+struct bl_cts {
+	uint64_t len;
+	uint64_t chunk;
+	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
+	uint32_t generation;
+	struct bl_piece piece[8];
+};
+/* STREAM: tag = request. The sender writes the range into the receiver's pieces
+ * if it may, and sends what is left as fragments. */
+struct bl_stream {
+	uint64_t transfer;
+	uint64_t off, len;
+	struct bl_piece piece[8];
+};
+static_assert(sizeof(struct bl_rts) == 144, "shared layout");
+static_assert(sizeof(struct bl_cts) == 152 && sizeof(struct bl_stream) == 152, "shared layout");
+static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
+/* FRAGMENT: tag = transfer, data = offset; or BL_FRAGMENT_PUSHED, and the bytes
+ * are the count (64 bits) of those that were written directly. */
+#define BL_FRAGMENT_PUSHED (1ULL << 63)
+/* FIN: tag = request, data = 0 or an errno. */
+
+struct bl_lane {
+	/* The receiver writes: packets consumed; every few packets. */
+	_Atomic uint32_t consumed;
+	uint8_t pad0[BL_LINE - 4];
+	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
+	_Atomic uint32_t polled;
+	uint8_t pad1[BL_LINE - 4];
+	struct bl_slot slot[BL_SLOTS];
+	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
+	uint8_t unused[128];
+	uint8_t payload[BL_PAYLOAD_SIZE];
+};
+static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
+static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
+static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
+
+struct bl_seg_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t flags;
+	uint8_t id[16];
+	uint8_t pad0[BL_LINE - 24];
+	/* A robust futex that a thread of the owner holds: when the owner dies, in
+	 * whatever way, the kernel sets FUTEX_OWNER_DIED here. */
+	_Atomic uint32_t life;
+	_Atomic uint32_t closed; /* the endpoint was closed in good order */
+	uint8_t pad1[BL_LINE - 8];
+	/* Neighbours write: bit i of word w: look at the lane of neighbour 64w+i.
+	 * Bit w of the summary is set after it. */
+	_Atomic uint64_t bell_summary;
+	uint8_t pad2[BL_LINE - 8];
+	_Atomic uint64_t bell[BL_BELL_WORDS];
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS];
+};
+static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
+static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
+static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
+
+#define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
+
+#endif
