@@ -33,7 +33,8 @@ static struct bl_fi_ep *ep_of_fid(struct fid *fid)
 }
 
 /*
- * Work out the core flags of each direction and pick the tables of operations.
+ * Work out the core flags of each direction and make the tables of operations:
+ * the quick form of each wherever its constant flags are this endpoint's.
  * Selective completion: an operation reports only when its flags, or for calls
  * without flags the endpoint's, say so; otherwise each does. Without a queue
  * there is nobody to report to. Flags that have no meaning below are dropped:
@@ -54,12 +55,23 @@ static void choose(struct bl_fi_ep *ep)
 	ep->rx_always = ep->rx_selective ? 0 : reports;
 	ep->rx_flags = (ep->rx_op_flags & ep->rx_mask) | ep->rx_always;
 
-	if (ep->tx_flags == BL_COMPLETION && ep->rx_flags == BL_COMPLETION && !ep->tx_cntr) {
-		ep->fid.tagged = &path->tagged;
-		ep->fid.msg = &path->msg;
-	} else {
-		ep->fid.tagged = &path->tagged_any;
-		ep->fid.msg = &path->msg_any;
+	ep->tagged = path->tagged;
+	ep->msg = path->msg;
+	if (ep->tx_flags != BL_COMPLETION) {
+		ep->tagged.send = path->tagged_any.send;
+		ep->tagged.senddata = path->tagged_any.senddata;
+		ep->msg.send = path->msg_any.send;
+		ep->msg.senddata = path->msg_any.senddata;
+	}
+	if (ep->tx_cntr) {
+		ep->tagged.inject = path->tagged_any.inject;
+		ep->tagged.injectdata = path->tagged_any.injectdata;
+		ep->msg.inject = path->msg_any.inject;
+		ep->msg.injectdata = path->msg_any.injectdata;
+	}
+	if (ep->rx_flags != BL_COMPLETION) {
+		ep->tagged.recv = path->tagged_any.recv;
+		ep->msg.recv = path->msg_any.recv;
 	}
 }
 
@@ -465,6 +477,8 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->fid.tagged = &ep->tagged;
+	ep->fid.msg = &ep->msg;
 	choose(ep);
 	*out = &ep->fid;
 	return 0;

@@ -93,6 +93,8 @@ struct bl_fi_ep {
 	struct bl_cntr *tx_cntr; /* also counts injects, which the core doesn't */
 
 	/* Control only. */
+	struct fi_ops_tagged tagged;
+	struct fi_ops_msg msg;
 	struct bl_fi_domain *domain;
 	struct bl_fi_av *av;
 	struct bl_fi_cq *tx_cq, *rx_cq;
@@ -184,13 +186,13 @@ int bl_fi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **
 int bl_fi_no_tostr(const struct fid *fid, char *buf, size_t len);
 int bl_fi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
-/* path.h, compiled twice: without and with the domain's lock */
+/* path.h, compiled twice: without and with the domain's lock. choose() in ep.c
+ * makes each endpoint's tables from these. */
 struct bl_fi_path {
-	/* For the usual endpoint: every send and receive reports its completion
-	 * and no counter is bound to its sends. */
+	/* Constant flags: each operation reports its completion, injects don't count. */
 	struct fi_ops_tagged tagged;
 	struct fi_ops_msg msg;
-	/* For any other: flags are read from the endpoint. */
+	/* Flags read from the endpoint, injects counted. */
 	struct fi_ops_tagged tagged_any;
 	struct fi_ops_msg msg_any;
 	/* A queue whose format is FI_CQ_FORMAT_TAGGED, and any other. */

@@ -5,10 +5,10 @@
  * with NAME(op), LOCK(object) and UNLOCK(object) defined. Each function is a
  * few instructions around an inline function of the core.
  *
- * Two tables of each kind: one for endpoints as every MPI opens them (each send
- * and receive reports a completion, no counter of sends), whose flags are
- * constants that the core's inline functions fold; and one, with names in _any,
- * that reads flags from the endpoint. choose() in ep.c picks.
+ * Calls without flags of their own come in two forms: a quick one for what every
+ * MPI asks for (each operation reports a completion, injects aren't counted),
+ * whose constant flags the core's inline functions fold; and one, named _any,
+ * that reads them from the endpoint. choose() in ep.c picks for each endpoint.
  */
 #include <sched.h>
 
