@@ -168,6 +168,8 @@ static void define_knobs(__typeof__(&fi_param_define) define)
 	}
 }
 
+struct fi_provider *fi_prov_ini(void);
+
 FI_EXT_INI
 {
 	__typeof__(&fi_param_define) define;
