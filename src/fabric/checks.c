@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * checks.c: what this layer takes for granted about the headers of libfabric and
+ * of the core, checked by the compiler. No code.
+ */
+#include <errno.h>
+
+#include "fabric/fabric.h"
+
+/* Flags pass through unchanged. */
+static_assert(BL_MSG == FI_MSG, "flag");
+static_assert(BL_TAGGED == FI_TAGGED, "flag");
+static_assert(BL_RECV == FI_RECV, "flag");
+static_assert(BL_SEND == FI_SEND, "flag");
+static_assert(BL_MULTI_RECV == FI_MULTI_RECV, "flag");
+static_assert(BL_REMOTE_CQ_DATA == FI_REMOTE_CQ_DATA, "flag");
+static_assert(BL_COMPLETION == FI_COMPLETION, "flag");
+static_assert(BL_INJECT == FI_INJECT, "flag");
+static_assert(BL_INJECT_COMPLETE == FI_INJECT_COMPLETE, "flag");
+static_assert(BL_TRANSMIT_COMPLETE == FI_TRANSMIT_COMPLETE, "flag");
+static_assert(BL_DELIVERY_COMPLETE == FI_DELIVERY_COMPLETE, "flag");
+static_assert(BL_PEEK == FI_PEEK, "flag");
+static_assert(BL_CLAIM == FI_CLAIM, "flag");
+static_assert(BL_DISCARD == FI_DISCARD, "flag");
+
+/* So do errors, and the two meanings of no address. */
+static_assert(BL_EAVAIL == FI_EAVAIL, "error");
+static_assert(BL_ETRUNC == FI_ETRUNC, "error");
+static_assert(EAGAIN == FI_EAGAIN && ENOENT == FI_ENOENT && EINVAL == FI_EINVAL, "error");
+static_assert(ENOMSG == FI_ENOMSG && ECANCELED == FI_ECANCELED, "error");
+static_assert(EHOSTUNREACH == FI_EHOSTUNREACH && EMSGSIZE == FI_EMSGSIZE, "error");
+static_assert(BL_ADDR_ANY == FI_ADDR_UNSPEC && BL_ADDR_ANY == FI_ADDR_NOTAVAIL, "address");
+static_assert(sizeof(fi_addr_t) == sizeof(uint64_t), "address");
+
+/* The core writes completions straight into the caller's array: struct bl_comp
+ * is struct fi_cq_tagged_entry, and the shorter formats are its prefixes. */
+#define SAME(type, member, ours)                                                                   \
+	static_assert(offsetof(struct type, member) == offsetof(struct bl_comp, ours), "layout")
+static_assert(sizeof(struct bl_comp) == sizeof(struct fi_cq_tagged_entry), "layout");
+SAME(fi_cq_tagged_entry, op_context, context);
+SAME(fi_cq_tagged_entry, flags, flags);
+SAME(fi_cq_tagged_entry, len, len);
+SAME(fi_cq_tagged_entry, buf, buf);
+SAME(fi_cq_tagged_entry, data, data);
+SAME(fi_cq_tagged_entry, tag, tag);
+SAME(fi_cq_data_entry, op_context, context);
+SAME(fi_cq_data_entry, flags, flags);
+SAME(fi_cq_data_entry, len, len);
+SAME(fi_cq_data_entry, buf, buf);
+SAME(fi_cq_data_entry, data, data);
+SAME(fi_cq_msg_entry, op_context, context);
+SAME(fi_cq_msg_entry, flags, flags);
+SAME(fi_cq_msg_entry, len, len);
+SAME(fi_cq_entry, op_context, context);
+static_assert(sizeof(struct fi_cq_entry) == 8, "layout");
+static_assert(sizeof(struct fi_cq_msg_entry) == 24, "layout");
+static_assert(sizeof(struct fi_cq_data_entry) == 40, "layout");
+static_assert(sizeof(struct fi_cq_tagged_entry) == 48, "layout");
+
+/* MPICH, and Open MPI before 5, keep an endpoint's address in FI_NAME_MAX bytes. */
+static_assert(sizeof(struct bl_addr) <= FI_NAME_MAX, "an address must fit MPI's buffers");
+
+/* libfabric hands back a pointer to its part of each structure. */
+static_assert(offsetof(struct bl_fi_fabric, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_domain, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_av, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_cq, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_cntr, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_ep, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_mr, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_eq, fid) == 0, "fid first");

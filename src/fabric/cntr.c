@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * cntr.c: counters of completed operations. The count and the progress made by
+ * reading it are the core's; here are libfabric's calls and the wait.
+ */
+#include "fabric/fabric.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+static struct bl_fi_cntr *cntr_of(struct fid_cntr *fid)
+{
+	return (struct bl_fi_cntr *)fid;
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+	uint64_t value;
+
+	bl_fi_enter(cntr->domain);
+	value = bl_cntr_read(cntr->core);
+	bl_fi_leave(cntr->domain);
+	return value;
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+	uint64_t value;
+
+	bl_fi_enter(cntr->domain);
+	value = bl_cntr_readerr(cntr->core);
+	bl_fi_leave(cntr->domain);
+	return value;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+
+	bl_fi_enter(cntr->domain);
+	bl_cntr_add(cntr->core, value);
+	bl_fi_leave(cntr->domain);
+	return 0;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+
+	bl_fi_enter(cntr->domain);
+	bl_cntr_set(cntr->core, value);
+	bl_fi_leave(cntr->domain);
+	return 0;
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+
+	bl_fi_enter(cntr->domain);
+	bl_cntr_adderr(cntr->core, value);
+	bl_fi_leave(cntr->domain);
+	return 0;
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+
+	bl_fi_enter(cntr->domain);
+	bl_cntr_seterr(cntr->core, value);
+	bl_fi_leave(cntr->domain);
+	return 0;
+}
+
+/* Poll until the count reaches the threshold; at once for a while, then offering
+ * the core to others in between. An operation that fails meanwhile ends the
+ * wait: the count might never get there. */
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	enum { POLLS_BEFORE_YIELD = 256 };
+	uint64_t failed = cntr_readerr(fid), deadline = 0;
+
+	for (unsigned polls = 0;; polls++) {
+		if (cntr_read(fid) >= threshold)
+			return 0;
+		if (cntr_readerr(fid) != failed)
+			return -FI_EAVAIL;
+		if (timeout >= 0) {
+			uint64_t now = bl_clock_ns();
+
+			if (!polls)
+				deadline = now + (uint64_t)timeout * 1000000u;
+			if (now >= deadline)
+				return -FI_ETIMEDOUT;
+		}
+		if (polls >= POLLS_BEFORE_YIELD)
+			sched_yield();
+	}
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct bl_fi_cntr *cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
+	struct bl_fi_domain *domain = cntr->domain;
+	int ret;
+
+	bl_fi_enter(domain);
+	ret = bl_cntr_close(cntr->core);
+	bl_fi_leave(domain);
+	if (!ret)
+		free(cntr);
+	return ret;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	struct bl_fi_cntr *cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
+
+	if (command != FI_GETWAITOBJ)
+		return -FI_ENOSYS;
+	*(enum fi_wait_obj *)arg = cntr->wait;
+	return 0;
+}
+
+static struct fi_ops cntr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = bl_fi_no_bind,
+	.control = cntr_control,
+	.ops_open = bl_fi_no_ops_open,
+	.tostr = bl_fi_no_tostr,
+	.ops_set = bl_fi_no_ops_set,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int bl_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **out,
+		    void *context)
+{
+	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid);
+	enum fi_wait_obj wait = attr ? attr->wait_obj : FI_WAIT_NONE;
+	struct bl_fi_cntr *cntr;
+	int ret;
+
+	if (attr && attr->events != FI_CNTR_EVENTS_COMP)
+		return -FI_ENOSYS;
+	if (attr && attr->flags)
+		return -FI_EBADFLAGS;
+	ret = bl_fi_check_wait(wait, FI_LOG_CNTR);
+	if (ret)
+		return ret;
+	cntr = calloc(1, sizeof *cntr);
+	if (!cntr)
+		return -FI_ENOMEM;
+	bl_fi_enter(domain);
+	ret = bl_cntr_open(domain->core, &cntr->core);
+	bl_fi_leave(domain);
+	if (ret) {
+		free(cntr);
+		return ret;
+	}
+	cntr->fid.fid.fclass = FI_CLASS_CNTR;
+	cntr->fid.fid.context = context;
+	cntr->fid.fid.ops = &cntr_fid_ops;
+	cntr->fid.ops = &cntr_ops;
+	cntr->wait = wait;
+	cntr->domain = domain;
+	*out = &cntr->fid;
+	return 0;
+}

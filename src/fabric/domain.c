@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * domain.c: domains and memory regions. A domain is the unit of serialisation;
+ * its threading level, taken from the fi_info it is opened with, decides here
+ * whether calls lock. Regions mean nothing without RMA: no registration is
+ * needed to send or receive, but MPI libraries register anyway, and get an
+ * object with a key and a descriptor that the data path ignores.
+ */
+#include "fabric/fabric.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- memory regions ------------------------------------------------------------ */
+
+static int mr_close(struct fid *fid)
+{
+	struct bl_fi_mr *mr = bl_containerof(fid, struct bl_fi_mr, fid.fid);
+
+	atomic_fetch_sub(&mr->domain->regions, 1);
+	free(mr);
+	return 0;
+}
+
+/* Binding to an endpoint or a counter, enabling, refreshing: nothing to do. */
+static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	return bfid->fclass == FI_CLASS_EP || bfid->fclass == FI_CLASS_CNTR ? 0 : -FI_EINVAL;
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+	return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops mr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+	.bind = mr_bind,
+	.control = mr_control,
+	.ops_open = bl_fi_no_ops_open,
+	.tostr = bl_fi_no_tostr,
+	.ops_set = bl_fi_no_ops_set,
+};
+
+static int mr_open(struct fid *fid, uint64_t key, void *context, struct fid_mr **out)
+{
+	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
+	struct bl_fi_mr *mr = calloc(1, sizeof *mr);
+
+	if (!mr)
+		return -FI_ENOMEM;
+	mr->fid.fid.fclass = FI_CLASS_MR;
+	mr->fid.fid.context = context;
+	mr->fid.fid.ops = &mr_fid_ops;
+	mr->fid.mem_desc = mr;
+	mr->fid.key = key;
+	mr->domain = domain;
+	atomic_fetch_add(&domain->regions, 1);
+	*out = &mr->fid;
+	return 0;
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	return mr_open(fid, requested_key, context, mr);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+		   void *context)
+{
+	return mr_open(fid, requested_key, context, mr);
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr)
+{
+	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
+
+	/* Memory of a device is not addressable here (FI_HMEM isn't offered). The
+	 * field exists since API 1.10. */
+	if (domain->fabric->fid.api_version >= FI_VERSION(1, 10) && attr->iface != FI_HMEM_SYSTEM)
+		return -FI_EOPNOTSUPP;
+	return mr_open(fid, attr->requested_key, attr->context, mr);
+}
+
+static struct fi_ops_mr mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};
+
+/* --- what a domain doesn't have --------------------------------------------------- */
+
+static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+			  void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
+			struct fid_poll **pollset)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+		      void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+		      void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+			   struct fi_atomic_attr *attr, uint64_t flags)
+{
+	return -FI_EOPNOTSUPP;
+}
+
+static int no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
+			       struct fi_collective_attr *attr, uint64_t flags)
+{
+	return -FI_EOPNOTSUPP;
+}
+
+static int endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+		     uint64_t flags, void *context)
+{
+	if (flags)
+		return -FI_EBADFLAGS;
+	return bl_fi_ep_open(domain, info, ep, context);
+}
+
+/* --- domain ------------------------------------------------------------------------ */
+
+static int domain_close(struct fid *fid)
+{
+	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
+	int ret;
+
+	if (atomic_load(&domain->regions))
+		return -FI_EBUSY;
+	ret = bl_domain_close(domain->core);
+	if (ret)
+		return ret;
+	atomic_fetch_sub(&domain->fabric->domains, 1);
+	free(domain);
+	return 0;
+}
+
+/* An event queue may be bound; no operation needs it. Asynchronous registration
+ * (the flag, FI_REG_MR in older headers) is not there. */
+static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	if (bfid->fclass != FI_CLASS_EQ)
+		return -FI_EINVAL;
+	return flags ? -FI_EBADFLAGS : 0;
+}
+
+static struct fi_ops domain_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = bl_fi_no_control,
+	.ops_open = bl_fi_no_ops_open,
+	.tostr = bl_fi_no_tostr,
+	.ops_set = bl_fi_no_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = sizeof(struct fi_ops_domain),
+	.av_open = bl_fi_av_open,
+	.cq_open = bl_fi_cq_open,
+	.endpoint = bl_fi_ep_open,
+	.scalable_ep = no_scalable_ep,
+	.cntr_open = bl_fi_cntr_open,
+	.poll_open = no_poll_open,
+	.stx_ctx = no_stx_ctx,
+	.srx_ctx = no_srx_ctx,
+	.query_atomic = no_query_atomic,
+	.query_collective = no_query_collective,
+	.endpoint2 = endpoint2,
+};
+
+int bl_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **out,
+		      void *context)
+{
+	struct bl_fi_fabric *fabric = bl_containerof(fid, struct bl_fi_fabric, fid);
+	const struct fi_domain_attr *attr = info->domain_attr;
+	struct bl_fi_domain *domain;
+	int ret;
+
+	if (attr && attr->name && strcmp(attr->name, BL_FI_DOMAIN))
+		return -FI_EINVAL;
+	domain = calloc(1, sizeof *domain);
+	if (!domain)
+		return -FI_ENOMEM;
+	ret = bl_domain_open(&domain->core);
+	if (ret) {
+		free(domain);
+		return ret;
+	}
+	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
+	domain->fid.fid.context = context;
+	domain->fid.fid.ops = &domain_fid_ops;
+	domain->fid.ops = &domain_ops;
+	domain->fid.mr = &mr_ops;
+	domain->fabric = fabric;
+	domain->locked = !attr || attr->threading != FI_THREAD_DOMAIN;
+	atomic_fetch_add(&fabric->domains, 1);
+	*out = &domain->fid;
+	return 0;
+}

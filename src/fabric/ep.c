@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ep.c: endpoints: opening, binding, enabling, options. What moves messages is
+ * in path.h. libfabric asks applications to serialise these calls against all
+ * others on the endpoint; with a locked domain each also holds its lock.
+ */
+#include "fabric/fabric.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Options that headers before 2.0 don't name. */
+enum {
+	OPT_CUDA_API_PERMITTED = 10, /* bool */
+	OPT_SHARED_MEMORY_PERMITTED, /* bool */
+	OPT_MAX_MSG_SIZE,	     /* size_t, and all that follow */
+	OPT_MAX_TAGGED_SIZE,
+	OPT_MAX_RMA_SIZE,
+	OPT_MAX_ATOMIC_SIZE,
+	OPT_INJECT_MSG_SIZE,
+	OPT_INJECT_TAGGED_SIZE,
+	OPT_INJECT_RMA_SIZE,
+	OPT_INJECT_ATOMIC_SIZE,
+};
+#if FI_MAJOR_VERSION >= 2
+static_assert((int)OPT_CUDA_API_PERMITTED == (int)FI_OPT_CUDA_API_PERMITTED, "option");
+static_assert((int)OPT_INJECT_ATOMIC_SIZE == (int)FI_OPT_INJECT_ATOMIC_SIZE, "option");
+#endif
+
+static struct bl_fi_ep *ep_of_fid(struct fid *fid)
+{
+	return bl_containerof(fid, struct bl_fi_ep, fid.fid);
+}
+
+/*
+ * Work out the core flags of each direction and make the tables of operations:
+ * the quick form of each wherever its constant flags are this endpoint's.
+ * Selective completion: an operation reports only when its flags, or for calls
+ * without flags the endpoint's, say so; otherwise each does. Without a queue
+ * there is nobody to report to. Flags that have no meaning below are dropped:
+ * see SENDMSG_FLAGS in path.h.
+ */
+static void choose(struct bl_fi_ep *ep)
+{
+	struct bl_fi_path *path = bl_fi_path(ep->domain);
+	uint64_t reports;
+
+	reports = ep->tx_cq ? BL_COMPLETION : 0;
+	ep->tx_mask = reports | BL_INJECT | BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE;
+	ep->tx_always = ep->tx_selective ? 0 : reports;
+	ep->tx_flags = (ep->tx_op_flags & ep->tx_mask) | ep->tx_always;
+
+	reports = ep->rx_cq ? BL_COMPLETION : 0;
+	ep->rx_mask = reports | BL_MULTI_RECV | BL_PEEK | BL_CLAIM | BL_DISCARD;
+	ep->rx_always = ep->rx_selective ? 0 : reports;
+	ep->rx_flags = (ep->rx_op_flags & ep->rx_mask) | ep->rx_always;
+
+	ep->tagged = path->tagged;
+	ep->msg = path->msg;
+	if (ep->tx_flags != BL_COMPLETION) {
+		ep->tagged.send = path->tagged_any.send;
+		ep->tagged.senddata = path->tagged_any.senddata;
+		ep->msg.send = path->msg_any.send;
+		ep->msg.senddata = path->msg_any.senddata;
+	}
+	if (ep->tx_cntr) {
+		ep->tagged.inject = path->tagged_any.inject;
+		ep->tagged.injectdata = path->tagged_any.injectdata;
+		ep->msg.inject = path->msg_any.inject;
+		ep->msg.injectdata = path->msg_any.injectdata;
+	}
+	if (ep->rx_flags != BL_COMPLETION) {
+		ep->tagged.recv = path->tagged_any.recv;
+		ep->msg.recv = path->msg_any.recv;
+	}
+}
+
+/* --- options ------------------------------------------------------------------------ */
+
+static int get_size(size_t value, void *optval, size_t *optlen)
+{
+	size_t room = *optlen;
+
+	*optlen = sizeof value;
+	if (room < sizeof value)
+		return -FI_ETOOSMALL;
+	memcpy(optval, &value, sizeof value);
+	return 0;
+}
+
+static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (optname) {
+	case FI_OPT_MIN_MULTI_RECV:
+		return get_size(bl_ep_min_multi_recv(ep->core), optval, optlen);
+	case FI_OPT_CM_DATA_SIZE: /* no connections */
+	case OPT_MAX_RMA_SIZE:
+	case OPT_MAX_ATOMIC_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
+		return get_size(0, optval, optlen);
+	case FI_OPT_TX_SIZE:
+	case FI_OPT_RX_SIZE:
+		return get_size(BL_FI_QUEUE_SIZE, optval, optlen);
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+		return get_size(BL_FI_MAX_MSG, optval, optlen);
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+		return get_size(bl_inject_max(), optval, optlen);
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+	size_t size;
+	bool permitted;
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (optname) {
+	case FI_OPT_MIN_MULTI_RECV:
+		if (optlen != sizeof size)
+			return -FI_EINVAL;
+		memcpy(&size, optval, sizeof size);
+		bl_fi_enter(ep->domain);
+		bl_ep_set_min_multi_recv(ep->core, size);
+		bl_fi_leave(ep->domain);
+		return 0;
+	case OPT_CUDA_API_PERMITTED: /* it is never called */
+		return optlen == sizeof permitted ? 0 : -FI_EINVAL;
+	case OPT_SHARED_MEMORY_PERMITTED: /* there is no other way */
+		if (optlen != sizeof permitted)
+			return -FI_EINVAL;
+		memcpy(&permitted, optval, sizeof permitted);
+		return permitted ? 0 : -FI_EOPNOTSUPP;
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+	ssize_t ret;
+
+	bl_fi_enter(ep->domain);
+	ret = bl_cancel(ep->core, context);
+	bl_fi_leave(ep->domain);
+	return ret;
+}
+
+static int no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+		     void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+		     void *context)
+{
+	return -FI_ENOSYS;
+}
+
+/* The queues grow: there is always room for what was promised. */
+static ssize_t ep_size_left(struct fid_ep *ep)
+{
+	return BL_FI_QUEUE_SIZE;
+}
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = no_tx_ctx,
+	.rx_ctx = no_rx_ctx,
+	.rx_size_left = ep_size_left,
+	.tx_size_left = ep_size_left,
+};
+
+/* --- names: an endpoint has an address and no connections ----------------------------- */
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+	size_t room = *addrlen;
+	struct bl_addr own;
+
+	bl_ep_getname(ep->core, &own);
+	*addrlen = sizeof own;
+	if (addr)
+		memcpy(addr, &own, bl_min(room, sizeof own));
+	return !addr || room < sizeof own ? -FI_ETOOSMALL : 0;
+}
+
+static int no_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_listen(struct fid_pep *pep)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+		   void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops_cm cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = no_setname,
+	.getname = ep_getname,
+	.getpeer = no_getpeer,
+	.connect = no_connect,
+	.listen = no_listen,
+	.accept = no_accept,
+	.reject = no_reject,
+	.shutdown = no_shutdown,
+	.join = no_join,
+};
+
+/* --- binding ------------------------------------------------------------------------ */
+
+static int bind_av(struct bl_fi_ep *ep, struct bl_fi_av *av)
+{
+	int ret;
+
+	if (av->domain != ep->domain)
+		return -FI_EDOMAIN;
+	if (ep->av)
+		return -FI_EINVAL;
+	bl_fi_enter(ep->domain);
+	ret = bl_ep_bind_av(ep->core, av->core);
+	bl_fi_leave(ep->domain);
+	if (!ret)
+		ep->av = av;
+	return ret;
+}
+
+static int bind_cq(struct bl_fi_ep *ep, struct bl_fi_cq *cq, uint64_t flags)
+{
+	uint64_t sides = flags & (FI_SEND | FI_RECV);
+	int ret;
+
+	if (cq->domain != ep->domain)
+		return -FI_EDOMAIN;
+	if (!sides || flags & ~(FI_SEND | FI_RECV | FI_SELECTIVE_COMPLETION))
+		return -FI_EBADFLAGS;
+	if ((sides & FI_SEND && ep->tx_cq) || (sides & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	bl_fi_enter(ep->domain);
+	ret = bl_ep_bind_cq(ep->core, cq->core, sides);
+	bl_fi_leave(ep->domain);
+	if (ret)
+		return ret;
+	if (sides & FI_SEND) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	if (sides & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+	}
+	return 0;
+}
+
+/* A counter of RMA only is kept alive by nothing here and never counts. */
+static int bind_cntr(struct bl_fi_ep *ep, struct bl_fi_cntr *cntr, uint64_t flags)
+{
+	uint64_t sides = flags & (FI_SEND | FI_RECV);
+	int ret = 0;
+
+	if (cntr->domain != ep->domain)
+		return -FI_EDOMAIN;
+	if (!flags ||
+	    flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
+		return -FI_EBADFLAGS;
+	if (!sides)
+		return 0;
+	bl_fi_enter(ep->domain);
+	ret = bl_ep_bind_cntr(ep->core, cntr->core, sides);
+	bl_fi_leave(ep->domain);
+	if (ret)
+		return ret;
+	ep->has_cntr = true;
+	if (sides & FI_SEND)
+		ep->tx_cntr = cntr->core;
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+
+	if (ep->enabled && bfid->fclass != FI_CLASS_EQ)
+		return -FI_EOPBADSTATE;
+	switch (bfid->fclass) {
+	case FI_CLASS_AV:
+		return bind_av(ep, bl_containerof(bfid, struct bl_fi_av, fid.fid));
+	case FI_CLASS_CQ:
+		return bind_cq(ep, bl_containerof(bfid, struct bl_fi_cq, fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, bl_containerof(bfid, struct bl_fi_cntr, fid.fid), flags);
+	case FI_CLASS_EQ: /* there are no events */
+		return 0;
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+/* --- control ------------------------------------------------------------------------ */
+
+static int ep_enable(struct bl_fi_ep *ep)
+{
+	int ret;
+
+	if (ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (!ep->av)
+		return -FI_ENOAV;
+	if (!ep->tx_cq && !ep->rx_cq && !ep->has_cntr)
+		return -FI_ENOCQ;
+	bl_fi_enter(ep->domain);
+	choose(ep);
+	ret = bl_ep_enable(ep->core);
+	bl_fi_leave(ep->domain);
+	if (!ret)
+		ep->enabled = true;
+	return ret;
+}
+
+/* The flags come with FI_SEND or FI_RECV to say whose they are. */
+static int get_op_flags(struct bl_fi_ep *ep, uint64_t *flags)
+{
+	switch (*flags & (FI_SEND | FI_RECV)) {
+	case FI_SEND:
+		*flags = ep->tx_op_flags;
+		return 0;
+	case FI_RECV:
+		*flags = ep->rx_op_flags;
+		return 0;
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static int set_op_flags(struct bl_fi_ep *ep, uint64_t flags)
+{
+	uint64_t side = flags & (FI_SEND | FI_RECV);
+
+	flags &= ~(FI_SEND | FI_RECV);
+	if (side == FI_SEND) {
+		if (flags & ~BL_FI_TX_OP_FLAGS)
+			return -FI_EBADFLAGS;
+		ep->tx_op_flags = flags;
+	} else if (side == FI_RECV) {
+		if (flags & ~BL_FI_RX_OP_FLAGS)
+			return -FI_EBADFLAGS;
+		ep->rx_op_flags = flags;
+	} else {
+		return -FI_EINVAL;
+	}
+	bl_fi_enter(ep->domain);
+	choose(ep);
+	bl_fi_leave(ep->domain);
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+
+	switch (command) {
+	case FI_ENABLE:
+		return ep_enable(ep);
+	case FI_GETOPSFLAG:
+		return get_op_flags(ep, arg);
+	case FI_SETOPSFLAG:
+		return set_op_flags(ep, *(const uint64_t *)arg);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct bl_fi_ep *ep = ep_of_fid(fid);
+	struct bl_fi_domain *domain = ep->domain;
+	int ret;
+
+	bl_fi_enter(domain);
+	ret = bl_ep_close(ep->core);
+	bl_fi_leave(domain);
+	if (!ret)
+		free(ep);
+	return ret;
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+	.ops_open = bl_fi_no_ops_open,
+	.tostr = bl_fi_no_tostr,
+	.ops_set = bl_fi_no_ops_set,
+};
+
+int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid);
+	struct bl_fi_ep *ep;
+	int ret;
+
+	if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC &&
+	    info->ep_attr->type != FI_EP_RDM)
+		return -FI_EINVAL;
+	if ((info->tx_attr && info->tx_attr->op_flags & ~BL_FI_TX_OP_FLAGS) ||
+	    (info->rx_attr && info->rx_attr->op_flags & ~BL_FI_RX_OP_FLAGS))
+		return -FI_EBADFLAGS;
+	ep = calloc(1, sizeof *ep);
+	if (!ep)
+		return -FI_ENOMEM;
+	bl_fi_enter(domain);
+	ret = bl_ep_open(domain->core, &ep->core);
+	bl_fi_leave(domain);
+	if (ret) {
+		free(ep);
+		return ret;
+	}
+	ep->fid.fid.fclass = FI_CLASS_EP;
+	ep->fid.fid.context = context;
+	ep->fid.fid.ops = &ep_fid_ops;
+	ep->fid.ops = &ep_ops;
+	ep->fid.cm = &cm_ops;
+	ep->fid.rma = &bl_fi_no_rma;
+	ep->fid.atomic = &bl_fi_no_atomic;
+	ep->fid.collective = &bl_fi_no_collective;
+	ep->domain = domain;
+	ep->core_domain = domain->core;
+	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->fid.tagged = &ep->tagged;
+	ep->fid.msg = &ep->msg;
+	choose(ep);
+	*out = &ep->fid;
+	return 0;
+}

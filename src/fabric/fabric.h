@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fabric.h: what the files of the provider share: one structure for each kind
+ * of libfabric object, each with the libfabric part first and the core's object
+ * behind it. This layer translates, it does not decide: matching, progress and
+ * completion are the core's.
+ *
+ * Who may enter: with FI_THREAD_DOMAIN the application serialises all calls on
+ * the objects of one domain, as the core demands, and nothing here locks. With
+ * every other level (FI_THREAD_SAFE, and FI_THREAD_FID, _ENDPOINT and
+ * _COMPLETION, which let two threads work on two endpoints of one domain) each
+ * call holds the domain's lock; bl_fi_enter() and the locked half of path.h do
+ * that. The level is fixed when the domain is opened, and each object's table
+ * of operations is chosen then, so that the unlocked path has no test for it.
+ */
+#ifndef BL_FABRIC_FABRIC_H
+#define BL_FABRIC_FABRIC_H
+
+#include <assert.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "base/compiler.h"
+#include "core/core.h"
+
+#define BL_FI_PROVIDER	  "beeline"
+#define BL_FI_FABRIC	  "beeline"
+#define BL_FI_DOMAIN	  "beeline0"
+#define BL_FI_PROTOCOL	  0x80626c6eu /* the top bit marks a private value */
+#define BL_FI_MAX_MSG	  ((size_t)1 << 40)
+#define BL_FI_QUEUE_SIZE  1024	/* what is reported; the core's queues grow */
+#define BL_FI_QUEUE_LIMIT 65536 /* the most that a hint may ask for */
+
+struct bl_fi_fabric {
+	struct fid_fabric fid;
+	_Atomic int domains; /* open ones */
+};
+
+struct bl_fi_domain {
+	struct fid_domain fid;
+	struct bl_fi_fabric *fabric;
+	struct bl_domain *core;
+	bool locked;	     /* see above; constant */
+	_Atomic int regions; /* open memory regions: the core doesn't know them */
+};
+
+struct bl_fi_av {
+	struct fid_av fid;
+	struct bl_fi_domain *domain;
+	struct bl_av *core;
+};
+
+struct bl_fi_cq {
+	struct fid_cq fid;
+	struct bl_cq *core;
+	size_t entry;	       /* bytes of one completion in the queue's format */
+	_Atomic int signalled; /* fi_cq_signal was called; the next waiting read takes it */
+	enum fi_wait_obj wait;
+	struct bl_domain *core_domain;
+	struct bl_fi_domain *domain;
+};
+
+struct bl_fi_cntr {
+	struct fid_cntr fid;
+	struct bl_cntr *core;
+	enum fi_wait_obj wait;
+	struct bl_fi_domain *domain;
+};
+
+struct bl_fi_ep {
+	struct fid_ep fid;
+	struct bl_ep *core;
+	struct bl_domain *core_domain;
+	/* All ones unless FI_DIRECTED_RECV was asked for: or-ed into a receive's
+	 * source, it makes the core ignore what the application left there. */
+	uint64_t any_source;
+	/* Core flags of operations that carry none of their own. */
+	uint64_t tx_flags, rx_flags;
+	/* Core flags that sendmsg and recvmsg may set, and those they always get. */
+	uint64_t tx_mask, rx_mask;
+	uint64_t tx_always, rx_always;
+	struct bl_cntr *tx_cntr; /* also counts injects, which the core doesn't */
+
+	/* Control only. */
+	struct fi_ops_tagged tagged;
+	struct fi_ops_msg msg;
+	struct bl_fi_domain *domain;
+	struct bl_fi_av *av;
+	struct bl_fi_cq *tx_cq, *rx_cq;
+	bool has_cntr;
+	bool tx_selective, rx_selective;
+	bool enabled;
+	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
+};
+
+struct bl_fi_mr {
+	struct fid_mr fid;
+	struct bl_fi_domain *domain;
+};
+
+struct bl_fi_eq {
+	struct fid_eq fid;
+	enum fi_wait_obj wait;
+};
+
+/* libfabric's part of each structure is its first member. */
+static inline struct bl_fi_ep *bl_fi_ep_of(struct fid_ep *fid)
+{
+	return (struct bl_fi_ep *)fid;
+}
+
+static inline struct bl_fi_cq *bl_fi_cq_of(struct fid_cq *fid)
+{
+	return (struct bl_fi_cq *)fid;
+}
+
+static inline void bl_fi_enter(struct bl_fi_domain *domain)
+{
+	if (domain->locked)
+		bl_domain_lock(domain->core);
+}
+
+static inline void bl_fi_leave(struct bl_fi_domain *domain)
+{
+	if (domain->locked)
+		bl_domain_unlock(domain->core);
+}
+
+/* provider.c */
+extern struct fi_provider bl_fi_provider;
+int bl_fi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/* Say why a request is refused, to whoever reads libfabric's log at level info,
+ * and return the error. */
+int bl_fi_refuse(int error, enum fi_log_subsys subsys, const char *format, ...) bl_printf(3, 4);
+
+/* info.c */
+int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		  const struct fi_info *hints, struct fi_info **info);
+/* The flags that tx_attr->op_flags and rx_attr->op_flags may hold. */
+#define BL_FI_TX_OP_FLAGS                                                                          \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE)
+#define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+
+/* domain.c, av.c, cq.c, cntr.c, eq.c, ep.c: opening each kind of object */
+int bl_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		      void *context);
+int bl_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+		  void *context);
+int bl_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+		  void *context);
+int bl_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+		    void *context);
+int bl_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+		  void *context);
+int bl_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+		  void *context);
+/* 0 for the kinds of waiting that a spinning read satisfies, else -FI_ENOSYS. */
+int bl_fi_check_wait(enum fi_wait_obj wait, enum fi_log_subsys subsys);
+
+/* cq.c: the parts of a queue's operations that don't depend on locking */
+ssize_t bl_fi_cq_error(struct bl_fi_cq *cq, const struct bl_comp_err *from,
+		       struct fi_cq_err_entry *to);
+int bl_fi_cq_signal(struct fid_cq *cq);
+const char *bl_fi_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
+			      size_t len);
+
+/* refuse.c: operations of libfabric that this provider doesn't have */
+extern struct fi_ops_rma bl_fi_no_rma;
+extern struct fi_ops_atomic bl_fi_no_atomic;
+extern struct fi_ops_collective bl_fi_no_collective;
+int bl_fi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int bl_fi_no_control(struct fid *fid, int command, void *arg);
+int bl_fi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+int bl_fi_no_tostr(const struct fid *fid, char *buf, size_t len);
+int bl_fi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+
+/* path.h, compiled twice: without and with the domain's lock. choose() in ep.c
+ * makes each endpoint's tables from these. */
+struct bl_fi_path {
+	/* Constant flags: each operation reports its completion, injects don't count. */
+	struct fi_ops_tagged tagged;
+	struct fi_ops_msg msg;
+	/* Flags read from the endpoint, injects counted. */
+	struct fi_ops_tagged tagged_any;
+	struct fi_ops_msg msg_any;
+	/* A queue whose format is FI_CQ_FORMAT_TAGGED, and any other. */
+	struct fi_ops_cq cq_tagged;
+	struct fi_ops_cq cq_any;
+};
+extern struct bl_fi_path bl_fi_path_plain, bl_fi_path_locked;
+
+static inline struct bl_fi_path *bl_fi_path(const struct bl_fi_domain *domain)
+{
+	return domain->locked ? &bl_fi_path_locked : &bl_fi_path_plain;
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * info.c: fi_getinfo: what this provider offers, and whether that satisfies the
+ * hints. There is one kind of endpoint, so the answer is one fi_info or
+ * -FI_ENODATA; the first hint that can't be met is named in libfabric's log at
+ * level info. No state: any thread.
+ *
+ * FI_REMOTE_COMM is offered although messages don't leave the node: Open MPI
+ * asks for it and would otherwise take no provider at all, even for a job on
+ * one node. An address on another host fails at its first use, with
+ * -FI_EHOSTUNREACH and a warning that names the host.
+ *
+ * FI_PROGRESS_AUTO is refused: a message moves when one of the two processes is
+ * inside the library.
+ */
+#include "fabric/fabric.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* Capabilities that must be asked for, those that come for free, and the two
+ * directions, of which an application may ask for one. */
+#define PRIMARY	    (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV)
+#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define DIRECTION   (FI_SEND | FI_RECV)
+#define CAPS	    (PRIMARY | SECONDARY | DIRECTION)
+#define TX_CAPS	    (FI_MSG | FI_TAGGED | FI_SEND)
+#define RX_CAPS	    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+
+#define MSG_ORDER		 FI_ORDER_SAS
+#define CQ_DATA_SIZE		 8
+#define MANY			 65536 /* objects of a kind: there is no limit but memory */
+#define TAG_FORMAT		 0xaaaaaaaaaaaaaaaaull /* all 64 bits of a tag are the application's */
+#define PROGRESS_CONTROL_UNIFIED 3 /* since 2.0: the application serialises control calls too */
+
+/*
+ * A newer libfabric than our headers has longer structures, and reads their
+ * ends. Each is allocated with room to spare and zeroed, which means "nothing
+ * asked, nothing offered" in every field added so far. (The largest is
+ * fi_domain_attr: 232 bytes in 1.17, 272 in 2.6.)
+ */
+#define ROOM 1024
+
+#define refuse(...) bl_fi_refuse(-FI_ENODATA, FI_LOG_CORE, __VA_ARGS__)
+
+/* --- hints --------------------------------------------------------------------- */
+
+static int check_node(const char *node, uint64_t flags, const struct fi_info *hints)
+{
+	char own[256] = "";
+
+	/* An endpoint's address is made when it is opened; none can be chosen. A
+	 * source node can only be this one; a service means nothing. */
+	if (node) {
+		gethostname(own, sizeof own - 1);
+		if (!(flags & FI_SOURCE))
+			return refuse(
+				"node %s: names can't be resolved, exchange fi_getname's addresses",
+				node);
+		if (strcmp(node, own) && strcmp(node, "localhost"))
+			return refuse("source node %s isn't this host, %s", node, own);
+	}
+	if (hints && hints->src_addr)
+		return refuse("a source address can't be chosen");
+	if (hints && hints->dest_addr) {
+		struct bl_addr addr;
+
+		if (hints->dest_addrlen != sizeof addr)
+			return refuse("the destination address isn't one of Beeline's");
+		memcpy(&addr, hints->dest_addr, sizeof addr);
+		if (addr.magic != BL_ADDR_MAGIC)
+			return refuse("the destination address isn't one of Beeline's");
+	}
+	return 0;
+}
+
+/* A list of providers ("tcp;ofi_rxm", "^tcp") has been applied by libfabric
+ * before it calls us; a plain name must be ours. */
+static int check_fabric(const struct fi_fabric_attr *hint)
+{
+	if (!hint)
+		return 0;
+	if (hint->name && strcmp(hint->name, BL_FI_FABRIC))
+		return refuse("fabric %s isn't %s", hint->name, BL_FI_FABRIC);
+	if (hint->prov_name && !strpbrk(hint->prov_name, ";^") &&
+	    strcasecmp(hint->prov_name, BL_FI_PROVIDER))
+		return refuse("provider %s isn't %s", hint->prov_name, BL_FI_PROVIDER);
+	if (hint->prov_version > bl_fi_provider.version)
+		return refuse("provider version %#x is newer than %#x",
+			      (unsigned)hint->prov_version, (unsigned)bl_fi_provider.version);
+	return 0;
+}
+
+static int check_progress(const char *what, int hint)
+{
+	if (hint != FI_PROGRESS_UNSPEC && hint != FI_PROGRESS_MANUAL &&
+	    hint != PROGRESS_CONTROL_UNIFIED)
+		return refuse("%s progress: only FI_PROGRESS_MANUAL is offered", what);
+	return 0;
+}
+
+static int check_domain(const struct fi_domain_attr *hint)
+{
+	if (!hint)
+		return 0;
+	if (hint->name && strcmp(hint->name, BL_FI_DOMAIN))
+		return refuse("domain %s isn't %s", hint->name, BL_FI_DOMAIN);
+	if ((unsigned)hint->threading > FI_THREAD_ENDPOINT)
+		return refuse("threading level %d is unknown", (int)hint->threading);
+	if (check_progress("control", hint->control_progress) ||
+	    check_progress("data", hint->data_progress))
+		return -FI_ENODATA;
+	if ((unsigned)hint->av_type > FI_AV_TABLE)
+		return refuse("address vector type %d is unknown", (int)hint->av_type);
+	if (hint->cq_data_size > CQ_DATA_SIZE)
+		return refuse("%zu bytes of completion data: %d are offered", hint->cq_data_size,
+			      CQ_DATA_SIZE);
+	if (hint->caps & ~DOMAIN_CAPS)
+		return refuse("domain capabilities %#llx are not offered",
+			      (unsigned long long)(hint->caps & ~DOMAIN_CAPS));
+	if (hint->auth_key_size)
+		return refuse("authorization keys are not offered");
+	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1 || hint->max_ep_stx_ctx ||
+	    hint->max_ep_srx_ctx)
+		return refuse("scalable endpoints and shared contexts are not offered");
+	return 0;
+}
+
+static int check_ep(const struct fi_ep_attr *hint)
+{
+	if (!hint)
+		return 0;
+	if (hint->type != FI_EP_UNSPEC && hint->type != FI_EP_RDM)
+		return refuse("endpoint type %d: only FI_EP_RDM is offered", (int)hint->type);
+	if (hint->protocol != FI_PROTO_UNSPEC && hint->protocol != BL_FI_PROTOCOL)
+		return refuse("protocol %#x isn't Beeline's", (unsigned)hint->protocol);
+	if (hint->protocol_version > BL_ADDR_VERSION)
+		return refuse("protocol version %u is unknown", (unsigned)hint->protocol_version);
+	if (hint->max_msg_size > BL_FI_MAX_MSG)
+		return refuse("messages of %zu bytes: %zu are offered", hint->max_msg_size,
+			      BL_FI_MAX_MSG);
+	/* FI_SHARED_CONTEXT is a huge count. */
+	if (hint->tx_ctx_cnt > 1 || hint->rx_ctx_cnt > 1)
+		return refuse("more than one context of an endpoint, or a shared one");
+	if (hint->auth_key_size)
+		return refuse("authorization keys are not offered");
+	return 0;
+}
+
+static int check_tx(const struct fi_tx_attr *hint)
+{
+	if (!hint)
+		return 0;
+	/* Capabilities of the other direction are ignored, as libfabric does. */
+	if (hint->caps & ~CAPS)
+		return refuse("send capabilities %#llx are not offered",
+			      (unsigned long long)(hint->caps & ~CAPS));
+	if (hint->op_flags & ~BL_FI_TX_OP_FLAGS)
+		return refuse("send flags %#llx are not offered",
+			      (unsigned long long)(hint->op_flags & ~BL_FI_TX_OP_FLAGS));
+	if (hint->msg_order & ~MSG_ORDER || hint->comp_order)
+		return refuse("send order %#llx, completion order %#llx: FI_ORDER_SAS is offered",
+			      (unsigned long long)hint->msg_order,
+			      (unsigned long long)hint->comp_order);
+	if (hint->inject_size > bl_inject_max())
+		return refuse("injecting %zu bytes: %zu are offered", hint->inject_size,
+			      bl_inject_max());
+	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX || hint->rma_iov_limit)
+		return refuse(
+			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, 0 are offered",
+			hint->size, hint->iov_limit, hint->rma_iov_limit, BL_FI_QUEUE_LIMIT,
+			BL_IOV_MAX);
+	return 0;
+}
+
+static int check_rx(const struct fi_rx_attr *hint)
+{
+	if (!hint)
+		return 0;
+	if (hint->caps & ~CAPS)
+		return refuse("receive capabilities %#llx are not offered",
+			      (unsigned long long)(hint->caps & ~CAPS));
+	if (hint->op_flags & ~BL_FI_RX_OP_FLAGS)
+		return refuse("receive flags %#llx are not offered",
+			      (unsigned long long)(hint->op_flags & ~BL_FI_RX_OP_FLAGS));
+	if (hint->msg_order & ~MSG_ORDER || hint->comp_order)
+		return refuse(
+			"receive order %#llx, completion order %#llx: FI_ORDER_SAS is offered",
+			(unsigned long long)hint->msg_order, (unsigned long long)hint->comp_order);
+	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX)
+		return refuse("receive size %zu, iov limit %zu: %d, %d are offered", hint->size,
+			      hint->iov_limit, BL_FI_QUEUE_LIMIT, BL_IOV_MAX);
+	return 0;
+}
+
+static int check_hints(const struct fi_info *hints)
+{
+	if (!hints)
+		return 0;
+	if (hints->caps & ~CAPS)
+		return refuse("capabilities %#llx are not offered",
+			      (unsigned long long)(hints->caps & ~CAPS));
+	if (hints->addr_format != FI_FORMAT_UNSPEC)
+		return refuse("address format %u: only FI_FORMAT_UNSPEC is offered",
+			      (unsigned)hints->addr_format);
+	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr) ||
+	    check_ep(hints->ep_attr) || check_tx(hints->tx_attr) || check_rx(hints->rx_attr))
+		return -FI_ENODATA;
+	return 0;
+}
+
+/* --- the answer ------------------------------------------------------------------- */
+
+static void free_info(struct fi_info *info)
+{
+	if (info->fabric_attr)
+		free(info->fabric_attr->name);
+	if (info->domain_attr)
+		free(info->domain_attr->name);
+	free(info->fabric_attr);
+	free(info->domain_attr);
+	free(info->ep_attr);
+	free(info->rx_attr);
+	free(info->tx_attr);
+	free(info->dest_addr);
+	free(info);
+}
+
+/* Every part on its own, since libfabric's fi_freeinfo frees each. */
+static struct fi_info *alloc_info(void)
+{
+	struct fi_info *info = calloc(1, ROOM);
+
+	static_assert(sizeof(struct fi_info) < ROOM && sizeof(struct fi_domain_attr) < ROOM,
+		      "room for newer fields");
+	if (!info)
+		return NULL;
+	info->tx_attr = calloc(1, ROOM);
+	info->rx_attr = calloc(1, ROOM);
+	info->ep_attr = calloc(1, ROOM);
+	info->domain_attr = calloc(1, ROOM);
+	info->fabric_attr = calloc(1, ROOM);
+	if (info->fabric_attr)
+		info->fabric_attr->name = strdup(BL_FI_FABRIC);
+	if (info->domain_attr)
+		info->domain_attr->name = strdup(BL_FI_DOMAIN);
+	if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr &&
+	    info->fabric_attr && info->fabric_attr->name && info->domain_attr->name)
+		return info;
+	free_info(info);
+	return NULL;
+}
+
+/* All there is when nothing was asked for; else what was, and what is free. */
+static uint64_t answer_caps(uint64_t asked)
+{
+	uint64_t caps = asked ? (asked & (PRIMARY | DIRECTION)) | SECONDARY : CAPS;
+
+	if (!(caps & (FI_MSG | FI_TAGGED)))
+		caps |= FI_MSG | FI_TAGGED;
+	if (!(caps & DIRECTION))
+		caps |= DIRECTION;
+	return caps;
+}
+
+static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr *hint)
+{
+	attr->threading = FI_THREAD_SAFE;
+	attr->control_progress = FI_PROGRESS_MANUAL;
+	attr->data_progress = FI_PROGRESS_MANUAL;
+	attr->resource_mgmt = FI_RM_ENABLED;
+	attr->av_type = FI_AV_TABLE;
+	attr->mr_mode = 0;
+	attr->mr_key_size = sizeof(uint64_t);
+	attr->cq_data_size = CQ_DATA_SIZE;
+	attr->cq_cnt = MANY;
+	attr->ep_cnt = MANY;
+	attr->tx_ctx_cnt = MANY;
+	attr->rx_ctx_cnt = MANY;
+	attr->max_ep_tx_ctx = 1;
+	attr->max_ep_rx_ctx = 1;
+	attr->cntr_cnt = MANY;
+	attr->mr_iov_limit = BL_IOV_MAX;
+	attr->mr_cnt = MANY;
+	attr->caps = DOMAIN_CAPS;
+	if (!hint)
+		return;
+	/* The level asked for, not a stronger one: MPICH insists, and the levels
+	 * below FI_THREAD_DOMAIN differ in nothing here. */
+	if (hint->threading != FI_THREAD_UNSPEC)
+		attr->threading = hint->threading;
+	if (hint->control_progress != FI_PROGRESS_UNSPEC)
+		attr->control_progress = hint->control_progress;
+	if (hint->data_progress != FI_PROGRESS_UNSPEC)
+		attr->data_progress = hint->data_progress;
+	if (hint->av_type != FI_AV_UNSPEC)
+		attr->av_type = hint->av_type;
+	/* 1 and 2 are the whole modes FI_MR_BASIC and FI_MR_SCALABLE of API 1.4
+	 * and before, which an application that knows no other expects back. */
+	if (hint->mr_mode == 1 || hint->mr_mode == 2)
+		attr->mr_mode = hint->mr_mode;
+}
+
+static void fill_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
+{
+	attr->type = FI_EP_RDM;
+	attr->protocol = BL_FI_PROTOCOL;
+	attr->protocol_version = BL_ADDR_VERSION;
+	attr->max_msg_size = BL_FI_MAX_MSG;
+	attr->mem_tag_format = hint && hint->mem_tag_format ? hint->mem_tag_format : TAG_FORMAT;
+	attr->tx_ctx_cnt = 1;
+	attr->rx_ctx_cnt = 1;
+}
+
+static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint64_t caps)
+{
+	attr->caps = caps & TX_CAPS;
+	attr->msg_order = MSG_ORDER;
+	attr->inject_size = bl_inject_max();
+	attr->size = BL_FI_QUEUE_SIZE;
+	attr->iov_limit = BL_IOV_MAX;
+	if (!hint)
+		return;
+	attr->op_flags = hint->op_flags;
+	if (hint->size > attr->size)
+		attr->size = hint->size;
+}
+
+static void fill_rx(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint64_t caps)
+{
+	attr->caps = caps & RX_CAPS;
+	attr->msg_order = MSG_ORDER;
+	attr->size = BL_FI_QUEUE_SIZE;
+	attr->iov_limit = BL_IOV_MAX;
+	if (!hint)
+		return;
+	attr->op_flags = hint->op_flags;
+	if (hint->size > attr->size)
+		attr->size = hint->size;
+}
+
+int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		  const struct fi_info *hints, struct fi_info **out)
+{
+	struct fi_info *info;
+	uint64_t caps;
+	int ret;
+
+	ret = check_node(node, flags, hints);
+	if (!ret)
+		ret = check_hints(hints);
+	if (ret)
+		return ret;
+	info = alloc_info();
+	if (!info)
+		return -FI_ENOMEM;
+	if (hints && hints->dest_addr) {
+		info->dest_addr = malloc(hints->dest_addrlen);
+		if (!info->dest_addr) {
+			free_info(info);
+			return -FI_ENOMEM;
+		}
+		memcpy(info->dest_addr, hints->dest_addr, hints->dest_addrlen);
+		info->dest_addrlen = hints->dest_addrlen;
+	}
+	caps = answer_caps(hints ? hints->caps : 0);
+	info->caps = caps;
+	info->addr_format = FI_FORMAT_UNSPEC;
+	fill_tx(info->tx_attr, hints ? hints->tx_attr : NULL, caps);
+	fill_rx(info->rx_attr, hints ? hints->rx_attr : NULL, caps);
+	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL);
+	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL);
+	/* prov_name stays empty: libfabric writes it, and takes a provider that
+	 * did for a utility layer. */
+	info->fabric_attr->prov_version = bl_fi_provider.version;
+	info->fabric_attr->api_version = version;
+	*out = info;
+	return 0;
+}
