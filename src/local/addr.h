@@ -11,23 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BL_HOSTNAME_MAX 40
+#define BL_HOSTNAME_MAX 24
 #define BL_ADDR_MAGIC	0x656e6c62u /* "blne" */
 #define BL_ADDR_VERSION 1
 
 struct bl_addr {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t flags;	   /* zero */
-	uint8_t id[16];	   /* random: names the endpoint and its rendezvous socket */
-	uint8_t host[16];  /* the running kernel: its boot id */
-	uint64_t netns;	   /* network namespace of the rendezvous socket */
-	uint32_t pid;	   /* for people: as the endpoint's own namespace numbers it */
-	uint32_t reserved; /* zero */
-	char hostname[BL_HOSTNAME_MAX]; /* for people; NUL-terminated */
+	uint16_t flags;	  /* zero */
+	uint8_t id[16];	  /* random: names the endpoint and its rendezvous socket */
+	uint64_t host;	  /* the running kernel: from its boot id */
+	uint32_t netns;	  /* network namespace of the rendezvous socket */
+	uint32_t pid;	  /* for people: as the endpoint's own namespace numbers it */
+	char hostname[BL_HOSTNAME_MAX]; /* for people; cut to fit, NUL-terminated */
 };
-static_assert(sizeof(struct bl_addr) == 96, "shared between processes and hosts");
-static_assert(offsetof(struct bl_addr, netns) == 40, "shared between processes and hosts");
+/* 64 is FI_NAME_MAX, the room that MPI libraries have for an address. */
+static_assert(sizeof(struct bl_addr) == 64, "shared between processes and hosts");
+static_assert(offsetof(struct bl_addr, host) == 24, "shared between processes and hosts");
 
 /* This process's half of an address, and a fresh random id. 0 or -errno. */
 int bl_addr_make(struct bl_addr *addr);

@@ -48,7 +48,7 @@ struct hello {
 	int32_t status;	  /* answer: 0 or a negative errno */
 };
 #define HELLO_MAGIC 0x6f6c6c68u
-static_assert(sizeof(struct hello) == 136, "exchanged between processes");
+static_assert(sizeof(struct hello) == 104, "exchanged between processes");
 
 struct exchange {
 	struct exchange *next;
