@@ -41,6 +41,25 @@ static inline void bl_compiler_barrier(void)
 	__asm__ __volatile__("" ::: "memory");
 }
 
+/* Ask for the line at p, to be read soon. */
+bl_always_inline void bl_prefetch_read(const void *p)
+{
+	__builtin_prefetch(p, 0);
+}
+
+/* Ask for the line at p, to be written soon: it comes as ours, not as a shared
+ * copy that a store must claim again. Spelled out because compilers take the
+ * plain prefetch unless told that the CPU has this one; every x86-64 CPU runs
+ * it, the oldest as a no-op. */
+bl_always_inline void bl_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 static inline void bl_cpu_relax(void)
 {
 #if defined(__x86_64__)

@@ -32,8 +32,23 @@ bl_always_inline void bl_move(void *dst, const void *src, size_t n)
 	char *d = (char *)dst;
 	const char *s = (const char *)src;
 
-	if (n > 64) {
+	if (n > 256) {
 		memcpy(d, s, n);
+	} else if (n > 64) {
+		struct bl_chunk16 a, b;
+		size_t i = 0;
+
+		do {
+			memcpy(&a, s + i, 16);
+			memcpy(&b, s + i + 16, 16);
+			memcpy(d + i, &a, 16);
+			memcpy(d + i + 16, &b, 16);
+			i += 32;
+		} while (i + 32 <= n);
+		memcpy(&a, s + n - 32, 16);
+		memcpy(&b, s + n - 16, 16);
+		memcpy(d + n - 32, &a, 16);
+		memcpy(d + n - 16, &b, 16);
 	} else if (n > 32) {
 		struct bl_chunk16 a, b, c, e;
 

@@ -165,7 +165,7 @@ static void prefetch_payload(struct bl_ep *ep)
 
 	end = bl_min(end, BL_PAYLOAD_SIZE - tx->pay_at);
 	for (size_t off = 0; off < end; off += BL_LINE)
-		__builtin_prefetch(tx->lane->payload + tx->pay_at + off, 1);
+		bl_prefetch_write(tx->lane->payload + tx->pay_at + off);
 	ep->warm = NULL;
 }
 

@@ -247,10 +247,10 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 	/* Have the reply's line on its way; long replies are better left alone. */
 	if (peer->tx.last <= BL_SLOT_FIRST)
-		__builtin_prefetch(bl_tx_slot(&peer->tx), 1);
+		bl_prefetch_write(bl_tx_slot(&peer->tx));
 	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE)
 		for (uint32_t off = BL_LINE; off < len + 24; off += BL_LINE)
-			__builtin_prefetch((const char *)slot + off, 0);
+			bl_prefetch_read((const char *)slot + off);
 
 	if (likely(BL_HEAD_OP(head) == BL_OP_TAGGED)) {
 		struct bl_post **at = bl_match_find(&ep->tagged, peer, tag), *post = *at;
@@ -347,7 +347,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	struct bl_slot *slot = bl_tx_slot(tx);
 
 	if (likely(len <= BL_SLOT_INLINE)) {
-		__builtin_prefetch(slot, 1);
+		bl_prefetch_write(slot);
 		bl_slot_fill(slot, buf, len);
 	} else {
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
@@ -365,7 +365,6 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	slot->data = data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_peer_notify(peer);
-	bl_tx_prefetch(tx, len);
 	return 0;
 }
 

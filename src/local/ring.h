@@ -140,17 +140,6 @@ bl_always_inline void bl_slot_fill(struct bl_slot *slot, const void *buf, size_t
 	}
 }
 
-/* Ask for the lines that the next packet of the same length will be written to. */
-bl_always_inline void bl_tx_prefetch(const struct bl_tx *tx, size_t len)
-{
-	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE) {
-		const char *next = (const char *)bl_tx_slot(tx);
-
-		for (size_t off = BL_LINE; off < len + 24; off += BL_LINE)
-			__builtin_prefetch(next + off, 1);
-	}
-}
-
 /* The packet at the consumer's end, or NULL. */
 bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 {
