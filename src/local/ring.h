@@ -43,7 +43,6 @@ struct bl_rx {
 	struct bl_slot *slot;
 	struct bl_lane *lane;
 	uint32_t next;	   /* number of the packet expected */
-	uint32_t last;	   /* length of the last packet */
 	uint32_t credited; /* `consumed` as last told */
 	uint32_t bytes;	   /* payload consumed since */
 };
@@ -145,17 +144,6 @@ bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 {
 	struct bl_slot *slot = &rx->slot[rx->next % BL_SLOTS];
 
-	/* Where the last packet filled several lines, have them on their way
-	 * before the flag is seen. */
-	if (unlikely(rx->last - (BL_SLOT_FIRST + 1) < BL_SLOT_INLINE - BL_SLOT_FIRST)) {
-		const volatile char *line = (const volatile char *)slot;
-
-		(void)line[BL_LINE];
-		if (rx->last > 104)
-			(void)line[2 * BL_LINE];
-		if (rx->last > 168)
-			(void)line[3 * BL_LINE];
-	}
 	/* acquire: pairs with the release in bl_tx_publish */
 	if (likely(atomic_load_explicit(&slot->seq, memory_order_acquire) != rx->next + 1))
 		return NULL;
@@ -175,7 +163,6 @@ bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 bl_always_inline void bl_rx_consume(struct bl_rx *rx, uint32_t len)
 {
 	rx->next++;
-	rx->last = len;
 	if (unlikely(len > BL_SLOT_INLINE))
 		rx->bytes += len;
 	if (unlikely(rx->next - rx->credited >= BL_CREDIT_EVERY || rx->bytes >= BL_CREDIT_BYTES))
