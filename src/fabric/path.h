@@ -349,7 +349,10 @@ static ssize_t NAME(recvmsg)(struct fid_ep *fid, const struct fi_msg *msg, uint6
 
 /* --- completion queue ------------------------------------------------------ */
 
-static ssize_t NAME(cq_read_tagged)(struct fid_cq *fid, void *buf, size_t count)
+/* What every MPI polls with. flatten: bl_cq_read becomes part of it, with the
+ * entry's size and the missing source folded in. */
+__attribute__((flatten)) static ssize_t NAME(cq_read_tagged)(struct fid_cq *fid, void *buf,
+							     size_t count)
 {
 	struct bl_fi_cq *cq = bl_fi_cq_of(fid);
 	ssize_t ret;
