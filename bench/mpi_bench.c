@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * mpi_bench.c: an ordinary MPI program that measures two ranks. It knows nothing
+ * of Beeline: the same binary runs over an MPI's own path and over Beeline. One
+ * launch measures many sizes, so that whole launches can be interleaved.
+ *
+ *	mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-n]
+ *
+ * Tests, all in nanoseconds per message:
+ *  latency        half the time of a ping and its pong
+ *  stream         a window of up to 64 messages one way, then one back: message
+ *                 rate where they are short, bandwidth where they are long
+ *  exchange       MPI_Sendrecv of both ranks at once, as neighbours in a grid do
+ *  bidirectional  windows as in stream, both ways at once; per pair of messages
+ * Before a size is measured its data is sent once and every byte compared, unless
+ * -n says not to (a launch before this one did).
+ * The buffers belong to the process; there is one thread.
+ */
+#include <mpi.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define WINDOW	     64
+#define WINDOW_BYTES ((size_t)64 << 20) /* a window holds at most this much */
+#define TAG_DATA     7
+#define TAG_ACK	     8
+
+struct pair {
+	int rank; /* 0 or 1; the other is 1 - rank */
+	unsigned char *out;
+	unsigned char *in;
+	MPI_Request request[2 * WINDOW];
+};
+
+struct test {
+	const char *name;
+	int windowed;
+	int both_send;
+	/* One round; every rank calls it with the same size and window. */
+	void (*round)(struct pair *pair, size_t size, int window);
+	int messages_in_turn; /* messages that one round sends one after the other, if not a window */
+};
+
+static void latency_round(struct pair *pair, size_t size, int window)
+{
+	int other = 1 - pair->rank, n = (int)size;
+
+	(void)window;
+	if (pair->rank == 0) {
+		MPI_Send(pair->out, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD);
+		MPI_Recv(pair->in, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(pair->in, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(pair->out, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD);
+	}
+}
+
+static void stream_round(struct pair *pair, size_t size, int window)
+{
+	int other = 1 - pair->rank, n = (int)size;
+	unsigned char ack = 0;
+
+	if (pair->rank == 0) {
+		for (int i = 0; i < window; i++)
+			MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
+				  &pair->request[i]);
+		MPI_Waitall(window, pair->request, MPI_STATUSES_IGNORE);
+		MPI_Recv(&ack, 1, MPI_BYTE, other, TAG_ACK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		for (int i = 0; i < window; i++)
+			MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
+				  &pair->request[i]);
+		MPI_Waitall(window, pair->request, MPI_STATUSES_IGNORE);
+		MPI_Send(&ack, 1, MPI_BYTE, other, TAG_ACK, MPI_COMM_WORLD);
+	}
+}
+
+static void exchange_round(struct pair *pair, size_t size, int window)
+{
+	int other = 1 - pair->rank, n = (int)size;
+
+	(void)window;
+	MPI_Sendrecv(pair->out, n, MPI_BYTE, other, TAG_DATA, pair->in, n, MPI_BYTE, other, TAG_DATA,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void bidirectional_round(struct pair *pair, size_t size, int window)
+{
+	int other = 1 - pair->rank, n = (int)size;
+
+	for (int i = 0; i < window; i++)
+		MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
+			  &pair->request[i]);
+	for (int i = 0; i < window; i++)
+		MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
+			  &pair->request[window + i]);
+	MPI_Waitall(2 * window, pair->request, MPI_STATUSES_IGNORE);
+}
+
+static const struct test tests[] = {
+	{"latency", 0, 1, latency_round, 2},
+	{"stream", 1, 0, stream_round, 0},
+	{"exchange", 0, 1, exchange_round, 1},
+	{"bidirectional", 1, 1, bidirectional_round, 0},
+};
+#define TESTS (sizeof(tests) / sizeof(tests[0]))
+
+static int window_of(const struct test *test, size_t size)
+{
+	if (!test->windowed)
+		return 1;
+	if (size * WINDOW <= WINDOW_BYTES)
+		return WINDOW;
+	return size >= WINDOW_BYTES ? 1 : (int)(WINDOW_BYTES / size);
+}
+
+static void verify(struct pair *pair, const struct test *test, size_t size, int window)
+{
+	uint32_t seed = (uint32_t)(test - tests) * 1000 + (uint32_t)size;
+
+	for (int i = 0; i < window; i++) {
+		bench_fill(pair->out + (size_t)i * size, size, seed + 2 * (uint32_t)i + pair->rank);
+		memset(pair->in + (size_t)i * size, 0xee, size);
+	}
+	test->round(pair, size, window);
+	if (!test->both_send && pair->rank == 0)
+		return;
+	for (int i = 0; i < window; i++) {
+		size_t at = bench_check(pair->in + (size_t)i * size, size,
+					seed + 2 * (uint32_t)i + (1 - pair->rank));
+		if (at != size) {
+			printf("corrupt %s %zu message %d byte %zu rank %d\n", test->name, size, i, at,
+			       pair->rank);
+			fflush(stdout);
+			MPI_Abort(MPI_COMM_WORLD, 3);
+		}
+	}
+}
+
+/* Nanoseconds per message over this many rounds. */
+static double timed(struct pair *pair, const struct test *test, size_t size, int window, long rounds)
+{
+	int messages = test->windowed ? window : test->messages_in_turn;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = bench_now();
+	for (long i = 0; i < rounds; i++)
+		test->round(pair, size, window);
+	return (bench_now() - start) / (double)rounds / messages;
+}
+
+/* Rounds in one sample, so that all samples take about this long; rank 0 decides. */
+static long rounds_for(struct pair *pair, const struct test *test, size_t size, int window,
+		       double ns_per_sample)
+{
+	long probe = size * (size_t)window <= 16384 ? 100 : 2;
+	int messages = test->windowed ? window : test->messages_in_turn;
+	double each = timed(pair, test, size, window, probe) * messages;
+	long rounds = (long)(ns_per_sample / each);
+
+	if (rounds < 2)
+		rounds = 2;
+	MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	return rounds;
+}
+
+static void measure(struct pair *pair, const struct test *test, size_t size, double ns_per_size,
+		    int samples, bool check)
+{
+	int window = window_of(test, size);
+	double ns[BENCH_SAMPLES_MAX];
+
+	if (check)
+		verify(pair, test, size, window);
+	long rounds = rounds_for(pair, test, size, window, ns_per_size / samples);
+	for (int i = 0; i < samples; i++)
+		ns[i] = timed(pair, test, size, window, rounds);
+	if (pair->rank == 0)
+		bench_sample(test->name, size, bench_median(ns, samples));
+}
+
+/* Says on which processors the ranks may run and which libfabric providers were
+ * loaded from files, so that a reader can tell what was measured. */
+static void report_placement(int rank)
+{
+	char mine[64] = "", all[2][64];
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		snprintf(mine, sizeof(mine), "%d %d", sched_getcpu(), CPU_COUNT(&set));
+	MPI_Gather(mine, sizeof(mine), MPI_CHAR, all, sizeof(mine), MPI_CHAR, 0, MPI_COMM_WORLD);
+	for (int i = 0; rank == 0 && i < 2; i++)
+		printf("placement %d %s\n", i, all[i]);
+}
+
+static void report_providers(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char text[512], last[512] = "";
+
+	while (maps && fgets(text, sizeof(text), maps)) {
+		char *path = strchr(text, '/');
+
+		text[strcspn(text, "\n")] = 0;
+		if (path && strstr(path, "-fi.so") && strcmp(path, last)) {
+			snprintf(last, sizeof(last), "%s", path);
+			printf("provider %s\n", path);
+		}
+	}
+	if (maps)
+		fclose(maps);
+}
+
+static const struct test *find_test(const char *name, size_t length)
+{
+	for (size_t i = 0; i < TESTS; i++)
+		if (strlen(tests[i].name) == length && !strncmp(tests[i].name, name, length))
+			return &tests[i];
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *names = "latency,stream,exchange,bidirectional";
+	struct bench_sizes sizes;
+	struct pair pair;
+	double ms = 20;
+	bool check = true;
+	int samples = 5, ranks, option;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &pair.rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	bench_parse_sizes("0,8,64,1024,16384,262144,4194304", &sizes);
+	while ((option = getopt(argc, argv, "t:s:m:r:n")) != -1) {
+		if (option == 't') {
+			names = optarg;
+		} else if (option == 's' && bench_parse_sizes(optarg, &sizes)) {
+			continue;
+		} else if (option == 'm' && atof(optarg) > 0) {
+			ms = atof(optarg);
+		} else if (option == 'r' && atoi(optarg) > 0 && atoi(optarg) <= BENCH_SAMPLES_MAX) {
+			samples = atoi(optarg);
+		} else if (option == 'n') {
+			check = false;
+		} else {
+			fprintf(stderr, "usage: mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] "
+					"[-r SAMPLES] [-n]\n");
+			MPI_Abort(MPI_COMM_WORLD, 2);
+		}
+	}
+	if (ranks != 2 || bench_largest(&sizes) > INT32_MAX) {
+		fprintf(stderr, "mpi_bench: needs 2 ranks, and sizes below 2 GiB\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	size_t room = bench_largest(&sizes);
+	for (int i = 0; i < sizes.count; i++)
+		for (size_t t = 0; t < TESTS; t++)
+			if (sizes.value[i] * (size_t)window_of(&tests[t], sizes.value[i]) > room)
+				room = sizes.value[i] * (size_t)window_of(&tests[t], sizes.value[i]);
+	pair.out = bench_alloc(room, 1);
+	pair.in = bench_alloc(room, 2);
+	if (pair.rank == 0) {
+		char version[MPI_MAX_LIBRARY_VERSION_STRING];
+		int length;
+
+		MPI_Get_library_version(version, &length);
+		printf("library %.*s\n", (int)strcspn(version, "\n,"), version);
+		report_providers();
+	}
+	report_placement(pair.rank);
+	for (const char *name = names; *name;) {
+		size_t length = strcspn(name, ",");
+		const struct test *test = find_test(name, length);
+
+		if (!test) {
+			fprintf(stderr, "mpi_bench: no test is called %.*s\n", (int)length, name);
+			MPI_Abort(MPI_COMM_WORLD, 2);
+			return 2;
+		}
+		for (int i = 0; i < sizes.count; i++)
+			measure(&pair, test, sizes.value[i], ms * 1e6, samples, check);
+		name += length + (name[length] == ',');
+	}
+	if (pair.rank == 0)
+		printf("done\n");
+	free(pair.out);
+	free(pair.in);
+	MPI_Finalize();
+	return 0;
+}

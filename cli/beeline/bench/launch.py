@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Compiling and launching the benchmark programs, and reading what they print."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beeline import env, paths
+from beeline.errors import BeelineError
+from beeline.mpi import Mpi
+
+DEFAULT, BEELINE = "default", "beeline"
+PATHS = (DEFAULT, BEELINE)
+TIMEOUT = 180.0  # seconds for one launch: a hang is a failure, not a wait
+
+
+@dataclass
+class Output:
+    """What one launch measured: nanoseconds per message by (test, size)."""
+
+    samples: dict[tuple[str, int], float] = field(default_factory=dict)
+    library: str = ""
+    providers: list[str] = field(default_factory=list)
+    placement: list[str] = field(default_factory=list)
+
+
+class LaunchError(BeelineError):
+    """A program that failed, with the end of what it said."""
+
+
+def parse(text: str) -> Output:
+    output = Output()
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("sample ") and len(words) == 4:
+            output.samples[words[1], int(words[2])] = float(words[3])
+        elif line.startswith("library "):
+            output.library = line.partition(" ")[2]
+        elif line.startswith("provider "):
+            output.providers.append(line.partition(" ")[2])
+        elif line.startswith("placement "):
+            output.placement.append(line.partition(" ")[2])
+        elif line.startswith("corrupt "):
+            raise LaunchError(f"the data arrived wrong: {line}")
+    return output
+
+
+def execute(argv: list[str], environ: Mapping[str, str]) -> str:
+    """Run to the end and return stdout. A hang takes the whole process group along."""
+    process = subprocess.Popen(
+        argv, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    )
+    try:
+        text, _ = process.communicate(timeout=TIMEOUT)
+    except BaseException as error:  # also when interrupted: leave nothing spinning
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise LaunchError(f"no end after {TIMEOUT:.0f} s: {' '.join(argv)}") from None
+        raise
+    if "\ndone" not in text and not text.startswith("done"):
+        parse(text)  # corrupt data is the better message
+        tail = "\n".join(f"    {line}" for line in text.splitlines()[-12:])
+        raise LaunchError(f"{' '.join(argv)}\n  ended with status {process.returncode}:\n{tail}")
+    return text
+
+
+def cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "beeline" / "bench"
+
+
+def compiler_for(mpi: Mpi, others: list[Mpi]) -> Path:
+    """Intel's runtime has no compiler, but runs what MPICH's compiles: one ABI."""
+    if mpi.mpicc:
+        return mpi.mpicc
+    if mpi.kind == "impi":
+        for other in others:
+            if other.kind == "mpich" and other.mpicc and other.library:
+                if other.library.name.startswith("libmpi."):
+                    return other.mpicc
+        raise BeelineError(
+            f"{mpi.title} has no mpicc, and there is no MPICH to compile for it:\n"
+            "  `make demo MPIS=\"mpich impi\"` installs both."
+        )
+    raise BeelineError(f"{mpi.title} in {mpi.prefix} has no mpicc: install its development package")
+
+
+def compile_program(mpicc: Path) -> Path:
+    """mpi_bench as this mpicc makes it; kept for the next time."""
+    source, header = paths.program("mpi_bench.c"), paths.program("bench.h")
+    key = hashlib.sha256(source.read_bytes() + header.read_bytes())
+    key.update(f"{mpicc} {mpicc.stat().st_mtime_ns}".encode())
+    target = cache_dir() / f"mpi_bench-{key.hexdigest()[:16]}"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(f".{os.getpid()}")
+    argv = [str(mpicc), "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-o", str(temporary), str(source)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BeelineError(f"{' '.join(argv)}\n  failed:\n{done.stderr}")
+    temporary.rename(target)
+    return target
+
+
+def mpi_command(mpi: Mpi, cpus: tuple[int, int], program: list[str]) -> list[str]:
+    """Two ranks, each on its processor. taskset pins by the kernel's numbers; the
+    launchers count in their own ways."""
+    if mpi.kind == "impi":  # pins by itself, in mpi_environment()
+        return [str(mpi.mpiexec), "-n", "2", *program]
+    if not shutil.which("taskset"):
+        raise BeelineError("taskset is missing: apt-get install util-linux")
+    unbound = ["--bind-to", "none"] if mpi.kind == "openmpi" else []
+    argv = [str(mpi.mpiexec), *unbound]
+    for i, cpu in enumerate(cpus):
+        argv += [":"] * (i > 0) + ["-n", "1", "taskset", "-c", str(cpu), *program]
+    return argv
+
+
+def mpi_environment(mpi: Mpi, path: str, cpus: tuple[int, int]) -> dict[str, str]:
+    """The user's environment, without what would make an MPI's default something
+    else, and with Beeline's variables where Beeline is measured."""
+    wanted = env.for_mpi(mpi)
+    environ = dict(os.environ)
+    for setting in wanted:
+        if not setting.prepend or setting.name == "FI_PROVIDER_PATH":
+            environ.pop(setting.name, None)
+    if path == DEFAULT:
+        wanted = [s for s in wanted if s.name == "LD_LIBRARY_PATH"]
+    environ = env.plan(wanted, environ).apply(environ)
+    if mpi.kind == "impi":
+        environ["I_MPI_PIN_PROCESSOR_LIST"] = ",".join(map(str, cpus))
+    if mpi.kind == "openmpi" and os.geteuid() == 0:
+        environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    return environ
+
+
+def run_mpi(mpi: Mpi, path: str, cpus: tuple[int, int], program: Path, args: list[str]) -> Output:
+    argv = mpi_command(mpi, cpus, [str(program), *args])
+    output = parse(execute(argv, mpi_environment(mpi, path, cpus)))
+    used = any(paths.PROVIDER in provider for provider in output.providers)
+    if used != (path == BEELINE):
+        state = "did not load" if path == BEELINE else "loaded"
+        raise LaunchError(f"{mpi.title} ({path}) {state} {paths.PROVIDER}")
+    for i, line in enumerate(output.placement):
+        if line.split()[1:] != [str(cpus[i]), "1"]:
+            raise LaunchError(f"{mpi.title} ({path}): rank {i} is not pinned to cpu {cpus[i]}")
+    return output
+
+
+def run_limits(cpus: tuple[int, int], args: list[str]) -> Output:
+    pair = f"{cpus[0]},{cpus[1]}"
+    return parse(execute([str(paths.program("limits")), "-c", pair, *args], os.environ))
+
+
+def run_bare(cpus: tuple[int, int], threading: str, args: list[str]) -> Output:
+    """Ping-pong at the libfabric level, by Debian's libfabric."""
+    wanted = [s for s in env.settings("mpich", paths.provider_dir()) if s.name.startswith("FI_")]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("FI_PROVIDER")}
+    argv = [str(paths.program("bare")), "-T", threading, "-c", f"{cpus[0]},{cpus[1]}", *args]
+    return parse(execute(argv, env.plan(wanted, environ).apply(environ)))

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline bench local`: every MPI here, by its own default and over Beeline, side by
+side on two near processors, and the machine's limits in the same run.
+
+One launch of mpi_bench measures all sizes; the launches of one round go once
+through all MPIs, default and Beeline in turn, and each round turns the order
+around. So whatever else the machine does meets both alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from beeline import __version__, paths
+from beeline import mpi as mpis
+from beeline.bench import launch, machine, summary
+from beeline.errors import EXIT_USAGE, BeelineError, warn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+KIB, MIB = summary.KIB, summary.MIB
+QUICK_SIZES = [0, 8, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
+FULL_SIZES = [0] + [1 << i for i in range(3, 27)]
+LIMIT_SIZES = [4 * KIB, 64 * KIB, MIB, 16 * MIB]
+BARE_SIZES = [0, 8, 64, 128, KIB, 4 * KIB, 64 * KIB, MIB, 16 * MIB]
+
+
+@dataclass
+class Job:
+    """One launch to be done: what to say meanwhile, and what to do."""
+
+    what: str
+    action: Callable[[], None]
+
+
+@dataclass
+class Session:
+    """Everything one run of the benchmark is told and finds out."""
+
+    chosen: list[mpis.Mpi]
+    programs: dict[str, Path]  # mpi_bench of each MPI, by title
+    cpus: tuple[int, int]
+    sizes: list[int]
+    tests: list[str]
+    rounds: int
+    milliseconds: float
+    launches: list[summary.Launch] = field(default_factory=list)
+    limits: list[launch.Output] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def mpi_job(self, mpi: mpis.Mpi, path: str, number: int) -> Job:
+        args = ["-t", ",".join(self.tests), "-s", ",".join(map(str, self.sizes))]
+        args += ["-m", str(self.milliseconds)] + ["-n"] * (number > 0)  # data checked once
+        over = "over Beeline" if path == launch.BEELINE else "by default"
+        what = f"{mpi.title} {over}"
+
+        def action() -> None:
+            if what in self.failures:
+                return
+            try:
+                output = launch.run_mpi(mpi, path, self.cpus, self.programs[mpi.title], args)
+            except launch.LaunchError as error:
+                self.failures[what] = str(error)
+            else:
+                self.launches.append(summary.Launch(mpi.title, path, number, output))
+
+        return Job(what, action)
+
+    def limit_job(self, what: str, run: Callable[[], launch.Output]) -> Job:
+        def action() -> None:
+            if what in self.failures:
+                return
+            try:
+                self.limits.append(run())
+            except launch.LaunchError as error:
+                self.failures[what] = str(error)
+
+        return Job(what, action)
+
+    def jobs(self) -> Iterator[tuple[int, Job]]:
+        limit_args = ["-s", ",".join(map(str, LIMIT_SIZES)), "-m", str(self.milliseconds)]
+        bare_args = ["-s", ",".join(map(str, BARE_SIZES)), "-m", str(self.milliseconds)]
+        for number in range(self.rounds):
+            turn = [
+                self.limit_job("the machine's limits", lambda: launch.run_limits(self.cpus, limit_args))
+            ]
+            for threading in ("domain", "safe"):
+                turn.append(
+                    self.limit_job(
+                        f"libfabric alone (thread {threading})",
+                        lambda t=threading: launch.run_bare(self.cpus, t, bare_args),
+                    )
+                )
+            ways = launch.PATHS if number % 2 == 0 else launch.PATHS[::-1]
+            turn += [self.mpi_job(mpi, path, number) for mpi in self.chosen for path in ways]
+            for job in turn if number % 2 == 0 else turn[::-1]:
+                yield number, job
+
+    def job_count(self) -> int:
+        return self.rounds * (3 + 2 * len(self.chosen))
+
+
+def parse_sizes(text: str) -> list[int]:
+    """ "0,8,4k,1M": what --sizes takes."""
+    units = {"k": KIB, "m": MIB, "g": MIB * KIB}
+    sizes = set()
+    for part in text.replace(",", " ").split():
+        unit = units.get(part[-1].lower(), 1)
+        digits = part if unit == 1 else part[:-1]
+        if not digits.isdigit() or not int(digits) * unit < 1 << 31:
+            raise argparse.ArgumentTypeError(f"{part!r} is no size; examples: 0, 8, 64k, 4M")
+        sizes.add(int(digits) * unit)
+    if not sizes:
+        raise argparse.ArgumentTypeError("no size given")
+    return sorted(sizes)
+
+
+def parse_tests(text: str) -> list[str]:
+    tests = text.replace(",", " ").split()
+    for test in tests:
+        if test not in summary.TESTS:
+            known = ", ".join(summary.TESTS)
+            raise argparse.ArgumentTypeError(f"no test is called {test!r}; there are {known}")
+    return tests
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "local",
+        help="two ranks on this machine",
+        description="Measures two ranks on two near processors under each MPI found here, by its "
+        "own default and over Beeline in turn, and what the machine allows without MPI.",
+    )
+    parser.add_argument(
+        "--mpi", action="append", metavar="MPI",
+        help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated",
+    )
+    parser.add_argument("--sizes", type=parse_sizes, metavar="LIST", help="for example 0,8,64k,4M")
+    parser.add_argument(
+        "--tests", type=parse_tests, metavar="LIST", default=list(summary.TESTS),
+        help="of " + ", ".join(summary.TESTS),
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="launches of each kind")
+    parser.add_argument(
+        "--cpus", metavar="A,B", help="the two processors (default: two near ones)"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: a minute")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
+    parser.set_defaults(func=main)
+
+
+def choose_cpus(text: str | None) -> tuple[int, int]:
+    allowed = os.sched_getaffinity(0)
+    if text is None:
+        return machine.near_pair(allowed)
+    parts = text.split(",")
+    if len(parts) != 2 or not all(p.isdigit() and int(p) in allowed for p in parts):
+        usable = ",".join(map(str, sorted(allowed)))
+        raise BeelineError(f"--cpus {text}: give two of these, as A,B: {usable}", EXIT_USAGE)
+    return int(parts[0]), int(parts[1])
+
+
+def prepare(args: argparse.Namespace) -> Session:
+    wanted = [word for text in args.mpi or [] for word in text.replace(",", " ").split()]
+    chosen = mpis.choose(wanted)
+    if not chosen:
+        raise BeelineError(
+            "no MPI found in PATH or beside this command\n"
+            '  `make demo MPIS="mpich openmpi impi"` installs them into .venv/mpi.'
+        )
+    paths.provider_dir()  # nothing to compare without it: say so now
+    if args.rounds is not None and args.rounds < 1:
+        raise BeelineError("--rounds: at least 1", EXIT_USAGE)
+    programs: dict[str, Path] = {}
+    usable = []
+    everything = chosen + mpis.find_all()
+    for mpi in chosen:
+        try:
+            programs[mpi.title] = launch.compile_program(launch.compiler_for(mpi, everything))
+            usable.append(mpi)
+        except BeelineError as error:
+            if wanted:
+                raise
+            warn(f"{mpi.title} is left out: {error}")
+    return Session(
+        usable, programs, choose_cpus(args.cpus),
+        args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES), args.tests,
+        args.rounds or (5 if args.quick else 9), 10 if args.quick else 20,
+    )
+
+
+@contextmanager
+def progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
+    """Calls to the result say what is next; a bar on a terminal, lines elsewhere."""
+    if not console.is_terminal:
+        said: set[str] = set()
+
+        def line(what: str) -> None:
+            head = what.partition(":")[0]
+            if head not in said:
+                said.add(head)
+                console.print(head)
+
+        yield line
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        first = True
+
+        def step(what: str) -> None:
+            nonlocal first
+            bar.update(task, description=what, advance=0 if first else 1)
+            first = False
+
+        yield step
+
+
+def measure(session: Session, console: Console) -> None:
+    with progress(console, session.job_count()) as say:
+        for number, job in session.jobs():
+            say(f"round {number + 1} of {session.rounds}: {job.what}")
+            job.action()
+
+
+def note(description: dict[str, Any], session: Session) -> str:
+    virtual = ", virtual machine" if description["virtual"] else ""
+    return (
+        f"Two ranks on cpus {session.cpus[0]} and {session.cpus[1]}, {description['cpu']}{virtual}, "
+        f"{description['system']}, Linux {description['kernel']}. Medians of {session.rounds} "
+        "interleaved launches; bands are quartiles."
+    )
+
+
+def as_json(
+    session: Session, description: dict[str, Any], started: datetime.datetime, load: float,
+    rows: list[summary.Row], limit_rows: list[summary.LimitRow], verdicts: list[summary.Verdict],
+) -> dict[str, Any]:
+    def samples(output: launch.Output) -> list[list[Any]]:
+        return [[test, size, ns] for (test, size), ns in output.samples.items()]
+
+    return {
+        "format": "beeline-bench-local-1",
+        "unit": "ns per message; sample lists are [test, size, ns]",
+        "beeline": __version__,
+        "started": started.isoformat(timespec="seconds"),
+        "load_before": load,
+        "machine": description,
+        "options": {
+            "cpus": session.cpus, "sizes": session.sizes, "tests": session.tests,
+            "rounds": session.rounds, "milliseconds": session.milliseconds,
+        },
+        "mpis": [
+            {"title": m.title, "kind": m.kind, "version": m.version, "mpiexec": str(m.mpiexec)}
+            for m in session.chosen
+        ],
+        "launches": [
+            {"mpi": one.mpi, "path": one.path, "round": one.round, "library": one.output.library,
+             "providers": one.output.providers, "samples": samples(one.output)}
+            for one in session.launches
+        ],
+        "limits": [samples(output) for output in session.limits],
+        "summary": [row.as_json() for row in rows],
+        "limits_summary": [asdict(row) for row in limit_rows],
+        "goals": [asdict(verdict) for verdict in verdicts],
+        "failures": session.failures,
+    }
+
+
+def save_plots(
+    folder: Path, rows: list[summary.Row], limit_rows: list[summary.LimitRow], text: str
+) -> list[Path]:
+    try:
+        from beeline.bench import plot
+    except ImportError as error:
+        raise BeelineError(
+            f"no plot without matplotlib ({error}): apt-get install python3-matplotlib, "
+            "or pip install matplotlib"
+        ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    return plot.latency(rows, limit_rows, text, folder) + plot.throughput(rows, text, folder)
+
+
+def report(console: Console, session: Session, rows: list[summary.Row],
+           limit_rows: list[summary.LimitRow], verdicts: list[summary.Verdict]) -> None:
+    from beeline.bench import table
+
+    for test in session.tests:
+        for one in table.test_tables(rows, test, console.width):
+            console.print(one)
+    for one in (table.limits_table(limit_rows), table.goals_table(verdicts)):
+        if one:
+            console.print(one)
+
+
+def main(args: argparse.Namespace) -> int:
+    try:
+        from beeline.bench import table
+    except ImportError as error:
+        raise BeelineError(
+            f"the tables need the Python package rich ({error}): apt-get install python3-rich, "
+            "or pip install rich"
+        ) from error
+    console = table.make_console()
+    session = prepare(args)
+    description = machine.describe()
+    started, load = datetime.datetime.now(datetime.UTC), machine.load()
+    titles = ", ".join(m.title for m in session.chosen)
+    console.print(f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
+                  f"of {description['cpu']}")
+    if load > 0.5:
+        warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
+    measure(session, console)
+    rows = summary.compare(session.launches, {m.title: m.kind for m in session.chosen})
+    limit_rows = summary.limits(session.limits)
+    verdicts = summary.judge(rows, limit_rows)
+    report(console, session, rows, limit_rows, verdicts)
+    files: list[Path] = []
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(
+            as_json(session, description, started, load, rows, limit_rows, verdicts), indent=1
+        )
+        args.json.write_text(text + "\n")
+        files.append(args.json)
+    if args.plot and rows:
+        files += save_plots(args.plot, rows, limit_rows, note(description, session))
+    for what, why in session.failures.items():
+        console.print(f"[red]FAILED[/red] {what}: ", end="")
+        console.print(why, markup=False)
+    for file in files:
+        console.print(f"saved {file}", soft_wrap=True)
+    return 1 if session.failures else 0

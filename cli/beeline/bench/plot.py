@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The measurements as two figures: latency.{png,svg}, the one to look at first, and
+throughput.{png,svg}. Colour says which MPI, dashes say its own default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
+
+from beeline.bench.summary import KIB, LimitRow, Row, show_size  # noqa: E402
+
+COLOURS = {"mpich": "#0072b2", "openmpi": "#d55e00", "impi": "#009e73"}  # told apart by everybody
+INK, FAINT, GRID = "#222222", "#777777", "#e4e4e4"
+STYLE: dict[str, Any] = {
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.fonttype": "none",
+    "figure.facecolor": "white",
+}
+
+
+def _short(size: int) -> str:
+    return show_size(size).replace(" B", "").replace("iB", "").replace(" ", "")
+
+
+def _sizes(axes: Axes, sizes: Sequence[int]) -> dict[int, int]:
+    """Sizes at equal distances, labelled, thinned out where they would touch."""
+    place = {size: i for i, size in enumerate(sizes)}
+    step = -(-len(sizes) // 13)
+    shown = [s for i, s in enumerate(reversed(sizes)) if i % step == 0][::-1]
+    axes.set_xticks([place[s] for s in shown], [_short(s) for s in shown])
+    axes.set_xlabel("message, bytes")
+    axes.grid(False, axis="x")
+    axes.margins(x=0.03)
+    return place
+
+
+def _by_mpi(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda r: r.size):
+        found.setdefault(row.mpi, []).append(row)
+    return found
+
+
+def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float]) -> None:
+    """Two lines for each MPI, its default and Beeline, with the quartiles."""
+    place = _sizes(axes, sorted({r.size for r in rows}))
+    for mine in _by_mpi(rows).values():
+        colour = COLOURS[mine[0].kind]
+        x = [place[r.size] for r in mine]
+        for name in ("default", "beeline"):
+            spreads = [getattr(r, name) for r in mine]
+            y = [value(r, s.median) for r, s in zip(mine, spreads, strict=True)]
+            low = [value(r, s.low) for r, s in zip(mine, spreads, strict=True)]
+            high = [value(r, s.high) for r, s in zip(mine, spreads, strict=True)]
+            ours = name == "beeline"
+            axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0)
+            axes.plot(
+                x, y, color=colour, linewidth=2.4 if ours else 1.5,
+                linestyle="-" if ours else (0, (4, 2.5)), marker="o" if ours else "",
+                markersize=4.5, alpha=1 if ours else 0.85,
+            )
+
+
+def _ratios(axes: Axes, rows: Sequence[Row], better: str, invert: bool = False) -> None:
+    """Beeline / default for each MPI, one line each, with 1 as the line to beat."""
+    place = _sizes(axes, sorted({r.size for r in rows}))
+    for mine in _by_mpi(rows).values():
+        colour = COLOURS[mine[0].kind]
+        x = [place[r.size] for r in mine]
+        spreads = [r.ratio for r in mine]
+        y, low, high = ([getattr(s, n) for s in spreads] for n in ("median", "low", "high"))
+        if invert:
+            y, low, high = ([1 / v for v in values] for values in (y, high, low))
+        axes.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(x, y, color=colour, linewidth=2.4, marker="o", markersize=4.5)
+    axes.axhline(1, color=INK, linewidth=1.3)
+    axes.set_ylim(bottom=0)
+    top = axes.get_ylim()[1]
+    axes.set_ylim(0, max(top, 1.25))
+    axes.annotate(
+        f"each MPI's own default = 1 ({better})", (0, 1), xytext=(0, 4),
+        textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
+    )
+
+
+def _title(axes: Axes, title: str, unit: str) -> None:
+    axes.set_title(f"{title}\n", loc="left", fontsize=11.5, fontweight="bold")
+    axes.text(0, 1.02, unit, transform=axes.transAxes, fontsize=9.5, color=FAINT, va="bottom")
+
+
+def _legend(figure: Figure, rows: Sequence[Row]) -> None:
+    handles = [
+        Line2D([], [], color=COLOURS[mine[0].kind], linewidth=4, label=mpi)
+        for mpi, mine in _by_mpi(rows).items()
+    ]
+    handles += [
+        Line2D([], [], color=INK, linewidth=2.4, marker="o", markersize=4.5, label="over Beeline"),
+        Line2D([], [], color=INK, linewidth=1.5, linestyle=(0, (4, 2.5)), label="its own default"),
+    ]
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0.012, 0.915), ncols=len(handles),
+        frameon=False, handlelength=2.2, columnspacing=1.8,
+    )
+
+
+def _save(figure: Figure, rows: Sequence[Row], title: str, note: str, stem: Path) -> list[Path]:
+    figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
+    _legend(figure, rows)
+    figure.text(0.018, 0.018, note, fontsize=8.5, color=FAINT)
+    figure.tight_layout(rect=(0.005, 0.045, 1, 0.87), w_pad=3)
+    files = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for file in files:
+        figure.savefig(file, dpi=160)
+    plt.close(figure)
+    return files
+
+
+def _microseconds(row: Row, ns: float) -> float:
+    return ns / 1e3
+
+
+def _millions(row: Row, ns: float) -> float:
+    return 1e3 / ns
+
+
+def _gigabytes(row: Row, ns: float) -> float:
+    return row.size / ns
+
+
+def latency(rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: Path) -> list[Path]:
+    rows = [r for r in rows if r.test == "latency"]
+    short = [r for r in rows if r.size <= KIB]
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(12.5, 5.4), gridspec_kw={"width_ratios": [1, 1.35]}
+        )
+        if short:
+            _values(left, short, lambda row, ns: ns)
+            line = next((r.spread.median for r in limits if r.test == "line"), None)
+            if line:
+                left.axhline(line, color=FAINT, linewidth=1, linestyle=":")
+                left.annotate(
+                    "the machine: one cache line, one way", (0, line), xytext=(0, -3),
+                    textcoords="offset points", fontsize=9, color=FAINT, va="top",
+                )
+            left.set_ylim(bottom=0)
+        _title(left, "Short messages", "half round trip, ns")
+        if rows:
+            _ratios(right, rows, "lower is faster")
+        _title(right, "All sizes", "time over Beeline / time over the default")
+        title = "The same MPI program on one machine: over Beeline and over each MPI's default"
+        return _save(figure, rows, title, note, folder / "latency")
+
+
+def throughput(rows: Sequence[Row], note: str, folder: Path) -> list[Path]:
+    stream = [r for r in rows if r.test == "stream" and r.size > 0]
+    short = [r for r in stream if r.size <= KIB]
+    both = [r for r in rows if r.test in ("exchange", "bidirectional")]
+    with plt.rc_context(STYLE):
+        figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15.5, 5.4))
+        if short:
+            _values(left, short, _millions)
+            left.set_ylim(bottom=0)
+        _title(left, "Short messages, one way", "million messages a second, 64 in flight")
+        if stream:
+            _values(middle, [r for r in stream if r.size >= KIB], _gigabytes)
+            middle.set_ylim(bottom=0)
+        _title(middle, "Long messages, one way", "GB a second, 64 in flight")
+        if both:
+            _ratios(right, [r for r in both if r.test == "exchange"], "lower is faster")
+        _title(right, "Both ways at once", "MPI_Sendrecv, time over Beeline / over the default")
+        title = "Throughput of the same MPI program over Beeline and over each MPI's default"
+        return _save(figure, stream, title, note, folder / "throughput")

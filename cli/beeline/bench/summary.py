@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""From launches to numbers a person reads: medians, spreads, ratios, goals.
+
+Every launch gives one number per test and size. Default and Beeline are launched
+in turn, so the ratio is taken round by round and its median is what counts: a
+machine that is slower for a while slows both.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from beeline.bench.launch import BEELINE, DEFAULT, Output
+
+KIB, MIB = 1 << 10, 1 << 20
+TESTS = ("latency", "stream", "exchange", "bidirectional")
+
+
+@dataclass(frozen=True)
+class Spread:
+    median: float
+    low: float  # lower quartile
+    high: float  # upper quartile
+
+    @staticmethod
+    def of(values: list[float]) -> Spread:
+        if len(values) == 1:
+            return Spread(values[0], values[0], values[0])
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+        return Spread(median, low, high)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of mpi_bench."""
+
+    mpi: str  # title
+    path: str  # default or beeline
+    round: int
+    output: Output
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test and size under one MPI, in nanoseconds per message."""
+
+    mpi: str
+    kind: str
+    test: str
+    size: int
+    default: Spread
+    beeline: Spread
+    ratio: Spread  # time, Beeline / default: below 1 is faster
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(launches: Iterable[Launch], kinds: dict[str, str]) -> list[Row]:
+    values: dict[tuple[str, str, int], dict[str, dict[int, float]]] = {}
+    for launch in launches:
+        for (test, size), ns in launch.output.samples.items():
+            cell = values.setdefault((launch.mpi, test, size), {DEFAULT: {}, BEELINE: {}})
+            cell[launch.path][launch.round] = ns
+    rows = []
+    for (mpi, test, size), cell in values.items():
+        both = sorted(set(cell[DEFAULT]) & set(cell[BEELINE]))
+        if both:
+            rows.append(
+                Row(
+                    mpi, kinds[mpi], test, size,
+                    Spread.of([cell[DEFAULT][r] for r in both]),
+                    Spread.of([cell[BEELINE][r] for r in both]),
+                    Spread.of([cell[BEELINE][r] / cell[DEFAULT][r] for r in both]),
+                )
+            )
+    return rows
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    test: str
+    size: int
+    spread: Spread
+
+
+def limits(outputs: Iterable[Output]) -> list[LimitRow]:
+    values: dict[tuple[str, int], list[float]] = {}
+    for output in outputs:
+        for key, ns in output.samples.items():
+            values.setdefault(key, []).append(ns)
+    return [LimitRow(test, size, Spread.of(v)) for (test, size), v in values.items()]
+
+
+# --- goals ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What Beeline is meant to reach for one class of sizes."""
+
+    name: str
+    tests: tuple[str, ...]
+    sizes: tuple[int, int]  # first, last
+    most: float  # of time, Beeline / default; for rates 1 / the gain
+    kinds: tuple[str, ...] = ("mpich", "openmpi", "impi")
+    rate: bool = False  # shown as a gain in rate, not as a share of time
+
+
+GOALS = (
+    Goal("latency, 0 and 8 B", ("latency",), (0, 8), 0.65, ("mpich",)),
+    Goal("latency, 0 and 8 B", ("latency",), (0, 8), 0.75, ("openmpi", "impi")),
+    Goal("latency, 64 B to 1 KiB", ("latency",), (64, KIB), 0.9),
+    Goal("latency, 4 to 64 KiB", ("latency",), (4 * KIB, 64 * KIB), 0.85),
+    Goal("latency, 256 KiB to 1 MiB", ("latency",), (256 * KIB, MIB), 0.7),
+    Goal("latency, 4 to 64 MiB", ("latency",), (4 * MIB, 64 * MIB), 0.55),
+    Goal("both ways, any size", ("exchange", "bidirectional"), (0, 1 << 40), 1.0),
+    Goal("message rate, 8 B to 1 KiB", ("stream",), (8, KIB), 1 / 1.1, rate=True),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A goal held against what was measured."""
+
+    goal: str
+    whose: str
+    unit: str  # "time" or "rate": what the numbers are a ratio of
+    wanted: float
+    typical: float  # geometric mean over the class
+    worst: float
+    worst_at: str
+    met: bool
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+def show_size(size: int) -> str:
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def _judge(goal: Goal, whose: str, ratios: dict[tuple[str, int], float]) -> Verdict:
+    (test, size), worst = max(ratios.items(), key=lambda item: item[1])
+    mean = geometric_mean(list(ratios.values()))
+    at = show_size(size) + (f", {test}" if len(goal.tests) > 1 else "")
+    met = worst <= goal.most
+    if goal.rate:
+        return Verdict(goal.name, whose, "rate", 1 / goal.most, 1 / mean, 1 / worst, at, met)
+    return Verdict(goal.name, whose, "time", goal.most, mean, worst, at, met)
+
+
+def _best_rates(rows: list[Row]) -> Verdict | None:
+    """The fastest MPI over Beeline against the fastest default of them all."""
+    wanted = 1.3
+    gains: dict[int, float] = {}
+    for size in sorted({r.size for r in rows if r.test == "stream" and 8 <= r.size <= KIB}):
+        here = [r for r in rows if r.test == "stream" and r.size == size]
+        gains[size] = min(r.default.median for r in here) / min(r.beeline.median for r in here)
+    if not gains:
+        return None
+    worst_at = min(gains, key=lambda size: gains[size])
+    mean = geometric_mean(list(gains.values()))
+    worst = gains[worst_at]
+    return Verdict(
+        "message rate, best of ours / best of theirs", "all", "rate", wanted, mean, worst,
+        show_size(worst_at), worst >= wanted,
+    )
+
+
+def _bare(rows: list[LimitRow]) -> list[Verdict]:
+    values = {(r.test, r.size): r.spread.median for r in rows}
+    line, domain = values.get(("line", 0)), values.get(("bare-domain", 8))
+    safe = values.get(("bare-safe", 8))
+    verdicts = []
+    if line and domain:
+        ratio = domain / line
+        verdicts.append(
+            Verdict("libfabric, 8 B / cache line one way", "Beeline", "time", 1.15, ratio, ratio,
+                    "8 B", ratio <= 1.15)
+        )
+    if domain and safe:
+        ratio = safe / domain
+        verdicts.append(
+            Verdict("libfabric, FI_THREAD_SAFE / FI_THREAD_DOMAIN", "Beeline", "time", 1.15, ratio,
+                    ratio, "8 B", ratio <= 1.15)
+        )
+    return verdicts
+
+
+def judge(rows: list[Row], limit_rows: list[LimitRow]) -> list[Verdict]:
+    verdicts = _bare(limit_rows)
+    for goal in GOALS:
+        for mpi in dict.fromkeys(r.mpi for r in rows if r.kind in goal.kinds):
+            ratios = {
+                (r.test, r.size): r.ratio.median
+                for r in rows
+                if r.mpi == mpi and r.test in goal.tests and goal.sizes[0] <= r.size <= goal.sizes[1]
+            }
+            if ratios:
+                verdicts.append(_judge(goal, mpi, ratios))
+    best = _best_rates(rows)
+    return verdicts + ([best] if best else [])

