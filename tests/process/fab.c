@@ -38,7 +38,7 @@ struct fi_info *t_hints(const struct t_opts *o)
 	h->domain_attr->threading = o->threading;
 	h->domain_attr->av_type = o->av;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	h->domain_attr->cq_data_size = o->caps & FI_REMOTE_CQ_DATA ? 8 : 0;
+	h->domain_attr->cq_data_size = o->cq_data ? 8 : 0;
 	h->tx_attr->msg_order = FI_ORDER_SAS;
 	h->rx_attr->msg_order = FI_ORDER_SAS;
 	h->tx_attr->op_flags = o->tx_flags;

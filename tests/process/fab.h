@@ -39,6 +39,7 @@ struct t_opts {
 	bool two_cqs; /* sends complete on another queue than receives */
 	bool counters;
 	bool batch_one; /* read one completion at a time */
+	bool cq_data;	/* the case sends remote completion data of 8 bytes */
 };
 
 /* One completion; fields that the queue's format does not carry are T_ABSENT. */
