@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * flags.c: inject, whose buffer is free on return, and the flags of sendmsg and
+ * recvmsg: FI_INJECT, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
+ * FI_DELIVERY_COMPLETE, FI_REMOTE_CQ_DATA, FI_MORE.
+ */
+#include "cases.h"
+
+#include <string.h>
+
+#define LARGE 500000
+
+static const size_t inject_lens[] = {0, 1, 8, 40, 41, 64, 200, 232, 233, 1000, 4096, 8192};
+
+/* Each buffer is overwritten as soon as the call returns. */
+static void inject(bool tagged, bool data)
+{
+	struct t_opts o = {.cq_data = data};
+	struct t_node n;
+
+	t_start(&n, &o);
+	for (uint64_t i = 0; i < sizeof(inject_lens) / sizeof(inject_lens[0]); i++) {
+		size_t len = inject_lens[i];
+		struct t_buf b = t_buf(len, i);
+
+		if (len > n.info->tx_attr->inject_size) {
+			t_buf_free(&b);
+			break;
+		}
+		if (t_rank == 0) {
+			fi_addr_t to = n.peer[1];
+
+			t_fill(b.p, len, i, 0);
+			if (tagged && data)
+				T_TRY(fi_tinjectdata(n.ep, b.p, len, ~i, to, i));
+			else if (tagged)
+				T_TRY(fi_tinject(n.ep, b.p, len, to, i));
+			else if (data)
+				T_TRY(fi_injectdata(n.ep, b.p, len, ~i, to));
+			else
+				T_TRY(fi_inject(n.ep, b.p, len, to));
+			t_blank(&b);
+		} else {
+			struct t_op op = {0};
+
+			if (tagged)
+				t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
+			else
+				T_TRY(fi_recv(n.ep, b.p, len, NULL, FI_ADDR_UNSPEC, &op));
+			T_WAIT(&op);
+			T_EQ(op.c.len, len);
+			T_GOT(&b, len, i);
+			T_EQ(!!(op.c.flags & FI_REMOTE_CQ_DATA), data);
+			if (data)
+				T_EQ(op.c.data, ~i);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+static void inject_tagged(void)
+{
+	inject(true, false);
+}
+
+static void inject_untagged(void)
+{
+	inject(false, false);
+}
+
+static void injectdata_tagged(void)
+{
+	inject(true, true);
+}
+
+static void injectdata_untagged(void)
+{
+	inject(false, true);
+}
+
+/* Injects never complete, even without selective completion: a send after them does,
+ * and is the first to. */
+static void inject_silent(void)
+{
+	struct t_node n;
+	uint64_t v = 1;
+	struct t_op op = {0};
+
+	t_start(&n, NULL);
+	if (t_rank == 0) {
+		for (int i = 0; i < 10; i++)
+			T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
+		t_tsend(&n, 1, &v, 8, 1, &op);
+		T_WAIT(&op);
+		T_EQ(op.c.order, 1);
+	} else {
+		for (int i = 0; i < 11; i++) {
+			op = (struct t_op){0};
+			t_trecv(&n, FI_ADDR_UNSPEC, &v, 8, 1, 0, &op);
+			T_WAIT(&op);
+		}
+	}
+	t_finish(&n);
+}
+
+/* Beyond inject_size the call refuses. fi_msg(3) leaves a provider free to take it
+ * all the same; ours says -FI_EMSGSIZE. */
+static void inject_too_long(void)
+{
+	struct t_node n;
+	struct t_buf b;
+
+	if (!t_beeline)
+		t_skip("what happens then is up to the provider");
+	t_start(&n, NULL);
+	b = t_buf(n.info->tx_attr->inject_size + 1, 0);
+	if (t_rank == 0) {
+		ssize_t rc = fi_tinject(n.ep, b.p, b.len, n.peer[1], 1);
+
+		T_CHECK(rc == -FI_EMSGSIZE, "fi_tinject beyond the limit returned %zd", rc);
+		rc = fi_inject(n.ep, b.p, b.len, n.peer[1]);
+		T_CHECK(rc == -FI_EMSGSIZE, "fi_inject beyond the limit returned %zd", rc);
+		t_mark(&n, 1, 0);
+	} else {
+		t_wait_mark(&n, 0, 0);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+/* FI_INJECT with sendmsg: the buffer is free at once, and it completes. */
+static void sendmsg_inject(void)
+{
+	struct t_node n;
+
+	t_start(&n, NULL);
+	for (uint64_t i = 0; i < 10; i++) {
+		size_t len = i * 7 < n.info->tx_attr->inject_size ? i * 7 : 0;
+		struct t_buf b = t_buf(len, i);
+		struct t_op op = {0};
+		struct iovec iov = {b.p, len};
+
+		if (t_rank == 0) {
+			t_fill(b.p, len, i, 0);
+			if (i & 1) {
+				struct fi_msg m = {.msg_iov = &iov,
+						   .iov_count = 1,
+						   .addr = n.peer[1],
+						   .context = &op};
+
+				T_TRY(fi_sendmsg(n.ep, &m, FI_INJECT | FI_COMPLETION));
+			} else {
+				struct fi_msg_tagged m = {.msg_iov = &iov,
+							  .iov_count = 1,
+							  .addr = n.peer[1],
+							  .tag = i,
+							  .context = &op};
+
+				T_TRY(fi_tsendmsg(n.ep, &m, FI_INJECT | FI_COMPLETION));
+			}
+			t_blank(&b);
+		} else if (i & 1) {
+			T_TRY(fi_recv(n.ep, b.p, len, NULL, FI_ADDR_UNSPEC, &op));
+		} else {
+			t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
+		}
+		T_WAIT(&op);
+		if (t_rank == 1)
+			T_GOT(&b, len, i);
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* Each completion level, each length: the sender overwrites its buffer on completion. */
+static void levels(void)
+{
+	static const uint64_t level[] = {0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
+					 FI_DELIVERY_COMPLETE, FI_MORE};
+	static const size_t lens[] = {0, 30, 230, 3000, 20000, LARGE};
+	struct t_node n;
+	uint64_t id = 0;
+
+	t_start(&n, NULL);
+	for (int l = 0; l < 5; l++) {
+		for (int s = 0; s < 6; s++, id++) {
+			struct t_buf b = t_buf(lens[s], 2);
+			struct iovec iov = {b.p, lens[s]};
+			struct t_op op = {0};
+			struct fi_msg_tagged m = {.msg_iov = &iov,
+						  .iov_count = 1,
+						  .tag = id,
+						  .context = &op};
+
+			if (t_rank == 0) {
+				t_fill(b.p, lens[s], id, 0);
+				m.addr = n.peer[1];
+				T_TRY(fi_tsendmsg(n.ep, &m, level[l] | FI_COMPLETION));
+				T_WAIT(&op);
+				t_blank(&b);
+			} else {
+				m.addr = FI_ADDR_UNSPEC;
+				T_TRY(fi_trecvmsg(n.ep, &m, FI_COMPLETION));
+				T_WAIT(&op);
+				T_GOT(&b, lens[s], id);
+			}
+			t_buf_free(&b);
+		}
+	}
+	t_finish(&n);
+}
+
+/* FI_DELIVERY_COMPLETE into a posted receive: when the send completes the data is in
+ * the receiver's buffer. Nothing is posted for what comes second: the completion
+ * must then not wait for ever once the receiver takes it. */
+static void delivery(void)
+{
+	static const size_t lens[] = {8, 5000, LARGE};
+	struct t_node n;
+
+	t_start(&n, NULL);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct t_buf b = t_buf(lens[i], 2);
+		struct iovec iov = {b.p, lens[i]};
+		struct t_op op = {0};
+		struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .context = &op};
+
+		if (t_rank == 0) {
+			t_barrier();
+			t_fill(b.p, lens[i], i, 0);
+			m.addr = n.peer[1];
+			m.tag = i;
+			T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+			T_WAIT(&op);
+			t_barrier();
+		} else {
+			m.addr = FI_ADDR_UNSPEC;
+			m.tag = i;
+			T_TRY(fi_trecvmsg(n.ep, &m, FI_COMPLETION));
+			t_barrier();
+			t_barrier(); /* the sender's operation has completed */
+			T_GOT(&b, lens[i], i);
+			T_WAIT(&op);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* FI_REMOTE_CQ_DATA through sendmsg. */
+static void sendmsg_data(void)
+{
+	static const size_t lens[] = {8, 300, LARGE};
+	struct t_opts o = {.cq_data = true};
+	struct t_node n;
+
+	t_start(&n, &o);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct t_buf b = t_buf(lens[i], 2);
+		struct iovec iov = {b.p, lens[i]};
+		struct t_op op = {0};
+
+		if (t_rank == 0) {
+			struct fi_msg m = {.msg_iov = &iov,
+					   .iov_count = 1,
+					   .addr = n.peer[1],
+					   .context = &op,
+					   .data = 0xfeedfacecafe0000 + i};
+
+			t_fill(b.p, lens[i], i, 0);
+			T_TRY(fi_sendmsg(n.ep, &m, FI_REMOTE_CQ_DATA | FI_COMPLETION));
+		} else {
+			T_TRY(fi_recv(n.ep, b.p, lens[i], NULL, FI_ADDR_UNSPEC, &op));
+		}
+		T_WAIT(&op);
+		if (t_rank == 1) {
+			T_GOT(&b, lens[i], i);
+			T_CHECK(op.c.flags & FI_REMOTE_CQ_DATA, "no FI_REMOTE_CQ_DATA");
+			T_EQ(op.c.data, 0xfeedfacecafe0000 + i);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* Default flags of the endpoint hold for the plain calls. */
+static void default_flags(void)
+{
+	struct t_opts o = {.tx_flags = FI_DELIVERY_COMPLETE};
+	struct t_node n;
+	struct t_buf b = t_buf(LARGE, 0);
+	struct t_op op = {0};
+
+	t_start(&n, &o);
+	if (t_rank == 0) {
+		t_barrier();
+		t_fill(b.p, LARGE, 9, 0);
+		t_tsend(&n, 1, b.p, LARGE, 9, &op);
+		T_WAIT(&op);
+		t_barrier();
+	} else {
+		t_trecv(&n, FI_ADDR_UNSPEC, b.p, LARGE, 9, 0, &op);
+		t_barrier();
+		t_barrier();
+		T_GOT(&b, LARGE, 9);
+		T_WAIT(&op);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+static const struct t_case cases[] = {
+	{"inject_tagged", 2, inject_tagged, "the buffer is free on return", 0},
+	{"inject_untagged", 2, inject_untagged, "the same, untagged", 0},
+	{"injectdata_tagged", 2, injectdata_tagged, "with remote data", 0},
+	{"injectdata_untagged", 2, injectdata_untagged, "with remote data, untagged", 0},
+	{"inject_silent", 2, inject_silent, "an inject never completes", 0},
+	{"inject_too_long", 2, inject_too_long, "the limit is enforced", 0},
+	{"flags_inject", 2, sendmsg_inject, "FI_INJECT with sendmsg", 0},
+	{"flags_levels", 2, levels, "every completion level, every protocol", 0},
+	{"flags_delivery", 2, delivery, "delivered means in the buffer", 0},
+	{"flags_sendmsg_data", 2, sendmsg_data, "remote data with sendmsg", 0},
+	{"flags_default", 2, default_flags, "the endpoint's default flags", 0},
+};
+
+const struct t_group group_flags = T_GROUP("flags", cases);

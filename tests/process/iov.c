@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * iov.c: messages gathered from and scattered into up to eight buffers of odd
+ * lengths, the two sides cut differently.
+ */
+#include "cases.h"
+
+#include <string.h>
+
+#define IOV 8
+
+/* Cuts len bytes into n pieces, some empty, and lays them out with gaps. */
+static void cut(struct t_rng *rng, size_t len, size_t n, struct iovec *iov, struct t_buf *b)
+{
+	size_t left = len;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t piece = i == n - 1 ? left : t_rand_below(rng, left / (n - i) * 2 + 1);
+
+		if (piece > left)
+			piece = left;
+		left -= piece;
+		b[i] = t_buf(piece, t_rand(rng) & 63);
+		iov[i] = (struct iovec){b[i].p, piece};
+	}
+}
+
+static void fill(const struct iovec *iov, size_t n, uint64_t seed)
+{
+	size_t offset = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		t_fill(iov[i].iov_base, iov[i].iov_len, seed, offset);
+		offset += iov[i].iov_len;
+	}
+}
+
+static void check(const struct t_buf *b, size_t n, size_t len, uint64_t seed)
+{
+	size_t offset = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t here = len - offset < b[i].len ? len - offset : b[i].len;
+
+		T_SAME(b[i].p, here, seed, offset);
+		for (size_t k = here; k < b[i].len; k++)
+			T_CHECK(b[i].p[k] == 0xee, "piece %zu was written beyond the message", i);
+		offset += here;
+	}
+	T_EQ(offset, len);
+}
+
+static void free_all(struct t_buf *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		t_buf_free(&b[i]);
+}
+
+/* Message k of a run: both ranks compute the same length and their own cuts. */
+static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint64_t k, size_t iovs,
+		bool unexpected)
+{
+	static const size_t maxima[] = {40, 232, 1000, 9000, 40000, 300000, 3000000};
+	size_t max = maxima[t_rand_below(common, 7)];
+	size_t len = t_rand_below(common, max + 1), room = len + t_rand_below(common, 2) * 100;
+	bool tagged = t_rand(common) & 1, with_flags = t_rand(common) & 1;
+	size_t ntx = 1 + t_rand_below(common, iovs), nrx = 1 + t_rand_below(common, iovs);
+	struct iovec iov[IOV];
+	struct t_buf b[IOV];
+	struct t_op op = {0};
+
+	t_at("iov: message %llu: %zu bytes, %zu -> %zu pieces", (unsigned long long)k, len, ntx,
+	     nrx);
+	if (t_rank == 0) {
+		struct fi_msg_tagged tm = {.msg_iov = iov,
+					   .iov_count = ntx,
+					   .addr = n->peer[1],
+					   .tag = k,
+					   .context = &op};
+		struct fi_msg m = {.msg_iov = iov,
+				   .iov_count = ntx,
+				   .addr = n->peer[1],
+				   .context = &op};
+
+		cut(own, len, ntx, iov, b);
+		fill(iov, ntx, k);
+		if (tagged && with_flags)
+			T_TRY(fi_tsendmsg(n->ep, &tm, FI_COMPLETION));
+		else if (tagged)
+			T_TRY(fi_tsendv(n->ep, iov, NULL, ntx, n->peer[1], k, &op));
+		else if (with_flags)
+			T_TRY(fi_sendmsg(n->ep, &m, FI_COMPLETION));
+		else
+			T_TRY(fi_sendv(n->ep, iov, NULL, ntx, n->peer[1], &op));
+		memset(iov, 0, sizeof(iov)); /* the list itself is the caller's again */
+		if (unexpected)
+			t_mark(n, 1, k);
+		T_WAIT(&op);
+		free_all(b, ntx);
+		return;
+	}
+	cut(own, room, nrx, iov, b);
+	if (unexpected)
+		t_wait_mark(n, 0, k);
+	if (tagged) {
+		struct fi_msg_tagged tm = {.msg_iov = iov,
+					   .iov_count = nrx,
+					   .addr = FI_ADDR_UNSPEC,
+					   .tag = k,
+					   .context = &op};
+
+		if (with_flags)
+			T_TRY(fi_trecvmsg(n->ep, &tm, FI_COMPLETION));
+		else
+			T_TRY(fi_trecvv(n->ep, iov, NULL, nrx, FI_ADDR_UNSPEC, k, 0, &op));
+	} else {
+		struct fi_msg m = {.msg_iov = iov,
+				   .iov_count = nrx,
+				   .addr = FI_ADDR_UNSPEC,
+				   .context = &op};
+
+		if (with_flags)
+			T_TRY(fi_recvmsg(n->ep, &m, FI_COMPLETION));
+		else
+			T_TRY(fi_recvv(n->ep, iov, NULL, nrx, FI_ADDR_UNSPEC, &op));
+	}
+	memset(iov, 0, sizeof(iov));
+	T_WAIT(&op);
+	T_EQ(op.c.len, len);
+	check(b, nrx, len, k);
+	free_all(b, nrx);
+}
+
+static void many(size_t iovs, bool unexpected, int count)
+{
+	struct t_opts o = {.iov = iovs};
+	struct t_rng common, own;
+	struct t_node n;
+
+	t_rng_init(&common, iovs);
+	t_rng_init(&own, 1000 + (uint64_t)t_rank);
+	t_start(&n, &o);
+	for (int k = 0; k < t_scaled(count); k++)
+		one(&n, &common, &own, (uint64_t)k, iovs, unexpected);
+	t_finish(&n);
+}
+
+static void four_expected(void)
+{
+	many(4, false, 200);
+}
+
+static void four_unexpected(void)
+{
+	many(4, true, 200);
+}
+
+static void eight_expected(void)
+{
+	many(IOV, false, 300);
+}
+
+static void eight_unexpected(void)
+{
+	many(IOV, true, 300);
+}
+
+/* Every cut of a short message into two pieces on either side. */
+static void all_cuts(void)
+{
+	enum { LEN = 70 };
+	struct t_opts o = {.iov = 2};
+	struct t_node n;
+
+	t_start(&n, &o);
+	for (size_t at = 0; at <= LEN; at++) {
+		struct t_buf b = t_buf(LEN + 8, at);
+		size_t mine = t_rank ? LEN - at : at;
+		struct iovec iov[2] = {{b.p, mine}, {b.p + mine + 8, LEN - mine}};
+		struct t_op op = {0};
+
+		if (t_rank == 0) {
+			fill(iov, 2, at);
+			T_TRY(fi_tsendv(n.ep, iov, NULL, 2, n.peer[1], at, &op));
+			T_WAIT(&op);
+		} else {
+			T_TRY(fi_trecvv(n.ep, iov, NULL, 2, FI_ADDR_UNSPEC, at, 0, &op));
+			T_WAIT(&op);
+			T_SAME(b.p, mine, at, 0);
+			T_SAME(b.p + mine + 8, LEN - mine, at, mine);
+			for (size_t i = mine; i < mine + 8; i++)
+				T_CHECK(b.p[i] == 0xee, "the gap was written");
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* No buffers at all is an empty message. */
+static void none(void)
+{
+	struct t_node n;
+	struct t_op op = {0};
+
+	t_start(&n, NULL);
+	if (t_rank == 0)
+		T_TRY(fi_tsendv(n.ep, NULL, NULL, 0, n.peer[1], 1, &op));
+	else
+		T_TRY(fi_trecvv(n.ep, NULL, NULL, 0, FI_ADDR_UNSPEC, 1, 0, &op));
+	T_WAIT(&op);
+	if (t_rank == 1)
+		T_EQ(op.c.len, 0);
+	t_finish(&n);
+}
+
+static const struct t_case cases[] = {
+	{"iov_4_expected", 2, four_expected, "up to 4 pieces, all lengths", 30},
+	{"iov_4_unexpected", 2, four_unexpected, "the same, message first", 30},
+	{"iov_8_expected", 2, eight_expected, "up to 8 pieces, all lengths", 30},
+	{"iov_8_unexpected", 2, eight_unexpected, "the same, message first", 30},
+	{"iov_all_cuts", 2, all_cuts, "every cut of 70 bytes", 0},
+	{"iov_none", 2, none, "an empty list", 0},
+};
+
+const struct t_group group_iov = T_GROUP("iov", cases);

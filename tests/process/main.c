@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * main.c: multi-process tests of a libfabric provider, through libfabric's public
+ * interface only. `-p shm` (or "tcp;ofi_rxm", sockets) runs the same cases over
+ * another provider: that is how the cases themselves were checked.
+ */
+#include "cases.h"
+
+int main(int argc, char **argv)
+{
+	const struct t_group groups[] = {
+		group_match, group_size, group_trunc, group_cq, group_flags, group_iov, group_multi, group_peek, group_cancel, group_self, group_order, group_random,
+	};
+
+	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
+}
