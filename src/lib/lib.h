@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * lib.h: what stands behind the opaque structures of beeline.h. An endpoint owns
+ * one of each of the core's objects, so that endpoints are independent, and a
+ * pool of requests. All of it belongs to the one thread that is inside, which
+ * the caller sees to, or the domain's lock when BEELINE_THREAD_SAFE was given.
+ */
+#ifndef BL_LIB_LIB_H
+#define BL_LIB_LIB_H
+
+#include "beeline.h"
+#include "core/core.h"
+
+enum bl_request_state {
+	BL_REQUEST_FREE,    /* in the pool */
+	BL_REQUEST_QUEUED,  /* a send that waits for room, in its peer's queue */
+	BL_REQUEST_SENDING, /* the core completes it */
+	BL_REQUEST_POSTED,  /* a receive; the core completes it */
+	BL_REQUEST_CLAIMED, /* a struct beeline_message */
+	BL_REQUEST_DONE,    /* its result is in it */
+};
+
+/* Also stands behind struct beeline_message, until that is received. */
+struct beeline_request {
+	struct beeline_endpoint *ep;
+	struct beeline_request *next; /* in the pool, or in its peer's queue */
+	const void *buf;	      /* of a send */
+	size_t length, sent;	      /* of its status; length: bytes to send */
+	uint64_t tag;		      /* context << 32 | tag */
+	int peer;
+	int error;
+	enum bl_request_state state;
+	bool synchronous;
+};
+
+/* Sends to one peer that have found no room, in order. */
+struct bl_send_queue {
+	struct beeline_request *head, *tail;
+};
+
+struct bl_request_slab;
+
+struct beeline_endpoint {
+	struct bl_ep *core;
+	struct bl_cq *cq;
+	struct beeline_request *pool;
+	bool safe;
+	int npeer;
+	uint32_t nqueue; /* peers whose queue isn't empty: the beginning of `queued` */
+	int *queued;
+	struct bl_send_queue *queue; /* by peer */
+	int room;		     /* for peers */
+	struct bl_domain *domain;
+	struct bl_av *av;
+	struct bl_request_slab *slabs;
+};
+
+static inline void bl_lib_enter(struct beeline_endpoint *ep)
+{
+	if (unlikely(ep->safe))
+		bl_domain_lock(ep->domain);
+}
+
+static inline void bl_lib_leave(struct beeline_endpoint *ep)
+{
+	if (unlikely(ep->safe))
+		bl_domain_unlock(ep->domain);
+}
+
+/* Fill the pool. False: no memory. */
+bl_cold bool bl_lib_more_requests(struct beeline_endpoint *ep);
+
+#endif
