@@ -17,6 +17,8 @@
 #ifndef BL_COPY_COOP_H
 #define BL_COPY_COOP_H
 
+#include <assert.h>
+
 #include "base/compiler.h"
 
 /* In shared memory. Nobody believes what is read here beyond the bounds that it
