@@ -149,9 +149,10 @@ static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, st
 		post->buf += used;
 		post->len -= used;
 		*released = post->len < ep->min_multi_recv;
-		if (*released)
+		if (*released) { /* which is told in any case */
 			t.flags |= BL_MULTI_RECV;
-		t.quiet = false; /* the place of the bytes must be told */
+			t.quiet = false;
+		}
 	}
 	if (*released && queue)
 		bl_post_unlink(queue, at);
