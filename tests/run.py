@@ -101,7 +101,9 @@ def meson_suites(build: Path) -> list[str]:
     done = subprocess.run(
         ["meson", "introspect", str(build), "--tests"], capture_output=True, text=True, check=True
     )
-    suites = {suite.rpartition(":")[2] for test in json.loads(done.stdout) for suite in test["suite"]}
+    suites = {
+        suite.rpartition(":")[2] for test in json.loads(done.stdout) for suite in test["suite"]
+    }
     return sorted(suites)
 
 
@@ -111,9 +113,22 @@ def run_meson(build: Path, suite: str) -> Tally:
     log.unlink(missing_ok=True)
     # One at a time: the tests of a library that polls need the cores for themselves.
     subprocess.run(
-        ["meson", "test", "-C", str(build), "--no-rebuild", "--num-processes", "1",
-         "--suite", suite, "--logbase", f"testlog-{suite}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+        [
+            "meson",
+            "test",
+            "-C",
+            str(build),
+            "--no-rebuild",
+            "--num-processes",
+            "1",
+            "--suite",
+            suite,
+            "--logbase",
+            f"testlog-{suite}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
     )
     if not log.exists():
         tally.failures.append((suite, "meson test left no log: is it built?"))
@@ -150,8 +165,15 @@ def run_driver(path: Path, environ: dict[str, str]) -> Tally:
     status: int | None
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(
-            [str(path)], cwd=TOP, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=errors, text=True, errors="replace", start_new_session=True,
+            [str(path)],
+            cwd=TOP,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
         try:
             stdout, _ = process.communicate(timeout=LIMIT)
@@ -197,10 +219,24 @@ def run_pytest(folder: Path, environ: dict[str, str]) -> Tally:
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "report.xml"
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             f"--junitxml={report}", str(folder)],
-            cwd=TOP, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", check=False, timeout=LIMIT,
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                f"--junitxml={report}",
+                str(folder),
+            ],
+            cwd=TOP,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT,
         )
         tally = read_junit(folder.name, report) if report.exists() else Tally()
     if done.returncode not in (0, 1) or (done.returncode == 1 and not tally.failures):
@@ -228,7 +264,9 @@ def run_suite(suite: str, build: Path, in_meson: list[str], environ: dict[str, s
 
 def folders() -> list[str]:
     tests = TOP / "tests"
-    return [f.name for f in sorted(tests.iterdir()) if f.is_dir() and (drivers(f) or pytest_files(f))]
+    return [
+        f.name for f in sorted(tests.iterdir()) if f.is_dir() and (drivers(f) or pytest_files(f))
+    ]
 
 
 def main() -> int:

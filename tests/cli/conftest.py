@@ -42,9 +42,18 @@ def beeline() -> Callable[..., subprocess.CompletedProcess[str]]:
         pytest.skip("the beeline command is not installed: make build")
 
     def run(*args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("FI_", "OMPI_", "MPIR_", "I_MPI"))}
+        clean = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("FI_", "OMPI_", "MPIR_", "I_MPI"))
+        }
         return subprocess.run(
-            [command, *args], env=clean | environ, capture_output=True, text=True, timeout=60, check=False
+            [command, *args],
+            env=clean | environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return run

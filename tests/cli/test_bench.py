@@ -52,8 +52,12 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "cpus", "allowed", "pair"), MACHINES, ids=[m[0] for m in MACHINES])
-def test_near_pair(name: str, cpus, allowed: set[int], pair: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "cpus", "allowed", "pair"), MACHINES, ids=[m[0] for m in MACHINES]
+)
+def test_near_pair(
+    name: str, cpus, allowed: set[int], pair: tuple[int, int], tmp_path: Path
+) -> None:
     make_cpus(tmp_path, cpus)
     assert machine.near_pair(allowed, tmp_path) == pair
 
@@ -81,7 +85,9 @@ def test_output_is_read() -> None:
     read = launch.parse(text)
     assert read.samples == {("latency", 8): 151.2}
     assert (read.library, read.providers, read.placement) == (
-        "X 1.0", ["/p/libbeeline-fi.so"], ["0 3 1"],
+        "X 1.0",
+        ["/p/libbeeline-fi.so"],
+        ["0 3 1"],
     )
 
 
@@ -150,7 +156,14 @@ def test_bare_against_the_cache_line() -> None:
 
 
 def test_sizes_in_words() -> None:
-    names = {0: "0 B", 8: "8 B", 1000: "1000 B", KIB: "1 KiB", 64 * KIB: "64 KiB", 1 << 26: "64 MiB"}
+    names = {
+        0: "0 B",
+        8: "8 B",
+        1000: "1000 B",
+        KIB: "1 KiB",
+        64 * KIB: "64 KiB",
+        1 << 26: "64 MiB",
+    }
     assert {size: summary.show_size(size) for size in names} == names
 
 

@@ -29,7 +29,12 @@ def test_recorded_answer(name: str, family: str, version: str, device: str) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["", "slurm 22.05.8\n", "mpiexec: unrecognised option '--version'\n", "(it cannot be asked: x)"],
+    [
+        "",
+        "slurm 22.05.8\n",
+        "mpiexec: unrecognised option '--version'\n",
+        "(it cannot be asked: x)",
+    ],
 )
 def test_answer_of_no_mpi(text: str) -> None:
     assert mpis.parse_version(text) is None
@@ -110,7 +115,9 @@ def test_find_all_knows_each_prefix_once(fake_mpi, monkeypatch: pytest.MonkeyPat
     one = fake_mpi("mpich-5.0.2")
     (one.parent / "mpiexec.hydra").symlink_to(one)
     other = fake_mpi("openmpi-5.0.11")
-    monkeypatch.setenv("PATH", os.pathsep.join([str(one.parent), str(other.parent), "/usr/bin:/bin"]))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([str(one.parent), str(other.parent), "/usr/bin:/bin"])
+    )
     monkeypatch.setattr(mpis, "own_prefixes", list)
     found = [m for m in mpis.find_all() if m.prefix.parent == one.parent.parent.parent]
     assert [m.kind for m in found] == ["mpich", "openmpi"]
