@@ -15,6 +15,8 @@
 PREFIX ?= /usr/local
 VENV := $(CURDIR)/.venv
 MESON ?= meson
+PYTHON ?= /usr/bin/python3
+export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
@@ -70,7 +72,7 @@ format:
 # A build of its own, since the prefix is written into the pkg-config files.
 install:
 	@tools/install-packages build
-	@tools/configure build-install --prefix=$(PREFIX) --libdir=lib -Dpython=python3 -Dtests=false
+	@tools/configure build-install --prefix=$(PREFIX) --libdir=lib -Dpython=$(PYTHON) -Dtests=false
 	@ninja -C build-install --quiet -j $(JOBS)
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build-install --no-rebuild --quiet
 	@echo "Installed below $(DESTDIR)$(PREFIX); the command is $(PREFIX)/bin/beeline"

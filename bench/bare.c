@@ -133,10 +133,9 @@ static inline void send_one(struct bare *bare, size_t size)
 	ssize_t n;
 
 	do {
-		n = size <= bare->inject
-			    ? fi_tinject(bare->ep, bare->out, size, bare->peer, TAG)
-			    : fi_tsend(bare->ep, bare->out, size, NULL, bare->peer, TAG,
-				       &bare->contexts[0]);
+		n = size <= bare->inject ? fi_tinject(bare->ep, bare->out, size, bare->peer, TAG)
+					 : fi_tsend(bare->ep, bare->out, size, NULL, bare->peer,
+						    TAG, &bare->contexts[0]);
 		if (n == -FI_EAGAIN)
 			(void)fi_cq_read(bare->cq, NULL, 0);
 	} while (n == -FI_EAGAIN);

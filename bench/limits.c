@@ -147,7 +147,8 @@ static void copies(struct limits *limits, bool parent, enum copy copy, size_t si
 		for (long k = 0; k < rounds; k++) {
 			limits->turn++;
 			if (parent) {
-				atomic_store_explicit(&shared->go, limits->turn, memory_order_release);
+				atomic_store_explicit(&shared->go, limits->turn,
+						      memory_order_release);
 				push(limits, copy, size);
 				while (atomic_load_explicit(&shared->done, memory_order_acquire) !=
 				       limits->turn)
@@ -203,8 +204,8 @@ int main(int argc, char **argv)
 	size_t room = bench_largest(&sizes);
 	limits.shared = mmap(NULL, sizeof(*limits.shared), PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	limits.source = mmap(NULL, room + 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			     -1, 0);
+	limits.source =
+		mmap(NULL, room + 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (limits.shared == MAP_FAILED || limits.source == MAP_FAILED)
 		fail("mmap");
 	limits.mine = bench_alloc(room, 1);

@@ -39,7 +39,8 @@ struct test {
 	int both_send;
 	/* One round; every rank calls it with the same size and window. */
 	void (*round)(struct pair *pair, size_t size, int window);
-	int messages_in_turn; /* messages that one round sends one after the other, if not a window */
+	int messages_in_turn; /* messages that one round sends one after the other, if not a window
+			       */
 };
 
 static void latency_round(struct pair *pair, size_t size, int window)
@@ -63,14 +64,14 @@ static void stream_round(struct pair *pair, size_t size, int window)
 
 	if (pair->rank == 0) {
 		for (int i = 0; i < window; i++)
-			MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
-				  &pair->request[i]);
+			MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
+				  MPI_COMM_WORLD, &pair->request[i]);
 		MPI_Waitall(window, pair->request, MPI_STATUSES_IGNORE);
 		MPI_Recv(&ack, 1, MPI_BYTE, other, TAG_ACK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	} else {
 		for (int i = 0; i < window; i++)
-			MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
-				  &pair->request[i]);
+			MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
+				  MPI_COMM_WORLD, &pair->request[i]);
 		MPI_Waitall(window, pair->request, MPI_STATUSES_IGNORE);
 		MPI_Send(&ack, 1, MPI_BYTE, other, TAG_ACK, MPI_COMM_WORLD);
 	}
@@ -81,8 +82,8 @@ static void exchange_round(struct pair *pair, size_t size, int window)
 	int other = 1 - pair->rank, n = (int)size;
 
 	(void)window;
-	MPI_Sendrecv(pair->out, n, MPI_BYTE, other, TAG_DATA, pair->in, n, MPI_BYTE, other, TAG_DATA,
-		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(pair->out, n, MPI_BYTE, other, TAG_DATA, pair->in, n, MPI_BYTE, other,
+		     TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void bidirectional_round(struct pair *pair, size_t size, int window)
@@ -93,8 +94,8 @@ static void bidirectional_round(struct pair *pair, size_t size, int window)
 		MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
 			  &pair->request[i]);
 	for (int i = 0; i < window; i++)
-		MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
-			  &pair->request[window + i]);
+		MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
+			  MPI_COMM_WORLD, &pair->request[window + i]);
 	MPI_Waitall(2 * window, pair->request, MPI_STATUSES_IGNORE);
 }
 
@@ -130,8 +131,8 @@ static void verify(struct pair *pair, const struct test *test, size_t size, int 
 		size_t at = bench_check(pair->in + (size_t)i * size, size,
 					seed + 2 * (uint32_t)i + (1 - pair->rank));
 		if (at != size) {
-			printf("corrupt %s %zu message %d byte %zu rank %d\n", test->name, size, i, at,
-			       pair->rank);
+			printf("corrupt %s %zu message %d byte %zu rank %d\n", test->name, size, i,
+			       at, pair->rank);
 			fflush(stdout);
 			MPI_Abort(MPI_COMM_WORLD, 3);
 		}
@@ -139,7 +140,8 @@ static void verify(struct pair *pair, const struct test *test, size_t size, int 
 }
 
 /* Nanoseconds per message over this many rounds. */
-static double timed(struct pair *pair, const struct test *test, size_t size, int window, long rounds)
+static double timed(struct pair *pair, const struct test *test, size_t size, int window,
+		    long rounds)
 {
 	int messages = test->windowed ? window : test->messages_in_turn;
 
@@ -258,7 +260,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < sizes.count; i++)
 		for (size_t t = 0; t < TESTS; t++)
 			if (sizes.value[i] * (size_t)window_of(&tests[t], sizes.value[i]) > room)
-				room = sizes.value[i] * (size_t)window_of(&tests[t], sizes.value[i]);
+				room = sizes.value[i] *
+				       (size_t)window_of(&tests[t], sizes.value[i]);
 	pair.out = bench_alloc(room, 1);
 	pair.in = bench_alloc(room, 2);
 	if (pair.rank == 0) {

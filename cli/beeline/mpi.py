@@ -153,8 +153,14 @@ def library_of(prefix: Path, kinds: tuple[str, ...]) -> tuple[str, Path] | None:
 def _ask(mpiexec: Path) -> str:
     try:
         done = subprocess.run(
-            [str(mpiexec), "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=15, check=False, text=True, errors="replace",
+            [str(mpiexec), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=15,
+            check=False,
+            text=True,
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(it cannot be asked: {error})"

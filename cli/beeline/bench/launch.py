@@ -55,8 +55,14 @@ def parse(text: str) -> Output:
 def execute(argv: list[str], environ: Mapping[str, str]) -> str:
     """Run to the end and return stdout. A hang takes the whole process group along."""
     process = subprocess.Popen(
-        argv, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        argv,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     )
     try:
         text, _ = process.communicate(timeout=TIMEOUT)
@@ -89,7 +95,7 @@ def compiler_for(mpi: Mpi, others: list[Mpi]) -> Path:
                     return other.mpicc
         raise BeelineError(
             f"{mpi.title} has no mpicc, and there is no MPICH to compile for it:\n"
-            "  `make demo MPIS=\"mpich impi\"` installs both."
+            '  `make demo MPIS="mpich impi"` installs both.'
         )
     raise BeelineError(f"{mpi.title} in {mpi.prefix} has no mpicc: install its development package")
 

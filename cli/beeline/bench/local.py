@@ -91,7 +91,9 @@ class Session:
         bare_args = ["-s", ",".join(map(str, BARE_SIZES)), "-m", str(self.milliseconds)]
         for number in range(self.rounds):
             turn = [
-                self.limit_job("the machine's limits", lambda: launch.run_limits(self.cpus, limit_args))
+                self.limit_job(
+                    "the machine's limits", lambda: launch.run_limits(self.cpus, limit_args)
+                )
             ]
             for threading in ("domain", "safe"):
                 turn.append(
@@ -141,18 +143,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "own default and over Beeline in turn, and what the machine allows without MPI.",
     )
     parser.add_argument(
-        "--mpi", action="append", metavar="MPI",
+        "--mpi",
+        action="append",
+        metavar="MPI",
         help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated",
     )
     parser.add_argument("--sizes", type=parse_sizes, metavar="LIST", help="for example 0,8,64k,4M")
     parser.add_argument(
-        "--tests", type=parse_tests, metavar="LIST", default=list(summary.TESTS),
+        "--tests",
+        type=parse_tests,
+        metavar="LIST",
+        default=list(summary.TESTS),
         help="of " + ", ".join(summary.TESTS),
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="launches of each kind")
-    parser.add_argument(
-        "--cpus", metavar="A,B", help="the two processors (default: two near ones)"
-    )
+    parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
@@ -193,9 +198,13 @@ def prepare(args: argparse.Namespace) -> Session:
                 raise
             warn(f"{mpi.title} is left out: {error}")
     return Session(
-        usable, programs, choose_cpus(args.cpus),
-        args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES), args.tests,
-        args.rounds or (5 if args.quick else 9), 10 if args.quick else 20,
+        usable,
+        programs,
+        choose_cpus(args.cpus),
+        args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES),
+        args.tests,
+        args.rounds or (5 if args.quick else 9),
+        10 if args.quick else 20,
     )
 
 
@@ -245,8 +254,13 @@ def note(description: dict[str, Any], session: Session) -> str:
 
 
 def as_json(
-    session: Session, description: dict[str, Any], started: datetime.datetime, load: float,
-    rows: list[summary.Row], limit_rows: list[summary.LimitRow], verdicts: list[summary.Verdict],
+    session: Session,
+    description: dict[str, Any],
+    started: datetime.datetime,
+    load: float,
+    rows: list[summary.Row],
+    limit_rows: list[summary.LimitRow],
+    verdicts: list[summary.Verdict],
 ) -> dict[str, Any]:
     def samples(output: launch.Output) -> list[list[Any]]:
         return [[test, size, ns] for (test, size), ns in output.samples.items()]
@@ -259,16 +273,25 @@ def as_json(
         "load_before": load,
         "machine": description,
         "options": {
-            "cpus": session.cpus, "sizes": session.sizes, "tests": session.tests,
-            "rounds": session.rounds, "milliseconds": session.milliseconds,
+            "cpus": session.cpus,
+            "sizes": session.sizes,
+            "tests": session.tests,
+            "rounds": session.rounds,
+            "milliseconds": session.milliseconds,
         },
         "mpis": [
             {"title": m.title, "kind": m.kind, "version": m.version, "mpiexec": str(m.mpiexec)}
             for m in session.chosen
         ],
         "launches": [
-            {"mpi": one.mpi, "path": one.path, "round": one.round, "library": one.output.library,
-             "providers": one.output.providers, "samples": samples(one.output)}
+            {
+                "mpi": one.mpi,
+                "path": one.path,
+                "round": one.round,
+                "library": one.output.library,
+                "providers": one.output.providers,
+                "samples": samples(one.output),
+            }
             for one in session.launches
         ],
         "limits": [samples(output) for output in session.limits],
@@ -293,8 +316,13 @@ def save_plots(
     return plot.latency(rows, limit_rows, text, folder) + plot.throughput(rows, text, folder)
 
 
-def report(console: Console, session: Session, rows: list[summary.Row],
-           limit_rows: list[summary.LimitRow], verdicts: list[summary.Verdict]) -> None:
+def report(
+    console: Console,
+    session: Session,
+    rows: list[summary.Row],
+    limit_rows: list[summary.LimitRow],
+    verdicts: list[summary.Verdict],
+) -> None:
     from beeline.bench import table
 
     for test in session.tests:
@@ -318,8 +346,10 @@ def main(args: argparse.Namespace) -> int:
     description = machine.describe()
     started, load = datetime.datetime.now(datetime.UTC), machine.load()
     titles = ", ".join(m.title for m in session.chosen)
-    console.print(f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
-                  f"of {description['cpu']}")
+    console.print(
+        f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
+        f"of {description['cpu']}"
+    )
     if load > 0.5:
         warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
     measure(session, console)

@@ -76,9 +76,14 @@ def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float
             ours = name == "beeline"
             axes.fill_between(x, low, high, color=colour, alpha=0.10, linewidth=0)
             axes.plot(
-                x, y, color=colour, linewidth=2.4 if ours else 1.5,
-                linestyle="-" if ours else (0, (4, 2.5)), marker="o" if ours else "",
-                markersize=4.5, alpha=1 if ours else 0.85,
+                x,
+                y,
+                color=colour,
+                linewidth=2.4 if ours else 1.5,
+                linestyle="-" if ours else (0, (4, 2.5)),
+                marker="o" if ours else "",
+                markersize=4.5,
+                alpha=1 if ours else 0.85,
             )
 
 
@@ -99,8 +104,13 @@ def _ratios(axes: Axes, rows: Sequence[Row], better: str, invert: bool = False) 
     top = axes.get_ylim()[1]
     axes.set_ylim(0, max(top, 1.25))
     axes.annotate(
-        f"each MPI's own default = 1 ({better})", (0, 1), xytext=(0, 4),
-        textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
+        f"each MPI's own default = 1 ({better})",
+        (0, 1),
+        xytext=(0, 4),
+        textcoords="offset points",
+        fontsize=9,
+        color=FAINT,
+        va="bottom",
     )
 
 
@@ -119,8 +129,13 @@ def _legend(figure: Figure, rows: Sequence[Row]) -> None:
         Line2D([], [], color=INK, linewidth=1.5, linestyle=(0, (4, 2.5)), label="its own default"),
     ]
     figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(0.012, 0.915), ncols=len(handles),
-        frameon=False, handlelength=2.2, columnspacing=1.8,
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.012, 0.915),
+        ncols=len(handles),
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.8,
     )
 
 
@@ -161,8 +176,13 @@ def latency(rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: 
             if line:
                 left.axhline(line, color=FAINT, linewidth=1, linestyle=":")
                 left.annotate(
-                    "the machine: one cache line, one way", (0, line), xytext=(0, -3),
-                    textcoords="offset points", fontsize=9, color=FAINT, va="top",
+                    "the machine: one cache line, one way",
+                    (0, line),
+                    xytext=(0, -3),
+                    textcoords="offset points",
+                    fontsize=9,
+                    color=FAINT,
+                    va="top",
                 )
             left.set_ylim(bottom=0)
         _title(left, "Short messages", "half round trip, ns")

@@ -72,7 +72,10 @@ def compare(launches: Iterable[Launch], kinds: dict[str, str]) -> list[Row]:
         if both:
             rows.append(
                 Row(
-                    mpi, kinds[mpi], test, size,
+                    mpi,
+                    kinds[mpi],
+                    test,
+                    size,
                     Spread.of([cell[DEFAULT][r] for r in both]),
                     Spread.of([cell[BEELINE][r] for r in both]),
                     Spread.of([cell[BEELINE][r] / cell[DEFAULT][r] for r in both]),
@@ -171,8 +174,14 @@ def _best_rates(rows: list[Row]) -> Verdict | None:
     mean = geometric_mean(list(gains.values()))
     worst = gains[worst_at]
     return Verdict(
-        "message rate, best of ours / best of theirs", "all", "rate", wanted, mean, worst,
-        show_size(worst_at), worst >= wanted,
+        "message rate, best of ours / best of theirs",
+        "all",
+        "rate",
+        wanted,
+        mean,
+        worst,
+        show_size(worst_at),
+        worst >= wanted,
     )
 
 
@@ -184,14 +193,30 @@ def _bare(rows: list[LimitRow]) -> list[Verdict]:
     if line and domain:
         ratio = domain / line
         verdicts.append(
-            Verdict("libfabric, 8 B / cache line one way", "Beeline", "time", 1.15, ratio, ratio,
-                    "8 B", ratio <= 1.15)
+            Verdict(
+                "libfabric, 8 B / cache line one way",
+                "Beeline",
+                "time",
+                1.15,
+                ratio,
+                ratio,
+                "8 B",
+                ratio <= 1.15,
+            )
         )
     if domain and safe:
         ratio = safe / domain
         verdicts.append(
-            Verdict("libfabric, FI_THREAD_SAFE / FI_THREAD_DOMAIN", "Beeline", "time", 1.15, ratio,
-                    ratio, "8 B", ratio <= 1.15)
+            Verdict(
+                "libfabric, FI_THREAD_SAFE / FI_THREAD_DOMAIN",
+                "Beeline",
+                "time",
+                1.15,
+                ratio,
+                ratio,
+                "8 B",
+                ratio <= 1.15,
+            )
         )
     return verdicts
 
@@ -203,7 +228,9 @@ def judge(rows: list[Row], limit_rows: list[LimitRow]) -> list[Verdict]:
             ratios = {
                 (r.test, r.size): r.ratio.median
                 for r in rows
-                if r.mpi == mpi and r.test in goal.tests and goal.sizes[0] <= r.size <= goal.sizes[1]
+                if r.mpi == mpi
+                and r.test in goal.tests
+                and goal.sizes[0] <= r.size <= goal.sizes[1]
             }
             if ratios:
                 verdicts.append(_judge(goal, mpi, ratios))

@@ -65,8 +65,12 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
     rate = test == "stream"
     better = "rate, more is better" if rate else "time, less is better"
     table = Table(
-        title=TITLES[test], caption=f"ratio: Beeline / default of {better}; ± half the quartiles' gap",
-        box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False,
+        title=TITLES[test],
+        caption=f"ratio: Beeline / default of {better}; ± half the quartiles' gap",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        pad_edge=False,
     )
     table.add_column("\nsize", justify="right", style="bold", no_wrap=True)
     for mpi in mpis:
@@ -104,8 +108,10 @@ def limits_table(rows: Sequence[LimitRow]) -> Table | None:
     if not rows:
         return None
     table = Table(
-        title="Without MPI: the library and the machine's limits", box=box.SIMPLE_HEAD,
-        title_justify="left", pad_edge=False,
+        title="Without MPI: the library and the machine's limits",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        pad_edge=False,
     )
     table.add_column("what")
     sizes = sorted({r.size for r in rows})
@@ -122,7 +128,10 @@ def goals_table(verdicts: Sequence[Verdict]) -> Table | None:
     if not verdicts:
         return None
     table = Table(
-        title="Against the goals", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False,
+        title="Against the goals",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        pad_edge=False,
         caption="typical: geometric mean over the sizes; every size has to meet the goal",
         caption_justify="left",
     )
@@ -135,7 +144,12 @@ def goals_table(verdicts: Sequence[Verdict]) -> Table | None:
     for v in verdicts:
         sign = "≥" if v.unit == "rate" else "≤"
         table.add_row(
-            v.goal, v.whose, f"{v.typical:.2f}", f"{v.worst:.2f}", f"{sign} {v.wanted:.2f}",
-            v.worst_at, Text("yes", style="green") if v.met else Text("no", style="red"),
+            v.goal,
+            v.whose,
+            f"{v.typical:.2f}",
+            f"{v.worst:.2f}",
+            f"{sign} {v.wanted:.2f}",
+            v.worst_at,
+            Text("yes", style="green") if v.met else Text("no", style="red"),
         )
     return table

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What the benchmark makes of numbers and of machines."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from beeline.bench import launch, local, machine, summary
+
+KIB = summary.KIB
+
+
+def test_kernel_lists() -> None:
+    assert machine.parse_list("0-3,8,10-11\n") == [0, 1, 2, 3, 8, 10, 11]
+    assert machine.parse_list("") == []
+
+
+def make_cpus(root: Path, cpus: dict[int, tuple[str, str]]) -> None:
+    for number, (siblings, sharers) in cpus.items():
+        base = root / f"sys/devices/system/cpu/cpu{number}"
+        (base / "topology").mkdir(parents=True)
+        (base / "topology/thread_siblings_list").write_text(siblings)
+        for index, shared in enumerate((siblings, sharers)):
+            (base / f"cache/index{index}").mkdir(parents=True)
+            (base / f"cache/index{index}/shared_cpu_list").write_text(shared)
+
+
+MACHINES = [
+    # name, cpu: (threads of its core, sharers of its last cache), allowed, pair
+    ("two cores", {0: ("0", "0-1"), 1: ("1", "0-1")}, {0, 1}, (0, 1)),
+    (
+        "two threads a core",
+        {0: ("0,2", "0-3"), 1: ("1,3", "0-3"), 2: ("0,2", "0-3"), 3: ("1,3", "0-3")},
+        {0, 1, 2, 3},
+        (0, 1),
+    ),
+    (
+        "no shared cache between the first two",
+        {0: ("0", "0,2"), 1: ("1", "1,3"), 2: ("2", "0,2"), 3: ("3", "1,3")},
+        {0, 1, 2},
+        (0, 2),
+    ),
+    (
+        "enough cores: the first is left alone",
+        {n: (str(n), "0-3") for n in range(4)},
+        {0, 1, 2, 3},
+        (1, 2),
+    ),
+    ("a container's share", {n: (str(n), "0-7") for n in range(8)}, {5, 7}, (5, 7)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus", "allowed", "pair"), MACHINES, ids=[m[0] for m in MACHINES]
+)
+def test_near_pair(
+    name: str, cpus, allowed: set[int], pair: tuple[int, int], tmp_path: Path
+) -> None:
+    make_cpus(tmp_path, cpus)
+    assert machine.near_pair(allowed, tmp_path) == pair
+
+
+def test_one_core_is_not_enough(tmp_path: Path) -> None:
+    make_cpus(tmp_path, {0: ("0-1", "0-1"), 1: ("0-1", "0-1")})
+    with pytest.raises(machine.BeelineError, match="two cores"):
+        machine.near_pair({0, 1}, tmp_path)
+
+
+def test_sizes() -> None:
+    assert local.parse_sizes("0,8,64k,4M") == [0, 8, 64 * KIB, 4 << 20]
+    assert local.parse_sizes("8 8 0") == [0, 8]
+    for bad in ("", "x", "-1", "1.5k", "4G"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            local.parse_sizes(bad)
+
+
+def output(values: dict[tuple[str, int], float]) -> launch.Output:
+    return launch.Output(samples=values)
+
+
+def test_output_is_read() -> None:
+    text = "library X 1.0\nprovider /p/libbeeline-fi.so\nplacement 0 3 1\nsample latency 8 151.20\ndone\n"
+    read = launch.parse(text)
+    assert read.samples == {("latency", 8): 151.2}
+    assert (read.library, read.providers, read.placement) == (
+        "X 1.0",
+        ["/p/libbeeline-fi.so"],
+        ["0 3 1"],
+    )
+
+
+def test_corrupt_data_is_a_failure() -> None:
+    with pytest.raises(launch.LaunchError, match="arrived wrong"):
+        launch.parse("sample latency 8 100\ncorrupt latency 64 message 0 byte 3 rank 1\n")
+
+
+def test_ratio_is_taken_round_by_round() -> None:
+    """A machine that is twice as slow in one round slows both: the ratio stands."""
+    launches = []
+    for number, slow in enumerate((1, 2, 1)):
+        for path, ns in ((launch.DEFAULT, 200.0), (launch.BEELINE, 100.0)):
+            launches.append(summary.Launch("M", path, number, output({("latency", 8): ns * slow})))
+    (row,) = summary.compare(launches, {"M": "mpich"})
+    assert row.ratio == summary.Spread(0.5, 0.5, 0.5)
+    assert row.default.median == 200
+
+
+def test_a_round_without_its_pair_does_not_count() -> None:
+    launches = [summary.Launch("M", launch.DEFAULT, 0, output({("latency", 8): 1.0}))]
+    assert summary.compare(launches, {"M": "mpich"}) == []
+
+
+def row(test: str, size: int, default: float, beeline: float, kind: str = "mpich") -> summary.Row:
+    flat = [summary.Spread(v, v, v) for v in (default, beeline, beeline / default)]
+    return summary.Row(kind, kind, test, size, *flat)
+
+
+def verdict(rows, limits=(), name: str = "") -> summary.Verdict:
+    return next(v for v in summary.judge(list(rows), list(limits)) if name in v.goal)
+
+
+def test_the_worst_size_decides() -> None:
+    rows = [row("latency", 0, 100, 50), row("latency", 8, 100, 80)]
+    v = verdict(rows, name="0 and 8 B")
+    assert (v.met, v.worst, v.worst_at) == (False, 0.8, "8 B")
+    assert v.typical == pytest.approx(0.632, abs=0.001)
+
+
+def test_goals_differ_between_mpis() -> None:
+    assert not verdict([row("latency", 8, 100, 70)], name="0 and 8 B").met
+    assert verdict([row("latency", 8, 100, 70, "impi")], name="0 and 8 B").met
+
+
+def test_rates_are_gains() -> None:
+    v = verdict([row("stream", 8, 100, 80)], name="8 B to 1 KiB")
+    assert v.unit == "rate" and v.met and v.worst == pytest.approx(1.25)
+
+
+def test_best_of_ours_against_best_of_theirs() -> None:
+    rows = [row("stream", 8, 100, 90, "mpich"), row("stream", 8, 200, 50, "impi")]
+    v = verdict(rows, name="best of ours")
+    assert v.worst == pytest.approx(2.0) and v.met
+
+
+def test_bare_against_the_cache_line() -> None:
+    flat = [summary.Spread(v, v, v) for v in (100.0, 110.0, 130.0)]
+    limits = [
+        summary.LimitRow("line", 0, flat[0]),
+        summary.LimitRow("bare-domain", 8, flat[1]),
+        summary.LimitRow("bare-safe", 8, flat[2]),
+    ]
+    assert verdict([], limits, "cache line").met
+    assert not verdict([], limits, "FI_THREAD_SAFE").met
+
+
+def test_sizes_in_words() -> None:
+    names = {
+        0: "0 B",
+        8: "8 B",
+        1000: "1000 B",
+        KIB: "1 KiB",
+        64 * KIB: "64 KiB",
+        1 << 26: "64 MiB",
+    }
+    assert {size: summary.show_size(size) for size in names} == names
+
+
+def test_default_launch_has_nothing_of_beeline(monkeypatch: pytest.MonkeyPatch, fake_mpi) -> None:
+    """Even where the user has eval'ed `beeline env` before measuring."""
+    from beeline import mpi as mpis
+    from beeline import paths
+
+    monkeypatch.setattr(paths, "provider_dir", lambda: Path("/b"))
+    monkeypatch.setenv("FI_PROVIDER", "beeline")
+    monkeypatch.setenv("FI_PROVIDER_PATH", "/b")
+    monkeypatch.setenv("OMPI_MCA_pml", "cm")
+    mpi = mpis.identify(fake_mpi("openmpi-5.0.11"))
+    plain = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1))
+    assert not any(name.startswith(("FI_PROVIDER", "OMPI_MCA_")) for name in plain)
+    ours = launch.mpi_environment(mpi, launch.BEELINE, (0, 1))
+    assert ours["FI_PROVIDER_PATH"] == "/b" and ours["OMPI_MCA_pml"] == "cm"

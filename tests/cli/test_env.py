@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The variables that `beeline env` prints and `beeline run` sets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from beeline import env
+from beeline import mpi as mpis
+from beeline.run import overrides
+
+HERE = Path("/opt/beeline/lib/libfabric")
+
+
+def values(kind: str, environ: dict[str, str] | None = None, libdir: Path | None = None):
+    return env.plan(env.settings(kind, HERE, libdir), environ or {})
+
+
+def test_mpich() -> None:
+    assert values("mpich").values == {
+        "FI_PROVIDER_PATH": str(HERE),
+        "FI_PROVIDER": "beeline",
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        "MPIR_CVAR_NOLOCAL": "1",
+    }
+
+
+def test_openmpi_has_the_names_of_4_and_5() -> None:
+    chosen = values("openmpi").values
+    assert chosen["OMPI_MCA_pml"] == "cm"
+    assert chosen["OMPI_MCA_mtl"] == "ofi"
+    assert chosen["OMPI_MCA_opal_common_ofi_provider_include"] == "beeline"
+    assert chosen["OMPI_MCA_mtl_ofi_provider_include"] == "beeline"
+
+
+def test_impi_needs_its_libraries() -> None:
+    chosen = values("impi", {"LD_LIBRARY_PATH": "/mine"}, Path("/impi/lib")).values
+    assert chosen["I_MPI_FABRICS"] == "ofi"
+    assert chosen["LD_LIBRARY_PATH"] == "/impi/lib:/mine"
+    assert "LD_LIBRARY_PATH" not in values("impi").values
+
+
+PATHS = [
+    # what the user has, what comes of it
+    (None, f"{HERE}"),
+    ("", f"{HERE}"),
+    ("/a", f"{HERE}:/a"),
+    ("/a:/b", f"{HERE}:/a:/b"),
+    (f"{HERE}", f"{HERE}"),  # eval'ed twice
+    (f"/a:{HERE}:/b", f"{HERE}:/a:/b"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PATHS)
+def test_search_path_is_prepended(old: str | None, new: str) -> None:
+    environ = {} if old is None else {"FI_PROVIDER_PATH": old}
+    chosen = values("mpich", environ)
+    assert chosen.values["FI_PROVIDER_PATH"] == new
+    assert chosen.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "old"),
+    [
+        ("mpich", "FI_PROVIDER", "tcp"),
+        ("mpich", "MPIR_CVAR_NOLOCAL", "0"),
+        ("openmpi", "OMPI_MCA_pml", "ob1"),
+        ("impi", "I_MPI_FABRICS", "shm"),
+    ],
+)
+def test_what_contradicts_is_replaced_and_said(kind: str, name: str, old: str) -> None:
+    chosen = values(kind, {name: old})
+    assert chosen.values[name] != old
+    assert len(chosen.warnings) == 1
+    assert name in chosen.warnings[0] and repr(old) in chosen.warnings[0]
+
+
+def test_what_beeline_does_not_set_but_stands_in_the_way() -> None:
+    (warning,) = values("impi", {"I_MPI_OFI_PROVIDER": "tcp"}).warnings
+    assert "I_MPI_OFI_PROVIDER" in warning
+
+
+def test_the_same_value_is_no_contradiction() -> None:
+    assert values("openmpi", {"OMPI_MCA_pml": "cm", "FI_PROVIDER": "beeline"}).warnings == []
+
+
+def test_command_line_of_openmpi_wins_over_variables() -> None:
+    chosen = values("openmpi").values
+    argv = "mpiexec --mca pml ob1 -n 2 --mca btl self ./app".split()
+    assert overrides(argv, chosen) == ["--mca pml ob1"]
+    assert overrides("mpiexec --mca pml cm -n 2 ./app".split(), chosen) == []
+
+
+def test_exports_survive_the_shell() -> None:
+    text = env.exports({"A": "it's", "B": "two words; $HOME `x`"})
+    script = f'{text}\nprintf "%s|%s" "$A" "$B"'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "it's|two words; $HOME `x`"
+
+
+# --- the installed command -------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", mpis.KINDS)
+def test_env_prints_exports_and_nothing_else(kind: str, beeline) -> None:
+    done = beeline("env", "--mpi", kind, FI_PROVIDER_PATH="/mine")
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("export ") for line in done.stdout.splitlines())
+    script = f'{done.stdout}\necho "$FI_PROVIDER_PATH"'
+    path = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    first, _, rest = path.strip().partition(":")
+    assert rest == "/mine"
+    assert os.path.exists(os.path.join(first, "libbeeline-fi.so"))
+
+
+def test_env_of_an_unknown_mpi(beeline) -> None:
+    done = beeline("env", "--mpi", "lam")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "mpich, openmpi, impi" in done.stderr
+
+
+def test_run_becomes_the_command(beeline, fake_mpi) -> None:
+    launcher = fake_mpi("openmpi-5.0.11")
+    text = launcher.read_text()
+    launcher.write_text(text + '[ "$1" = --version ] || { env; exit 42; }\n')
+    done = beeline("run", "--", str(launcher), "-n", "2", "./app")
+    assert done.returncode == 42  # the program's own exit status
+    assert "OMPI_MCA_mtl=ofi" in done.stdout.splitlines()
+
+
+def test_run_names_what_stands_in_the_way(beeline, fake_mpi) -> None:
+    done = beeline("run", "--", str(fake_mpi("debian-mpich-4.0.2")), "-n", "2", "./app")
+    assert done.returncode == 1
+    assert "ch4:ucx" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "says"),
+    [
+        (("run",), 2, "nothing to run"),
+        (("run", "--"), 2, "nothing to run"),
+        (("run", "--", "no-such-mpiexec"), 127, "not found"),
+        (("run", "--", "ls"), 1, "--mpi"),
+        (("fly",), 2, "invalid choice"),
+        ((), 2, "required"),
+        (("bench", "local", "--sizes", "big"), 2, "is no size"),
+        (("bench", "local", "--cpus", "a,b"), 2, "--cpus"),
+        (("bench", "local", "--mpi", "lam"), 127, "not found"),
+    ],
+)
+def test_mistakes_are_explained(argv: tuple[str, ...], status: int, says: str, beeline) -> None:
+    done = beeline(*argv)
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", mpis.KINDS)
+def test_real_program_over_beeline(kind: str, beeline, wheel, tmp_path: Path) -> None:
+    """The whole story once per MPI: an MPI program finds the provider loaded."""
+    compiler = wheel("mpich" if kind == "impi" else kind).parent / "mpicc"
+    source, program = tmp_path / "who.c", tmp_path / "who"
+    source.write_text(PROGRAM)
+    subprocess.run([str(compiler), "-o", str(program), str(source)], check=True, timeout=60)
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = beeline("run", "--", str(wheel(kind)), "-n", "2", str(program), **root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines().count("over beeline: sum 1") == 2
+
+
+PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	char line[512];
+	int rank, sum, loaded = 0;
+	FILE *maps;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	maps = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof(line), maps))
+		loaded |= strstr(line, "libbeeline-fi.so") != NULL;
+	printf("%s: sum %d\\n", loaded ? "over beeline" : "by default", sum);
+	MPI_Finalize();
+	return 0;
+}
+"""
