@@ -4,9 +4,10 @@
 
 static void run_version(void)
 {
-	static const int known[] = {0,		 -EMSGSIZE,	-ECANCELED,   -EALREADY,
-				    -EINVAL,	 -ENOMEM,	-EHOSTUNREACH, -ENETUNREACH,
-				    -ECONNREFUSED, -ECONNRESET, -ENOTCONN,    -EPERM};
+	static const int known[] = {
+		0,	   -EMSGSIZE,	  -ECANCELED,	-EALREADY,     -EINVAL,
+		-ENOMEM,   -EHOSTUNREACH, -ENETUNREACH, -ECONNREFUSED, -ECONNRESET,
+		-ENOTCONN, -EPERM};
 
 	T_EQ(beeline_version(), BEELINE_VERSION);
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -75,10 +76,11 @@ static void run_reopen(void)
 
 /* Around what may differ: one line, a slot, rings, pages, both hands, chunks. */
 static const size_t lengths[] = {
-	0,    1,     2,     7,     8,	  15,	  16,	  31,	  39,	   40,	    41,	     63,
-	64,   65,    127,   128,   231,	  232,	  233,	  255,	  256,	   1000,    1024,    4095,
-	4096, 4097,  8191,  8192,  8193,  12288,  16383,  16384,  16385,   20000,   32768,   65535,
-	65536, 65537, 131072, 262143, 524288, 1048575, 1048576, 1048577, 3000001, 4194304, 5000000,
+	0,	1,	 2,	  7,	   8,	    15,	     16,      31,    39,     40,
+	41,	63,	 64,	  65,	   127,	    128,     231,     232,   233,    255,
+	256,	1000,	 1024,	  4095,	   4096,    4097,    8191,    8192,  8193,   12288,
+	16383,	16384,	 16385,	  20000,   32768,   65535,   65536,   65537, 131072, 262143,
+	524288, 1048575, 1048576, 1048577, 3000001, 4194304, 5000000,
 };
 #define NLENGTHS (sizeof lengths / sizeof lengths[0])
 

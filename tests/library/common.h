@@ -20,8 +20,8 @@ extern struct beeline_endpoint *ep; /* this process's, between enter_world and l
 
 /* Open, exchange addresses, add all (oneself, too) in rank order. */
 void enter_world(unsigned flags);
-void leave_world(void); /* waits for everybody, then closes */
-void barrier(void);	/* makes progress while it waits */
+void leave_world(void);	    /* waits for everybody, then closes */
+void barrier(void);	    /* makes progress while it waits */
 void barrier_outside(void); /* doesn't */
 
 bool move(void); /* progress, for t_allgather */

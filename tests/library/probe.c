@@ -91,6 +91,7 @@ static void run_improbe(void)
 			L_OK(beeline_isend(ep, a, sizes[i], 0, 8, 0, &req[0]));
 			L_OK(beeline_isend(ep, b, sizes[i], 0, 8, 0, &req[1]));
 			L_OK(beeline_waitall(2, req, NULL));
+			barrier();
 			continue;
 		}
 		while (!beeline_improbe(ep, beeline_from(BEELINE_ANY_SOURCE, 8, 0), &message, &s))
@@ -105,6 +106,7 @@ static void run_improbe(void)
 		L_OK(beeline_wait(&req[0], &s));
 		status_check("imrecv", &s, 1, 8, 0, sizes[i]);
 		bytes_check("claimed", a, sizes[i], 1);
+		barrier(); /* so that a probe for anything sees these two alone */
 	}
 	leave_world();
 	free(a);

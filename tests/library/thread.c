@@ -79,8 +79,8 @@ static void *compete(void *arg)
 		uint32_t v = UINT32_MAX;
 
 		if (i % 2) {
-			L_OK(beeline_recv(ep, &v, sizeof v,
-					  beeline_from(BEELINE_ANY_SOURCE, 1, 0), NULL));
+			L_OK(beeline_recv(ep, &v, sizeof v, beeline_from(BEELINE_ANY_SOURCE, 1, 0),
+					  NULL));
 		} else if (beeline_improbe(ep, beeline_from(1, 1, 0), &message, NULL) == 1) {
 			L_OK(beeline_imrecv(&v, sizeof v, &message, &req));
 			L_OK(beeline_wait(&req, NULL));
@@ -109,7 +109,8 @@ static struct beeline_endpoint *own[THREADS];
 
 static void *alone(void *arg)
 {
-	int me = (int)(uintptr_t)arg, right = (me + 1) % THREADS, left = (me + THREADS - 1) % THREADS;
+	int me = (int)(uintptr_t)arg, right = (me + 1) % THREADS,
+	    left = (me + THREADS - 1) % THREADS;
 
 	for (uint32_t i = 0; i < 1500; i++) {
 		struct beeline_request *req[2];
