@@ -380,7 +380,8 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 	*peer = bl_local_peer(&ep->local, &addr);
 	if (!*peer)
 		return -ENOMEM;
-	ep->dest[index] = *peer;
+	if (likely(!(*peer)->dead)) /* else what names it goes the slow way, and fails */
+		ep->dest[index] = *peer;
 	if ((*peer)->av_index == BL_ADDR_ANY)
 		(*peer)->av_index = index;
 	return 0;
@@ -446,6 +447,9 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 {
 	peer->dead = (uint32_t)err;
 	peer->tx.next = peer->tx.limit; /* full: senders take the slow path and learn why */
+	for (uint64_t i = 0; i < ep->ndest; i++) /* and so do receivers */
+		if (ep->dest[i] == peer)
+			ep->dest[i] = &bl_nobody;
 	if (peer->ncontrol) {
 		peer->ncontrol = 0;
 		ep->work--;

@@ -61,7 +61,8 @@ struct bl_peer {
 	_Atomic enum bl_peer_state state;
 	int error; /* negative errno, when BL_PEER_FAILED */
 	struct bl_addr addr;
-	struct bl_peer *next_hash, *next_arrived, *next_all;
+	struct bl_peer *next_hash, *next_all;
+	struct bl_peer *next_arrived, *next_wanting; /* it may be in both lists */
 	uint32_t index; /* ours: its bell in our header, its lane in our segment */
 	bool has_lane;
 	struct bl_seg_header *header; /* the peer's, mapped */

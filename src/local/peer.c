@@ -191,7 +191,7 @@ static int start_connecting(struct bl_peer *peer)
 	if (err)
 		return err;
 	atomic_store_explicit(&peer->state, BL_PEER_CONNECTING, memory_order_relaxed);
-	peer->next_arrived = local->wanting;
+	peer->next_wanting = local->wanting;
 	local->wanting = peer;
 	return -EAGAIN;
 }

@@ -270,7 +270,7 @@ static void exchange_drop(struct exchange *x)
 /* Put the peer back among those that want a connection. */
 static void want_again(struct bl_peer *peer)
 {
-	peer->next_arrived = peer->local->wanting;
+	peer->next_wanting = peer->local->wanting;
 	peer->local->wanting = peer;
 }
 
@@ -318,7 +318,7 @@ static bool call_all(struct bl_local *local)
 	pthread_mutex_unlock(&local->lock);
 
 	for (; peer; peer = next) {
-		next = peer->next_arrived;
+		next = peer->next_wanting;
 		if (atomic_load_explicit(&peer->state, memory_order_relaxed) != BL_PEER_CONNECTING)
 			continue;
 		if (!call(peer)) {
