@@ -37,7 +37,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 		}
 		ep->room_request = room;
 	}
-	if (ep->nserving == ep->room_serving) { /* so that serving can't fail later */
+	if (ep->requests >= ep->room_serving) { /* all may want to be served at once */
 		uint32_t room = ep->room_serving + 64;
 		struct bl_request **grown = realloc(ep->serving, room * sizeof(*grown));
 
