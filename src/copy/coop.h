@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * coop.h: one message copied by two processes ("both hands"). The message is
- * cut into chunks; a counter in shared memory hands them out; whoever waits
- * inside the library takes the next one. The receiver owns the descriptor and
- * reuses it: a generation in the counter's upper half keeps a sender that comes
- * late from taking a chunk of somebody else's message.
+ * cut into chunks; one word in shared memory hands them out, to the receiver from
+ * the front and to the sender from the back, until they meet: whoever waits inside
+ * the library takes the next one, and each process walks through memory in one
+ * piece, the same piece the next time if both are as fast (its caches remember).
+ * The receiver owns the descriptor and reuses it: a generation in the word keeps
+ * a sender that comes late from taking a chunk of somebody else's message.
  *
  * No byte is lost or copied by two: a chunk belongs to the process whose
  * compare-and-swap took it, until it is counted as done (tx_done, or the
@@ -24,7 +26,8 @@
 /* In shared memory. Nobody believes what is read here beyond the bounds that it
  * keeps privately. */
 struct bl_coop {
-	_Atomic uint64_t next; /* generation << 32 | first chunk not taken; both write */
+	/* generation << 32 | end << 16 | front: chunks [front, end) are not taken */
+	_Atomic uint64_t left;
 	uint8_t pad0[BL_LINE - 8];
 	_Atomic uint32_t tx_done; /* chunks that the sender has written; sender writes */
 	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write */
@@ -34,38 +37,59 @@ static_assert(sizeof(struct bl_coop) == 2 * BL_LINE, "shared layout");
 static_assert(offsetof(struct bl_coop, tx_done) == BL_LINE, "shared layout");
 
 #define BL_COOP_NONE UINT32_MAX
+#define BL_COOP_MOST 65535u /* chunks in one message */
 
-/* Receiver only, before the sender is told. */
-static inline void bl_coop_start(struct bl_coop *coop, uint32_t generation)
+static inline uint64_t bl_coop_word(uint32_t generation, uint32_t front, uint32_t end)
+{
+	return (uint64_t)generation << 32 | (uint64_t)end << 16 | front;
+}
+
+/* Receiver only, before the sender is told; count is at most BL_COOP_MOST. */
+static inline void bl_coop_start(struct bl_coop *coop, uint32_t generation, uint32_t count)
 {
 	atomic_store_explicit(&coop->tx_done, 0, memory_order_relaxed);
 	atomic_store_explicit(&coop->tx_back, 0, memory_order_relaxed);
 	/* release: pairs with the acquire in bl_coop_take */
-	atomic_store_explicit(&coop->next, (uint64_t)generation << 32, memory_order_release);
+	atomic_store_explicit(&coop->left, bl_coop_word(generation, 0, count),
+			      memory_order_release);
 }
 
-/* Either process: take a chunk below count, or BL_COOP_NONE: none is left, or
- * the message is over. Wait-free but for the other's single step. */
-static inline uint32_t bl_coop_take(struct bl_coop *coop, uint32_t generation, uint32_t count)
+/*
+ * Take a chunk below count, from the back (the sender) or from the front (the
+ * receiver); BL_COOP_NONE: none is left, or the message is over. Lock-free.
+ */
+static inline uint32_t bl_coop_take(struct bl_coop *coop, uint32_t generation, uint32_t count,
+				    bool back)
 {
 	/* acquire: pairs with the release in bl_coop_start */
-	uint64_t seen = atomic_load_explicit(&coop->next, memory_order_acquire);
+	uint64_t seen = atomic_load_explicit(&coop->left, memory_order_acquire);
 
-	while (seen >> 32 == generation && (uint32_t)seen < count)
-		if (atomic_compare_exchange_weak_explicit(&coop->next, &seen, seen + 1,
-							  memory_order_acq_rel,
-							  memory_order_acquire))
-			return (uint32_t)seen;
-	return BL_COOP_NONE;
+	for (;;) {
+		uint32_t front = seen & 0xffff, end = seen >> 16 & 0xffff;
+
+		/* The neighbour can write here: nothing beyond count is believed. */
+		if (seen >> 32 != generation || front >= end || end > count)
+			return BL_COOP_NONE;
+		if (atomic_compare_exchange_weak_explicit(
+			    &coop->left, &seen,
+			    back ? bl_coop_word(generation, front, end - 1)
+				 : bl_coop_word(generation, front + 1, end),
+			    memory_order_acq_rel, memory_order_acquire))
+			return back ? end - 1 : front;
+	}
 }
 
-/* Receiver: no chunk is handed out any more; returns the first not taken. */
-static inline uint32_t bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint32_t count)
+/* Receiver: no chunk is handed out any more; those not taken are [*front, *end). */
+static inline void bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint32_t count,
+				uint32_t *front, uint32_t *end)
 {
-	uint64_t old = atomic_exchange_explicit(
-		&coop->next, (uint64_t)generation << 32 | UINT32_MAX, memory_order_acq_rel);
+	uint64_t old = atomic_exchange_explicit(&coop->left, bl_coop_word(generation, 0, 0),
+						memory_order_acq_rel);
 
-	return (uint32_t)old < count ? (uint32_t)old : count;
+	*front = old & 0xffff;
+	*end = old >> 16 & 0xffff;
+	if (old >> 32 != generation || *end > count || *front > *end)
+		*front = *end = 0; /* a neighbour's nonsense, about its own message */
 }
 
 /* Sender: one more chunk is in the receiver's memory. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
+#include "copy/coop.h"
 #include "copy/move.h"
 
 #define PIECES 8 /* iovecs on either side of one system call */
@@ -116,8 +117,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 
 	if (piece > plan->chunk_max)
 		piece = plan->chunk_max;
-	/* The counter is 32 bits wide. */
-	while (len / piece >= UINT32_MAX / 2)
+	while (len / piece >= BL_COOP_MOST)
 		piece *= 2;
 	*count = (uint32_t)((len + piece - 1) / piece);
 	return piece;

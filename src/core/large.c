@@ -185,22 +185,33 @@ static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uin
 		   offsetof(struct bl_stream, piece) + t->nmine * sizeof ask.piece[0]);
 }
 
+/* Nobody takes a chunk from now on; those not taken are [*front, *end). */
+static void stop_handing_out(struct bl_transfer *t, uint32_t *front, uint32_t *end)
+{
+	*front = *end = 0;
+	if (t->coop && !t->stopped) {
+		bl_coop_stop(t->coop, t->coop_generation, t->count, front, end);
+	} else if (!t->coop && !t->handed_out) {
+		*front = t->next;
+		*end = t->count;
+	}
+	t->handed_out = t->stopped = true;
+}
+
 /* The kernel won't let us read the sender: what is left comes from its hand. */
 static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 {
-	bool more = !t->handed_out;
-	uint32_t first = t->count;
+	uint32_t front, end;
 
-	if (more)
-		first = t->coop ? bl_coop_stop(t->coop, t->coop_generation, t->count) : t->next;
-	t->handed_out = t->stopped = true;
-	if (chunk + 1 == first) { /* one range */
-		ask_for(ep, t, chunk, t->count - chunk);
-		return;
+	stop_handing_out(t, &front, &end);
+	if (front == end) {
+		ask_for(ep, t, chunk, 1);
+	} else if (chunk + 1 == front) { /* one range */
+		ask_for(ep, t, chunk, end - chunk);
+	} else {
+		ask_for(ep, t, chunk, 1);
+		ask_for(ep, t, front, end - front);
 	}
-	ask_for(ep, t, chunk, 1);
-	if (first < t->count)
-		ask_for(ep, t, first, t->count - first);
 }
 
 static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
@@ -223,7 +234,7 @@ static uint32_t take(struct bl_transfer *t)
 	if (t->handed_out)
 		return BL_COOP_NONE;
 	if (t->coop)
-		chunk = bl_coop_take(t->coop, t->coop_generation, t->count);
+		chunk = bl_coop_take(t->coop, t->coop_generation, t->count, false);
 	else
 		chunk = t->next < t->count ? t->next++ : BL_COOP_NONE;
 	if (chunk == BL_COOP_NONE)
@@ -239,10 +250,12 @@ static bool wound_up(struct bl_transfer *t, uint32_t counted)
 	if (!t->coop)
 		return true;
 	if (!t->stopped) {
-		t->first = bl_coop_stop(t->coop, t->coop_generation, t->count);
-		t->stopped = t->handed_out = true;
+		uint32_t front, end;
+
+		stop_handing_out(t, &front, &end);
+		t->handed = t->count - (end - front);
 	}
-	return t->taken + counted + (bl_coop_returned(t->coop) < t->count) >= t->first;
+	return t->taken + counted + (bl_coop_returned(t->coop) < t->count) >= t->handed;
 }
 
 /* One step; true: it is over (complete or failed). */
@@ -277,7 +290,7 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	t->peer->coop_busy |= 1ULL << t->coop_index;
 	t->coop = &t->peer->tx.lane->coop[t->coop_index];
 	t->coop_generation = t->generation;
-	bl_coop_start(t->coop, t->generation);
+	bl_coop_start(t->coop, t->generation, t->count);
 	cts.len = t->want;
 	cts.chunk = t->chunk;
 	cts.coop = t->coop_index;
@@ -477,7 +490,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 		return;
 	memcpy(&cts, bytes, fixed);
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
-	    cts.len / cts.chunk >= BL_COOP_NONE)
+	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
 	if (!read_pieces((const struct bl_piece *)((const char *)bytes + fixed), len - fixed,
 			 r->theirs, &r->ntheirs, cts.len))
@@ -499,7 +512,7 @@ static bool help(struct bl_request *r)
 
 	if (r->peer->copy.push == BL_COPY_NOTHING)
 		return false;
-	chunk = bl_coop_take(r->coop, r->coop_generation, r->count);
+	chunk = bl_coop_take(r->coop, r->coop_generation, r->count, true);
 	if (chunk == BL_COOP_NONE)
 		return false;
 	off = chunk * r->chunk;

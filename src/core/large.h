@@ -63,7 +63,7 @@ struct bl_transfer {
 	size_t chunk;
 	uint32_t count, next; /* chunks: all, first not taken (alone) */
 	uint32_t taken, done; /* by us: chunks taken, copied */
-	uint32_t first;	      /* after an error: chunks that were handed out */
+	uint32_t handed;      /* after an error: chunks that were handed out */
 	bool handed_out;      /* no chunk is left to take */
 	bool stopped;	      /* by us, before all were taken */
 	bool got_back;	      /* the sender gave one back, and we have dealt with it */
