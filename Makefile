@@ -36,7 +36,8 @@ venv:
 # Configured for .venv as its prefix: installing there is what makes the command work.
 build: venv
 	@tools/configure build --prefix=$(VENV) --libdir=lib -Dpython=$(VENV)/bin/python
-	@ninja -C build --quiet -j $(JOBS)
+	@echo 'Building'
+	@tools/quietly build/ninja.log ninja -C build -j $(JOBS)
 	@$(MESON) install -C build --no-rebuild --quiet
 	@echo "Built: $(VENV)/bin/beeline"
 
@@ -73,7 +74,7 @@ format:
 install:
 	@tools/install-packages build
 	@tools/configure build-install --prefix=$(PREFIX) --libdir=lib -Dpython=$(PYTHON) -Dtests=false
-	@ninja -C build-install --quiet -j $(JOBS)
+	@tools/quietly build-install/ninja.log ninja -C build-install -j $(JOBS)
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build-install --no-rebuild --quiet
 	@echo "Installed below $(DESTDIR)$(PREFIX); the command is $(PREFIX)/bin/beeline"
 

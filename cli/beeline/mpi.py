@@ -15,9 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Iterator
 
 from beeline.errors import EXIT_NOT_FOUND, BeelineError
 

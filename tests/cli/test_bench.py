@@ -81,7 +81,8 @@ def output(values: dict[tuple[str, int], float]) -> launch.Output:
 
 
 def test_output_is_read() -> None:
-    text = "library X 1.0\nprovider /p/libbeeline-fi.so\nplacement 0 3 1\nsample latency 8 151.20\ndone\n"
+    text = "library X 1.0\nprovider /p/libbeeline-fi.so\nplacement 0 3 1\n"
+    text += "sample latency 8 151.20\ndone\n"
     read = launch.parse(text)
     assert read.samples == {("latency", 8): 151.2}
     assert (read.library, read.providers, read.placement) == (

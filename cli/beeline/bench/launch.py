@@ -90,9 +90,9 @@ def compiler_for(mpi: Mpi, others: list[Mpi]) -> Path:
         return mpi.mpicc
     if mpi.kind == "impi":
         for other in others:
-            if other.kind == "mpich" and other.mpicc and other.library:
-                if other.library.name.startswith("libmpi."):
-                    return other.mpicc
+            standard = other.library and other.library.name.startswith("libmpi.")
+            if other.kind == "mpich" and other.mpicc and standard:
+                return other.mpicc
         raise BeelineError(
             f"{mpi.title} has no mpicc, and there is no MPICH to compile for it:\n"
             '  `make demo MPIS="mpich impi"` installs both.'

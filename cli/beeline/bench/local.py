@@ -247,9 +247,9 @@ def measure(session: Session, console: Console) -> None:
 def note(description: dict[str, Any], session: Session) -> str:
     virtual = ", virtual machine" if description["virtual"] else ""
     return (
-        f"Two ranks on cpus {session.cpus[0]} and {session.cpus[1]}, {description['cpu']}{virtual}, "
-        f"{description['system']}, Linux {description['kernel']}. Medians of {session.rounds} "
-        "interleaved launches; bands are quartiles."
+        f"Two ranks on cpus {session.cpus[0]} and {session.cpus[1]}, "
+        f"{description['cpu']}{virtual}, {description['system']}, Linux {description['kernel']}. "
+        f"Medians of {session.rounds} interleaved launches; bands are quartiles."
     )
 
 
