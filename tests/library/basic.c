@@ -110,6 +110,8 @@ static void run_lengths(void)
 		T_CHECK(in[7] == 0xee && in[8 + len] == 0xee, "bytes around %zu were touched", len);
 	}
 	leave_world();
+	free(out);
+	free(in);
 }
 
 static void run_both_ways(void)
@@ -135,6 +137,8 @@ static void run_both_ways(void)
 		bytes_check("received", in, len, (unsigned)(i * 2) + 1 - (unsigned)t_rank);
 	}
 	leave_world();
+	free(out);
+	free(in);
 }
 
 static void run_self(void)
@@ -165,6 +169,8 @@ static void run_self(void)
 	}
 	L_OK(beeline_waitall(400, req, NULL));
 	leave_world();
+	free(out);
+	free(in);
 }
 
 static void run_issend(void)

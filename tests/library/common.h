@@ -26,7 +26,7 @@ void barrier_outside(void); /* doesn't */
 
 bool move(void); /* progress, for t_allgather */
 
-/* Memory that is filled or zero; freed by the process's end. */
+/* Zeroed memory, to be freed; filled; compared with what was filled. */
 unsigned char *bytes_new(size_t len);
 void bytes_fill(unsigned char *buf, size_t len, unsigned seed);
 void bytes_check(const char *what, const unsigned char *buf, size_t len, unsigned seed);

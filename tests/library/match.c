@@ -206,6 +206,8 @@ static void run_order(void)
 		}
 	}
 	leave_world();
+	for (int i = 0; i < WINDOW; i++)
+		free(buf[i]);
 }
 
 /* Equal receives are matched in post order, early messages in their order. */

@@ -189,8 +189,11 @@ static void run_mixed_requests(void)
 			memset(in[i], 0, len);
 		}
 	}
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i < THREADS; i++) {
 		beeline_close(own[i]);
+		free(in[i]);
+	}
+	free(out);
 }
 
 static const struct t_case cases[] = {
