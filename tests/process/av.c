@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where struct bl_addr (src/core/core.h) keeps the host, and its length. */
-#define HOST_OFFSET 24
-#define HOST_LENGTH 16
+/* What struct bl_addr (src/local/addr.h) has of an endpoint's own from here to there:
+ * its random id and its host. */
+#define ID_OFFSET   8
+#define HOST_END    32
 
 static void ping(struct t_node *n, fi_addr_t to, uint64_t tag)
 {
@@ -274,8 +275,8 @@ static void other_host(void)
 		t_skip("knows its own addresses only");
 	t_start(&n, NULL);
 	memcpy(name, n.name, sizeof(name));
-	for (int i = 0; i < HOST_LENGTH; i++)
-		name[HOST_OFFSET + i] ^= 0x5a;
+	for (int i = ID_OFFSET; i < HOST_END; i++)
+		name[i] ^= 0x5a;
 	far = t_insert(&n, name);
 	while ((rc = fi_tsend(n.ep, &v, 8, NULL, far, 1, &op)) == -FI_EAGAIN && spins++ < 100000)
 		t_idle();
