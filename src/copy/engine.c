@@ -125,7 +125,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 
 /* --- measuring --------------------------------------------------------- */
 
-#define TRIALS	16
+#define TRIALS	48 /* the least of them: a busy machine disturbs most, not all */
 #define SMALL	1
 #define LARGE	65536
 #define SLOWEST 1000000.0
@@ -161,13 +161,16 @@ static size_t clamp_page(double value, size_t least, size_t most)
 }
 
 /*
- * The price of entering the kernel decides all three. A message moves through
- * the ring at about the speed of one core's cache-to-cache copy (RING_NS_PER_KB,
- * sender and receiver one after the other); a system call costs `enter` and then
- * copies at least twice as fast. See docs/performance.md for how the constants
- * were found.
+ * The price of entering the kernel decides. The eager limit is one of three, with
+ * wide classes, so that the processes of a job agree on it even where one of them
+ * measured on a busy core. See docs/performance.md for how the numbers were found.
  */
-#define RING_NS_PER_KB 210.0
+static size_t eager_class(double enter_ns)
+{
+	if (enter_ns < 250)
+		return 4096;
+	return enter_ns < 1800 ? 8192 : 12288;
+}
 
 static void measure(void)
 {
@@ -186,12 +189,8 @@ static void measure(void)
 		}
 		free(memory);
 	}
-	/* enter + handshake (half of enter) + per_kb * x = RING * x */
-	double gain = RING_NS_PER_KB - per_kb > 20.0 ? RING_NS_PER_KB - per_kb : 20.0;
-
-	plan.eager_max = knobs->eager_max != BL_KNOB_AUTO
-				 ? knobs->eager_max
-				 : clamp_page(1.5 * enter / gain * 1024.0, 4096, 12288);
+	plan.eager_max =
+		knobs->eager_max != BL_KNOB_AUTO ? knobs->eager_max : eager_class(enter);
 	/* Half of the copy must be worth a second entry and the handshake. */
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min

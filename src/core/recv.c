@@ -367,6 +367,20 @@ static struct bl_unex **find_early(struct bl_unex_queue *early, const struct bl_
 	return at;
 }
 
+/*
+ * The source of a directed receive, at its first use. It is called at once: that
+ * is how the death of one that never sent anything gets noticed.
+ */
+static int resolve_source(struct bl_ep *ep, uint64_t src, struct bl_peer **peer)
+{
+	int err = bl_ep_resolve(ep, src, peer);
+
+	if (err || (*peer)->adopted || (*peer)->dead)
+		return err;
+	err = bl_peer_connect(*peer);
+	return err == -EAGAIN ? 0 : err;
+}
+
 static void append_post(struct bl_post_queue *queue, struct bl_post *post)
 {
 	post->next = NULL;
@@ -381,7 +395,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	int err;
 
 	if (post->src == &bl_nobody) {
-		err = bl_ep_resolve(ep, src, &post->src);
+		err = resolve_source(ep, src, &post->src);
 		if (err) {
 			release_post(ep, post);
 			return err;
@@ -436,8 +450,12 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_unex **at, *u;
 
-	bl_ep_progress(ep);
+	/* What is here already answers first; only a miss looks further. */
 	at = find_early(early, &wanted, tagged);
+	if (!*at) {
+		bl_ep_progress(ep);
+		at = find_early(early, &wanted, tagged);
+	}
 	u = *at;
 	if (!u) {
 		fail_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
@@ -540,7 +558,7 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 	if (recv->niov > BL_IOV_MAX || (recv->flags & BL_MULTI_RECV && (tagged || recv->niov != 1)))
 		return -EINVAL;
 	if (recv->src != BL_ADDR_ANY) {
-		err = bl_ep_resolve(ep, recv->src, &src);
+		err = resolve_source(ep, recv->src, &src);
 		if (err)
 			return err;
 	}

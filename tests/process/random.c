@@ -119,7 +119,8 @@ static void round_of(struct t_node *n, int round, int each, size_t max)
 	struct t_op *rx = calloc((size_t)total, sizeof(*rx));
 	struct t_buf *ob = calloc((size_t)total, sizeof(*ob));
 	struct t_buf *ib = calloc((size_t)total, sizeof(*ib));
-	size_t inject = n->info->tx_attr->inject_size;
+	/* Each process measures its own limit; the plans must agree on one. */
+	size_t own = n->info->tx_attr->inject_size, inject = own < 4096 ? own : 4096;
 	struct t_rng rng;
 
 	for (int i = 0; i < total; i++) {
