@@ -403,10 +403,13 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		if (released)
 			return 0;
 	}
-	if (unlikely(post->src && post->src->dead)) {
-		err = -(int)post->src->dead;
-		release_post(ep, post);
-		return err;
+	/* Who waits for one process is connected to it: its death must be noticed. */
+	if (post->src && unlikely(post->src->dead || !post->src->adopted)) {
+		err = post->src->dead ? -(int)post->src->dead : bl_peer_connect(post->src);
+		if (err && err != -EAGAIN) {
+			release_post(ep, post);
+			return err;
+		}
 	}
 	append_post(queue, post);
 	return 0;

@@ -168,6 +168,8 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 		error == -ECONNREFUSED ? "it is not there (any more)"
 		: error == -EPERM      ? "it belongs to another user"
 				       : strerror(-error));
+	peer->next_arrived = peer->local->arrived;
+	peer->local->arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
 	atomic_store_explicit(&peer->local->attention, 1, memory_order_release);
 }
@@ -273,7 +275,8 @@ static int remember_index(struct bl_local *local, struct bl_peer *peer)
 	return 0;
 }
 
-void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer))
+void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
+		    void (*lost)(struct bl_peer *peer))
 {
 	struct bl_peer *peer, *next;
 
@@ -286,6 +289,10 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer))
 
 	for (; peer; peer = next) {
 		next = peer->next_arrived;
+		if (atomic_load_explicit(&peer->state, memory_order_acquire) == BL_PEER_FAILED) {
+			lost(peer);
+			continue;
+		}
 		if (remember_index(local, peer)) { /* no memory now: try again later */
 			pthread_mutex_lock(&local->lock);
 			peer->next_arrived = local->arrived;
