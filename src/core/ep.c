@@ -392,20 +392,23 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 static void adopted(struct bl_peer *peer)
 {
 	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
-	struct bl_sink none = {.cq = &bl_no_queue};
 
-	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_FAILED) {
-		bl_ep_peer_gone(ep, &none, peer, -peer->error);
-		return;
-	}
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = av_again(ep->av, &peer->addr);
 }
 
+static void lost(struct bl_peer *peer)
+{
+	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_ep_peer_gone(ep, &none, peer, -peer->error);
+}
+
 void bl_ep_adopt(struct bl_ep *ep)
 {
-	bl_local_adopt(&ep->local, adopted);
+	bl_local_adopt(&ep->local, adopted, lost);
 }
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)

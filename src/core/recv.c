@@ -143,7 +143,7 @@ static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, st
 		t.len = bl_iov_len(post->iov, post->niov);
 	}
 	if (post->flags & BL_POST_MULTI) {
-		size_t used = bl_min(bl_round_up(len, MULTI_ALIGN), post->len);
+		size_t used = bl_min(bl_round_up(bl_min(len, post->len), MULTI_ALIGN), post->len);
 
 		t.one.iov_len = t.len = bl_min(len, post->len);
 		post->buf += used;
@@ -284,7 +284,7 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->piece = piece;
 	a->len = rts.len;
 	a->request = rts.request;
-	return bl_iov_len_checked(piece, a->npiece) == a->len;
+	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
@@ -367,20 +367,6 @@ static struct bl_unex **find_early(struct bl_unex_queue *early, const struct bl_
 	return at;
 }
 
-/*
- * The source of a directed receive, at its first use. It is called at once: that
- * is how the death of one that never sent anything gets noticed.
- */
-static int resolve_source(struct bl_ep *ep, uint64_t src, struct bl_peer **peer)
-{
-	int err = bl_ep_resolve(ep, src, peer);
-
-	if (err || (*peer)->adopted || (*peer)->dead)
-		return err;
-	err = bl_peer_connect(*peer);
-	return err == -EAGAIN ? 0 : err;
-}
-
 static void append_post(struct bl_post_queue *queue, struct bl_post *post)
 {
 	post->next = NULL;
@@ -395,7 +381,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	int err;
 
 	if (post->src == &bl_nobody) {
-		err = resolve_source(ep, src, &post->src);
+		err = bl_ep_resolve(ep, src, &post->src);
 		if (err) {
 			release_post(ep, post);
 			return err;
@@ -417,10 +403,13 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		if (released)
 			return 0;
 	}
-	if (unlikely(post->src && post->src->dead)) {
-		err = -(int)post->src->dead;
-		release_post(ep, post);
-		return err;
+	/* Who waits for one process is connected to it: its death must be noticed. */
+	if (post->src && unlikely(post->src->dead || !post->src->adopted)) {
+		err = post->src->dead ? -(int)post->src->dead : bl_peer_connect(post->src);
+		if (err && err != -EAGAIN) {
+			release_post(ep, post);
+			return err;
+		}
 	}
 	append_post(queue, post);
 	return 0;
@@ -558,7 +547,7 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 	if (recv->niov > BL_IOV_MAX || (recv->flags & BL_MULTI_RECV && (tagged || recv->niov != 1)))
 		return -EINVAL;
 	if (recv->src != BL_ADDR_ANY) {
-		err = resolve_source(ep, recv->src, &src);
+		err = bl_ep_resolve(ep, recv->src, &src);
 		if (err)
 			return err;
 	}

@@ -94,7 +94,7 @@ struct bl_local {
 
 	pthread_mutex_t lock;
 	struct bl_peer *table[BL_PEER_TABLE];
-	struct bl_peer *arrived; /* ready or failed, the owner is to be told */
+	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
 	struct bl_peer *wanting; /* to be called by the service thread */
 	struct bl_peer *all;
 	uint32_t npeers;
@@ -120,8 +120,9 @@ struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr
 int bl_peer_connect(struct bl_peer *peer);
 
 /* The owner saw `attention`: take in peers that have arrived. Calls adopt for
- * each: its lanes are usable now, or its state is BL_PEER_FAILED. */
-void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer));
+ * each, after its lanes are usable, or lost: it can't be reached, see error. */
+void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
+		    void (*lost)(struct bl_peer *peer));
 
 /* Poll the peers whose bells have rung: calls poll for each; owner. */
 void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),

@@ -275,7 +275,8 @@ static int remember_index(struct bl_local *local, struct bl_peer *peer)
 	return 0;
 }
 
-void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer))
+void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
+		    void (*lost)(struct bl_peer *peer))
 {
 	struct bl_peer *peer, *next;
 
@@ -289,7 +290,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer))
 	for (; peer; peer = next) {
 		next = peer->next_arrived;
 		if (atomic_load_explicit(&peer->state, memory_order_acquire) == BL_PEER_FAILED) {
-			adopt(peer);
+			lost(peer);
 			continue;
 		}
 		if (remember_index(local, peer)) { /* no memory now: try again later */
