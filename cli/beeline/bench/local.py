@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,7 @@ class Session:
     tests: list[str]
     rounds: int
     milliseconds: float
+    seconds: float
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -198,13 +200,14 @@ def prepare(args: argparse.Namespace) -> Session:
                 raise
             warn(f"{mpi.title} is left out: {error}")
     return Session(
-        usable,
-        programs,
-        choose_cpus(args.cpus),
-        args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES),
-        args.tests,
-        args.rounds or (5 if args.quick else 9),
-        10 if args.quick else 20,
+        chosen=usable,
+        programs=programs,
+        cpus=choose_cpus(args.cpus),
+        sizes=args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES),
+        tests=args.tests,
+        rounds=args.rounds or (5 if args.quick else 9),
+        milliseconds=10 if args.quick else 20,
+        seconds=args.seconds or (75 if args.quick else 900),
     )
 
 
@@ -238,8 +241,15 @@ def progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
 
 
 def measure(session: Session, console: Console) -> None:
+    """All rounds; or as many whole ones as begin within the time, where others use
+    the machine or its MPIs are slow to start."""
+    started, latest = time.monotonic(), -1
     with progress(console, session.job_count()) as say:
         for number, job in session.jobs():
+            if number > latest and number > 0 and time.monotonic() - started > session.seconds:
+                session.rounds = number
+                break
+            latest = number
             say(f"round {number + 1} of {session.rounds}: {job.what}")
             job.action()
 
