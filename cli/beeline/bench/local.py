@@ -94,8 +94,13 @@ class Session:
         for number in range(self.rounds):
             turn = [
                 self.limit_job(
-                    "the machine's limits", lambda: launch.run_limits(self.cpus, limit_args)
-                )
+                    "the machine's limits",
+                    lambda: launch.run_alone("limits", self.cpus, limit_args),
+                ),
+                self.limit_job(
+                    "the library alone",
+                    lambda: launch.run_alone("library", self.cpus, bare_args),
+                ),
             ]
             for threading in ("domain", "safe"):
                 turn.append(
@@ -110,7 +115,7 @@ class Session:
                 yield number, job
 
     def job_count(self) -> int:
-        return self.rounds * (3 + 2 * len(self.chosen))
+        return self.rounds * (4 + 2 * len(self.chosen))
 
 
 def parse_sizes(text: str) -> list[int]:
