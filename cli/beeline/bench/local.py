@@ -164,6 +164,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="of " + ", ".join(summary.TESTS),
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="launches of each kind")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="begin no new round after this long (default: 900, with --quick 75)",
+    )
     parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
