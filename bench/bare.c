@@ -19,7 +19,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 
@@ -94,21 +93,13 @@ static void close_endpoint(struct bare *bare)
 	fi_freeinfo(bare->info);
 }
 
-static void swap(int socket, const void *out, void *in, size_t size)
-{
-	if (write(socket, out, size) != (ssize_t)size || read(socket, in, size) != (ssize_t)size) {
-		fprintf(stderr, "bare: the other process is gone\n");
-		exit(1);
-	}
-}
-
 static void meet(struct bare *bare, int socket)
 {
 	char mine[NAME_MAX_BYTES] = "", theirs[NAME_MAX_BYTES];
 	size_t length = sizeof(mine);
 
 	check(fi_getname(&bare->ep->fid, mine, &length), "fi_getname");
-	swap(socket, mine, theirs, sizeof(mine));
+	bench_swap(socket, mine, theirs, sizeof(mine));
 	if (fi_av_insert(bare->av, theirs, 1, &bare->peer, 0, NULL) != 1)
 		check(-FI_EADDRNOTAVAIL, "fi_av_insert");
 }
@@ -190,7 +181,7 @@ static void measure(struct bare *bare, const struct options *options, int socket
 	if (count < 2)
 		count = 2;
 	long theirs;
-	swap(socket, &count, &theirs, sizeof(count));
+	bench_swap(socket, &count, &theirs, sizeof(count));
 	if (!bare->parent)
 		count = theirs;
 	for (int i = 0; i < options->samples; i++) {
@@ -277,7 +268,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < options.sizes.count; i++)
 		measure(&bare, &options, socket, options.sizes.value[i]);
 	char bye = 0, theirs;
-	swap(socket, &bye, &theirs, 1); /* nobody closes while the other still receives */
+	bench_swap(socket, &bye, &theirs, 1); /* nobody closes while the other still receives */
 	close_endpoint(&bare);
 	if (!bare.parent)
 		return 0;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BENCH_SIZES_MAX	  64
 #define BENCH_SAMPLES_MAX 101
@@ -103,6 +104,15 @@ static inline bool bench_pin(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+/* Each process gives the other `size` bytes over a socket and waits for theirs. */
+static inline void bench_swap(int socket, const void *out, void *in, size_t size)
+{
+	if (write(socket, out, size) != (ssize_t)size || read(socket, in, size) != (ssize_t)size) {
+		fprintf(stderr, "the other process is gone\n");
+		exit(1);
+	}
 }
 
 /* A pattern without period in which no two seeds agree for long. */

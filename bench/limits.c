@@ -21,7 +21,6 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "bench.h"
 

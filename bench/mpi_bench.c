@@ -17,7 +17,6 @@
  * The buffers belong to the process; there is one thread.
  */
 #include <mpi.h>
-#include <unistd.h>
 
 #include "bench.h"
 

@@ -52,7 +52,7 @@ def beeline() -> Callable[..., subprocess.CompletedProcess[str]]:
             env=clean | environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 

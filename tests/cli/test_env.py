@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -170,6 +171,32 @@ def test_real_program_over_beeline(kind: str, beeline, wheel, tmp_path: Path) ->
     done = beeline("run", "--", str(wheel(kind)), "-n", "2", str(program), **root)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines().count("over beeline: sum 1") == 2
+
+
+def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path) -> None:
+    """One round of one size: what comes out is complete, whatever the numbers are."""
+    launcher = wheel("mpich")
+    data, plots = tmp_path / "out" / "data.json", tmp_path / "plots"
+    words = "bench local --quick --rounds 1 --sizes 8,4k --tests latency,stream --mpi".split()
+    done = beeline(
+        *words,
+        str(launcher),
+        "--json",
+        str(data),
+        "--plot",
+        str(plots),
+        XDG_CACHE_HOME=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads(data.read_text())
+    assert record["machine"]["cpu"] and record["failures"] == {}
+    assert {launch["path"] for launch in record["launches"]} == {"default", "beeline"}
+    measured = {(row["test"], row["size"]) for row in record["summary"]}
+    assert measured == {(t, s) for t in ("latency", "stream") for s in (8, 4096)}
+    assert {row["test"] for row in record["limits_summary"]} >= {"line", "library", "bare-domain"}
+    for name in ("latency.png", "latency.svg", "throughput.png", "throughput.svg"):
+        assert (plots / name).stat().st_size > 1000
+        assert str(plots / name) in done.stdout
 
 
 PROGRAM = """

@@ -163,9 +163,10 @@ def run_mpi(mpi: Mpi, path: str, cpus: tuple[int, int], program: Path, args: lis
     return output
 
 
-def run_limits(cpus: tuple[int, int], args: list[str]) -> Output:
+def run_alone(name: str, cpus: tuple[int, int], args: list[str]) -> Output:
+    """A program without MPI and libfabric: `limits` or `library`."""
     pair = f"{cpus[0]},{cpus[1]}"
-    return parse(execute([str(paths.program("limits")), "-c", pair, *args], os.environ))
+    return parse(execute([str(paths.program(name)), "-c", pair, *args], os.environ))
 
 
 def run_bare(cpus: tuple[int, int], threading: str, args: list[str]) -> Output:

@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,7 @@ class Session:
     tests: list[str]
     rounds: int
     milliseconds: float
+    seconds: float
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -92,8 +94,13 @@ class Session:
         for number in range(self.rounds):
             turn = [
                 self.limit_job(
-                    "the machine's limits", lambda: launch.run_limits(self.cpus, limit_args)
-                )
+                    "the machine's limits",
+                    lambda: launch.run_alone("limits", self.cpus, limit_args),
+                ),
+                self.limit_job(
+                    "the library alone",
+                    lambda: launch.run_alone("library", self.cpus, bare_args),
+                ),
             ]
             for threading in ("domain", "safe"):
                 turn.append(
@@ -108,7 +115,7 @@ class Session:
                 yield number, job
 
     def job_count(self) -> int:
-        return self.rounds * (3 + 2 * len(self.chosen))
+        return self.rounds * (4 + 2 * len(self.chosen))
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -157,6 +164,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="of " + ", ".join(summary.TESTS),
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="launches of each kind")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="begin no new round after this long (default: 900, with --quick 75)",
+    )
     parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
@@ -198,13 +211,14 @@ def prepare(args: argparse.Namespace) -> Session:
                 raise
             warn(f"{mpi.title} is left out: {error}")
     return Session(
-        usable,
-        programs,
-        choose_cpus(args.cpus),
-        args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES),
-        args.tests,
-        args.rounds or (5 if args.quick else 9),
-        10 if args.quick else 20,
+        chosen=usable,
+        programs=programs,
+        cpus=choose_cpus(args.cpus),
+        sizes=args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES),
+        tests=args.tests,
+        rounds=args.rounds or (5 if args.quick else 9),
+        milliseconds=10 if args.quick else 20,
+        seconds=args.seconds or (75 if args.quick else 900),
     )
 
 
@@ -238,8 +252,15 @@ def progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
 
 
 def measure(session: Session, console: Console) -> None:
+    """All rounds; or as many whole ones as begin within the time, where others use
+    the machine or its MPIs are slow to start."""
+    started, latest = time.monotonic(), -1
     with progress(console, session.job_count()) as say:
         for number, job in session.jobs():
+            if number > latest and number > 0 and time.monotonic() - started > session.seconds:
+                session.rounds = number
+                break
+            latest = number
             say(f"round {number + 1} of {session.rounds}: {job.what}")
             job.action()
 

@@ -95,6 +95,7 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
 LIMITS = (
     ("line", "a cache line, one way"),
     ("line-ring", "the same through a ring of 64 slots"),
+    ("library", "libbeeline alone, half round trip"),
     ("bare-domain", "libfabric over Beeline, FI_THREAD_DOMAIN, half round trip"),
     ("bare-safe", "libfabric over Beeline, FI_THREAD_SAFE, half round trip"),
     ("memcpy-1", "memcpy, one core"),
