@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * flow_test.c: bytes through real endpoints of one process: every length around
+ * every threshold, buffers in pieces, full rings, and many large messages at
+ * once, over the direct copy and over the ring (the copy engine of the pair is
+ * switched off, as if the kernel had refused it).
+ */
+#include <string.h>
+
+#include "copy/engine.h"
+#include "unit/node.h"
+
+#define LONGEST (1u << 20)
+
+static struct node node;
+static uint8_t from[LONGEST], to[LONGEST + 64];
+
+/* How the receiver of a large message gets at it. */
+struct way_row {
+	struct row row;
+	enum bl_copy_way pull, push;
+};
+
+static const struct way_row ways[] = {
+	{{"direct", "the receiver copies"}, BL_COPY_SELF, BL_COPY_SELF},
+	{{"pushed", "the receiver may not read, the sender may write"}, BL_COPY_NOTHING, BL_COPY_VM},
+	{{"through the ring", "neither may"}, BL_COPY_NOTHING, BL_COPY_NOTHING},
+};
+
+static void use(const struct way_row *row)
+{
+	for (size_t a = 0; a < node.count; a++)
+		for (size_t b = 0; b < node.count; b++) {
+			node.ep[a]->dest[b]->copy.pull = row->pull;
+			node.ep[a]->dest[b]->copy.push = row->push;
+		}
+}
+
+static void open_with(size_t count, void **state)
+{
+	node_open(&node, count);
+	use(TABLE_ROW(struct way_row, state));
+	for (size_t i = 0; i < sizeof from; i++)
+		from[i] = (uint8_t)(i * 2654435761u >> 13);
+}
+
+static void check(size_t len)
+{
+	assert_memory_equal(to, from, len);
+	for (size_t i = len; i < len + 64; i++)
+		if (to[i] != 0xee)
+			fail_msg("%zu bytes: byte %zu behind them was written", len, i - len);
+}
+
+static void one(size_t len, bool early, uint64_t flags)
+{
+	memset(to, 0xee, len + 64);
+	if (early) {
+		node_send(&node, 1, 0, from, len, 9, from, BL_TAGGED | flags);
+		node_settle(&node, 0);
+	}
+	assert_int_equal(bl_recv_buf(node.ep[0], to, len, 1, 9, 0, to, NODE_FLAGS), 0);
+	if (!early)
+		node_send(&node, 1, 0, from, len, 9, from, BL_TAGGED | flags);
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	check(len);
+	if (flags & BL_COMPLETION) {
+		struct bl_comp comp = node_completion(&node, 1, NULL);
+
+		assert_ptr_equal(comp.context, from);
+		assert_true(comp.flags == (BL_TAGGED | BL_SEND));
+	}
+}
+
+static void all_lengths(void **state)
+{
+	size_t eager = bl_copy_plan()->eager_max, both = bl_copy_plan()->both_hands_min;
+	const size_t around[] = {512, 4096, 8192, eager, 2 * 8192, both, 65536, LONGEST - 1};
+
+	open_with(2, state);
+	for (size_t len = 0; len <= 300; len++) {
+		one(len, false, BL_COMPLETION);
+		one(len, true, BL_COMPLETION);
+		one(len, false, BL_DELIVERY_COMPLETE | BL_COMPLETION);
+		one(len, true, BL_INJECT);
+	}
+	for (size_t i = 0; i < bl_countof(around); i++)
+		for (size_t len = around[i] - 1; len <= around[i] + 1; len++) {
+			one(len, false, BL_COMPLETION);
+			one(len, true, BL_COMPLETION);
+		}
+	node_close(&node);
+}
+
+/* --- pieces --------------------------------------------------------------- */
+
+/* Cut `len` bytes at memory into n pieces with odd lengths, some empty. */
+static void pieces(uint8_t *memory, size_t len, size_t n, uint64_t *seed, struct iovec *iov)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t part = i == n - 1 ? len : table_random(seed) % (len + 1);
+
+		iov[i] = (struct iovec){memory, part};
+		memory += part;
+		len -= part;
+	}
+}
+
+static void in_pieces(void **state)
+{
+	static const size_t lengths[] = {0, 1, 40, 41, 232, 233, 4000, 60000, 300000};
+	uint64_t seed = 8;
+
+	open_with(2, state);
+	for (int round = 0; round < 600; round++) {
+		size_t len = lengths[round % 9], nsend = 1 + table_random(&seed) % BL_IOV_MAX,
+		       nrecv = 1 + table_random(&seed) % BL_IOV_MAX;
+		struct iovec s[BL_IOV_MAX], r[BL_IOV_MAX];
+		struct bl_send send = {s, nsend, 0, 9, 7, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA};
+		struct bl_recv recv = {r, nrecv, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS};
+		struct bl_comp comp;
+
+		memset(to, 0xee, len + 64);
+		pieces(from, len, nsend, &seed, s);
+		pieces(to, len, nrecv, &seed, r);
+		if (round & 1)
+			assert_int_equal(bl_recv(node.ep[0], &recv), 0);
+		assert_int_equal(bl_send(node.ep[1], &send), 0);
+		node_settle(&node, 0);
+		if (!(round & 1))
+			assert_int_equal(bl_recv(node.ep[0], &recv), 0);
+		comp = node_completion(&node, 0, NULL);
+		assert_int_equal(comp.len, len);
+		assert_true(comp.data == 7 && comp.flags & BL_REMOTE_CQ_DATA);
+		check(len);
+	}
+	node_close(&node);
+}
+
+static void too_many_pieces(void **state)
+{
+	struct iovec iov[BL_IOV_MAX + 1] = {{NULL, 0}};
+	struct bl_send send = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED};
+	struct bl_recv recv = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED};
+
+	node_open(&node, 1);
+	assert_int_equal(bl_send(node.ep[0], &send), -EINVAL);
+	assert_int_equal(bl_recv(node.ep[0], &recv), -EINVAL);
+	node_close(&node);
+}
+
+/* --- many at once ----------------------------------------------------------- */
+
+#define MANY 300 /* more than any table begins with */
+#define EACH 100000
+
+static void many_large(void **state)
+{
+	uint8_t *all = malloc((size_t)MANY * EACH);
+	size_t sent[3] = {0}, received = 0, told = 0;
+
+	assert_non_null(all);
+	open_with(3, state);
+	for (size_t i = 0; i < MANY; i++) {
+		size_t by = 1 + i % 2;
+
+		node_send(&node, by, 0, from + i, EACH, i, from + i, NODE_FLAGS);
+		sent[by]++;
+	}
+	node_settle(&node, 0);
+	assert_true(node.ep[0]->early_tagged.head); /* none has been copied */
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(bl_recv_buf(node.ep[0], all + i * EACH, EACH, 1 + i % 2, i, 0,
+					     (void *)i, NODE_FLAGS), 0);
+	for (uint64_t until = bl_clock_ns() + 60000000000ull; received + told < 2 * MANY;) {
+		struct bl_comp comp[16];
+
+		assert_true(bl_clock_ns() < until);
+		for (size_t at = 0; at < 3; at++) {
+			ssize_t n = bl_cq_read(node.cq[at], comp, 16, sizeof *comp, NULL);
+
+			if (n == -EAGAIN)
+				continue;
+			assert_true(n > 0);
+			*(at ? &told : &received) += (size_t)n;
+			for (ssize_t k = 0; k < n && !at; k++) {
+				size_t i = (size_t)comp[k].context;
+
+				assert_int_equal(comp[k].len, EACH);
+				assert_memory_equal(all + i * EACH, from + i, EACH);
+			}
+		}
+	}
+	assert_int_equal(received, MANY);
+	assert_int_equal(node.ep[1]->requests + node.ep[2]->requests, 0);
+	node_close(&node);
+	free(all);
+}
+
+/* A receiver that doesn't look: the ring fills, says so, and nothing is lost. */
+static void full_ring(void **state)
+{
+	uint32_t sent = 0, value;
+
+	node_open(&node, 2);
+	for (uint32_t lap = 0; lap < 20; lap++) {
+		uint32_t before = sent;
+
+		while (!bl_inject(node.ep[1], &sent, sizeof sent, 0, 3, 0, BL_TAGGED))
+			sent++;
+		assert_in_range(sent - before, BL_SLOTS - BL_CREDIT_EVERY + 1, BL_SLOTS);
+		for (uint32_t i = before; i < sent; i++) {
+			assert_int_equal(bl_recv_buf(node.ep[0], &value, sizeof value, 1, 3, 0,
+						     NULL, NODE_FLAGS), 0);
+			assert_int_equal(node_completion(&node, 0, NULL).len, sizeof value);
+			assert_int_equal(value, i);
+		}
+	}
+	node_close(&node);
+}
+
+struct refused_row {
+	struct row row;
+	size_t len;
+	uint64_t dest, flags;
+	int result;
+};
+
+static const struct refused_row refusals[] = {
+	{{"inject too long", "one byte more than bl_inject_max"}, SIZE_MAX, 0, BL_TAGGED | BL_INJECT, -EMSGSIZE},
+	{{"no such index", "one behind the last"}, 8, 2, BL_TAGGED, -EINVAL},
+	{{"any address", "is no destination"}, 8, BL_ADDR_ANY, BL_TAGGED, -EINVAL},
+	{{"removed index", "not there any more"}, 8, 1, BL_MSG, -EINVAL},
+};
+
+static void refused(void **state)
+{
+	const struct refused_row *row = TABLE_ROW(struct refused_row, state);
+	size_t len = row->len == SIZE_MAX ? bl_inject_max() + 1 : row->len;
+	struct iovec iov = {from, len};
+	struct bl_send send = {&iov, 1, row->dest, 0, 0, NULL, row->flags};
+
+	node_open(&node, 2);
+	if (row->dest == 1)
+		assert_int_equal(bl_av_remove(node.av[0], 1), 0);
+	assert_int_equal(bl_send(node.ep[0], &send), row->result);
+	node_close(&node);
+}
+
+int main(void)
+{
+	TABLE_ROWS("lengths", all_lengths, ways);
+	TABLE_ROWS("pieces", in_pieces, ways);
+	TABLE_TEST(too_many_pieces);
+	TABLE_ROWS("many", many_large, ways);
+	TABLE_TEST(full_ring);
+	TABLE_ROWS("refused", refused, refusals);
+	return table_run("flow");
+}
