@@ -20,14 +20,14 @@
 static void step(void);
 
 #ifdef __clang__
-#define LOAD(p, order)	       __c11_atomic_load(p, order)
-#define STORE(p, v, order)     __c11_atomic_store(p, v, order)
-#define EXCHANGE(p, v, order)  __c11_atomic_exchange(p, v, order)
+#define LOAD(p, order)		 __c11_atomic_load(p, order)
+#define STORE(p, v, order)	 __c11_atomic_store(p, v, order)
+#define EXCHANGE(p, v, order)	 __c11_atomic_exchange(p, v, order)
 #define SWAP(p, old, v, yes, no) __c11_atomic_compare_exchange_strong(p, old, v, yes, no)
 #else
-#define LOAD(p, order)	       __atomic_load_n(p, order)
-#define STORE(p, v, order)     __atomic_store_n(p, v, order)
-#define EXCHANGE(p, v, order)  __atomic_exchange_n(p, v, order)
+#define LOAD(p, order)		 __atomic_load_n(p, order)
+#define STORE(p, v, order)	 __atomic_store_n(p, v, order)
+#define EXCHANGE(p, v, order)	 __atomic_exchange_n(p, v, order)
 #define SWAP(p, old, v, yes, no) __atomic_compare_exchange_n(p, old, v, 0, yes, no)
 #endif
 
@@ -36,12 +36,11 @@ static void step(void);
 #undef atomic_exchange_explicit
 #undef atomic_compare_exchange_weak_explicit
 /* A relaxed load reads back what only the same process writes: no step. */
-#define atomic_load_explicit(p, order) \
+#define atomic_load_explicit(p, order)                                                             \
 	((order) == memory_order_relaxed ? (void)0 : step(), LOAD(p, order))
-#define atomic_store_explicit(p, v, order)    (step(), STORE(p, v, order))
-#define atomic_exchange_explicit(p, v, order) (step(), EXCHANGE(p, v, order))
-#define atomic_compare_exchange_weak_explicit(p, old, v, yes, no) \
-	(step(), SWAP(p, old, v, yes, no))
+#define atomic_store_explicit(p, v, order)			  (step(), STORE(p, v, order))
+#define atomic_exchange_explicit(p, v, order)			  (step(), EXCHANGE(p, v, order))
+#define atomic_compare_exchange_weak_explicit(p, old, v, yes, no) (step(), SWAP(p, old, v, yes, no))
 
 #include "base/compiler.h"
 #include "copy/coop.h"
@@ -58,7 +57,7 @@ struct model_row {
 	uint32_t messages;  /* through the same descriptor */
 	uint32_t stop_at;   /* the receiver stops after so many chunks of its own */
 	uint32_t give_back; /* the sender fails at its n-th chunk of a message */
-	bool deaf; /* the sender still works on message 1 when the others are under way */
+	bool deaf;	    /* the sender still works on message 1 when the others are under way */
 };
 
 static const struct model_row rows[] = {
@@ -71,9 +70,18 @@ static const struct model_row rows[] = {
 	{{"give back second", "one counted, one returned"}, 3, 1, NEVER, 1, false},
 	{{"stop and give back", "returned after nobody takes any more"}, 2, 1, 0, 0, false},
 	{{"stop, give back later", "a counted, a returned and a stopped chunk"}, 3, 1, 1, 1, false},
-	{{"descriptor used again", "a sender late for message 1 sees message 2"}, 1, 2, NEVER, NEVER, true},
-	{{"used again, two chunks", "it may hold a chunk of message 1 when it is slow"}, 2, 2, NEVER,
-	 NEVER, true},
+	{{"descriptor used again", "a sender late for message 1 sees message 2"},
+	 1,
+	 2,
+	 NEVER,
+	 NEVER,
+	 true},
+	{{"used again, two chunks", "it may hold a chunk of message 1 when it is slow"},
+	 2,
+	 2,
+	 NEVER,
+	 NEVER,
+	 true},
 	{{"used again after a stop", "its compare-and-swap must fail"}, 1, 2, 0, NEVER, true},
 };
 
@@ -121,8 +129,8 @@ static void wait_for_other(unsigned seen)
 static struct {
 	const struct model_row *row;
 	struct bl_coop coop;
-	uint32_t told; /* the message that the sender has been told of */
-	uint32_t over; /* messages that are complete */
+	uint32_t told;		     /* the message that the sender has been told of */
+	uint32_t over;		     /* messages that are complete */
 	uint32_t by[3][CHUNKS_MOST]; /* [message][chunk]: times copied */
 	const char *wrong;
 } model;
@@ -139,7 +147,8 @@ static void send_one(uint32_t message)
 {
 	uint32_t taken = 0, chunk;
 
-	while ((chunk = bl_coop_take(&model.coop, message, model.row->count)) != BL_COOP_NONE) {
+	while ((chunk = bl_coop_take(&model.coop, message, model.row->count, true)) !=
+	       BL_COOP_NONE) {
 		if (taken++ == model.row->give_back) {
 			bl_coop_give_back(&model.coop, chunk);
 			return;
@@ -168,19 +177,21 @@ static void receive_one(uint32_t message)
 	uint32_t count = model.row->count, mine = 0, done = 0, chunk;
 	bool handed_out = false, got_back = false;
 
-	bl_coop_start(&model.coop, message);
+	bl_coop_start(&model.coop, message, count);
 	model.told = message;
 	while (!model.wrong) {
 		unsigned seen = steps[0];
 
 		if (!handed_out && mine == model.row->stop_at) {
-			uint32_t first = bl_coop_stop(&model.coop, message, count);
+			uint32_t front, end;
 
+			bl_coop_stop(&model.coop, message, count, &front, &end);
 			handed_out = true;
-			for (; first < count; first++, done++)
-				copied(message, first);
+			for (; front < end; front++, done++)
+				copied(message, front);
 		}
-		chunk = handed_out ? BL_COOP_NONE : bl_coop_take(&model.coop, message, count);
+		chunk = handed_out ? BL_COOP_NONE
+				   : bl_coop_take(&model.coop, message, count, false);
 		if (chunk != BL_COOP_NONE) {
 			copied(message, chunk);
 			mine++;

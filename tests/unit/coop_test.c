@@ -35,7 +35,7 @@ struct share_row {
 /* In memory that both see. */
 struct stage {
 	struct bl_coop coop;
-	_Atomic uint32_t announced; /* generation of the message under way; 0: stop */
+	_Atomic uint32_t announced;   /* generation of the message under way; 0: stop */
 	_Atomic uint32_t by[MOST][2]; /* chunks: copied by receiver, by sender */
 	_Atomic uint32_t sender_total;
 	_Atomic uint32_t sender_lost; /* its takes of a message that was over */
@@ -58,7 +58,7 @@ static void send_one(struct stage *s, const struct share_row *row, uint32_t gene
 {
 	uint32_t taken = 0, chunk;
 
-	while ((chunk = bl_coop_take(&s->coop, generation, row->count)) != BL_COOP_NONE) {
+	while ((chunk = bl_coop_take(&s->coop, generation, row->count, true)) != BL_COOP_NONE) {
 		if (taken++ == row->give_back) {
 			bl_coop_give_back(&s->coop, chunk);
 			return;
@@ -90,22 +90,22 @@ static void send_all(struct stage *s, const struct share_row *row)
 static const char *receive_one(struct stage *s, const struct share_row *row, uint32_t generation,
 			       uint64_t deadline)
 {
-	uint32_t mine = 0, done = 0, stopped_from = row->count, chunk;
+	uint32_t mine = 0, done = 0, front = 0, end = 0, chunk;
 	bool handed_out = false, got_back = false;
 
 	for (uint32_t i = 0; i < row->count; i++)
 		atomic_store(&s->by[i][0], 0), atomic_store(&s->by[i][1], 0);
-	bl_coop_start(&s->coop, generation);
+	bl_coop_start(&s->coop, generation, row->count);
 	atomic_store(&s->announced, generation);
 	for (;;) {
 		if (!handed_out && mine == row->stop_at) {
-			stopped_from = bl_coop_stop(&s->coop, generation, row->count);
+			bl_coop_stop(&s->coop, generation, row->count, &front, &end);
 			handed_out = true;
-			for (uint32_t i = stopped_from; i < row->count; i++, done++)
+			for (uint32_t i = front; i < end; i++, done++)
 				atomic_fetch_add(&s->by[i][0], 1);
 		}
 		chunk = handed_out ? BL_COOP_NONE
-				   : bl_coop_take(&s->coop, generation, row->count);
+				   : bl_coop_take(&s->coop, generation, row->count, false);
 		if (chunk != BL_COOP_NONE) {
 			atomic_fetch_add(&s->by[chunk][0], 1);
 			mine++;
@@ -115,7 +115,7 @@ static const char *receive_one(struct stage *s, const struct share_row *row, uin
 		}
 		chunk = bl_coop_returned(&s->coop);
 		if (chunk != BL_COOP_NONE && !got_back) {
-			if (chunk >= stopped_from)
+			if (chunk >= front && chunk < end)
 				return "a chunk came back that was never handed out";
 			got_back = true;
 			atomic_fetch_add(&s->by[chunk][0], 1);
@@ -208,61 +208,138 @@ static void two_processes(void **state)
 
 /* --- one step at a time ------------------------------------------------- */
 
+static void hands_meet(void **state)
+{
+	struct bl_coop coop;
+
+	bl_coop_start(&coop, 1, 5);
+	assert_int_equal(bl_coop_take(&coop, 1, 5, false), 0);
+	assert_int_equal(bl_coop_take(&coop, 1, 5, true), 4);
+	assert_int_equal(bl_coop_take(&coop, 1, 5, true), 3);
+	assert_int_equal(bl_coop_take(&coop, 1, 5, false), 1);
+	assert_int_equal(bl_coop_take(&coop, 1, 5, true), 2);
+	assert_true(bl_coop_take(&coop, 1, 5, true) == BL_COOP_NONE);
+	assert_true(bl_coop_take(&coop, 1, 5, false) == BL_COOP_NONE);
+}
+
 static void take_of_another_generation(void **state)
 {
 	struct bl_coop coop;
 
-	bl_coop_start(&coop, 7);
-	assert_true(bl_coop_take(&coop, 6, 4) == BL_COOP_NONE);
-	assert_true(bl_coop_take(&coop, 8, 4) == BL_COOP_NONE);
-	assert_int_equal(bl_coop_take(&coop, 7, 4), 0); /* none of them took a chunk */
+	bl_coop_start(&coop, 7, 4);
+	for (int back = 0; back < 2; back++) {
+		assert_true(bl_coop_take(&coop, 6, 4, back) == BL_COOP_NONE);
+		assert_true(bl_coop_take(&coop, 8, 4, back) == BL_COOP_NONE);
+	}
+	assert_int_equal(bl_coop_take(&coop, 7, 4, false), 0); /* none of them took a chunk */
+	assert_int_equal(bl_coop_take(&coop, 7, 4, true), 3);
 }
 
 struct stop_row {
 	struct row row;
-	uint32_t count, taken, first;
+	uint32_t count, front, back; /* taken from either side before */
 };
 
 static const struct stop_row stops[] = {
 	{{"none taken", "all is the stopper's"}, 3, 0, 0},
-	{{"some taken", "the first that nobody has"}, 3, 2, 2},
-	{{"all taken", "nothing is left"}, 3, 3, 3},
-	{{"most chunks", "the largest count that a message is cut into"}, UINT32_MAX / 2, 5, 5},
+	{{"some from the front", "the rest begins behind them"}, 3, 2, 0},
+	{{"some from the back", "the rest ends before them"}, 3, 0, 2},
+	{{"from both sides", "the rest is in the middle"}, 4, 1, 2},
+	{{"all taken", "nothing is left"}, 3, 2, 1},
+	{{"most chunks", "the largest count that fits the word"}, BL_COOP_MOST, 5, 6},
 };
 
-static void stop_tells_the_first_not_taken(void **state)
+static void stop_tells_what_is_not_taken(void **state)
 {
 	const struct stop_row *row = TABLE_ROW(struct stop_row, state);
+	uint32_t front, end;
 	struct bl_coop coop;
 
-	bl_coop_start(&coop, UINT32_MAX);
-	for (uint32_t i = 0; i < row->taken; i++)
-		assert_int_equal(bl_coop_take(&coop, UINT32_MAX, row->count), i);
-	assert_int_equal(bl_coop_stop(&coop, UINT32_MAX, row->count), row->first);
-	assert_true(bl_coop_take(&coop, UINT32_MAX, row->count) == BL_COOP_NONE);
-	assert_int_equal(bl_coop_stop(&coop, UINT32_MAX, row->count), row->count); /* again */
+	bl_coop_start(&coop, UINT32_MAX, row->count);
+	for (uint32_t i = 0; i < row->front; i++)
+		assert_int_equal(bl_coop_take(&coop, UINT32_MAX, row->count, false), i);
+	for (uint32_t i = 0; i < row->back; i++)
+		assert_int_equal(bl_coop_take(&coop, UINT32_MAX, row->count, true),
+				 row->count - 1 - i);
+	bl_coop_stop(&coop, UINT32_MAX, row->count, &front, &end);
+	assert_int_equal(end - front, row->count - row->front - row->back);
+	assert_true(front == end || front == row->front);
+	assert_true(bl_coop_take(&coop, UINT32_MAX, row->count, false) == BL_COOP_NONE);
+	assert_true(bl_coop_take(&coop, UINT32_MAX, row->count, true) == BL_COOP_NONE);
+	bl_coop_stop(&coop, UINT32_MAX, row->count, &front, &end); /* again */
+	assert_int_equal(front, end);
+}
+
+/* What a neighbour may have written into the word. */
+struct word_row {
+	struct row row;
+	uint64_t word;
+	bool believed;
+};
+
+#define OURS	  77u /* generation */
+#define OUR_COUNT 10u
+
+static const struct word_row words[] = {
+	{{"as started", "all is left"}, (uint64_t)OURS << 32 | 10 << 16, true},
+	{{"one left", "the last chunk"}, (uint64_t)OURS << 32 | 10 << 16 | 9, true},
+	{{"none left", "front meets end"}, (uint64_t)OURS << 32 | 10 << 16 | 10, false},
+	{{"end beyond count", "a chunk that doesn't exist"},
+	 (uint64_t)OURS << 32 | 11 << 16,
+	 false},
+	{{"largest end", "65535 of 10 chunks"}, (uint64_t)OURS << 32 | 0xffff0000u, false},
+	{{"front behind end", "they have crossed"}, (uint64_t)OURS << 32 | 3 << 16 | 7, false},
+	{{"another generation", "of another message"},
+	 (uint64_t)(OURS + 1) << 32 | 10 << 16,
+	 false},
+	{{"all ones", "nothing fits"}, UINT64_MAX, false},
+	{{"zero", "a word that was never started"}, 0, false},
+};
+
+static void word_is_checked(void **state)
+{
+	const struct word_row *row = TABLE_ROW(struct word_row, state);
+
+	for (int back = 0; back < 2; back++) {
+		struct bl_coop coop;
+		uint32_t chunk, front, end;
+
+		bl_coop_start(&coop, OURS, OUR_COUNT);
+		atomic_store(&coop.left, row->word);
+		chunk = bl_coop_take(&coop, OURS, OUR_COUNT, back);
+		assert_int_equal(chunk != BL_COOP_NONE, row->believed);
+		if (row->believed)
+			assert_in_range(chunk, 0, OUR_COUNT - 1);
+		atomic_store(&coop.left, row->word);
+		bl_coop_stop(&coop, OURS, OUR_COUNT, &front, &end);
+		assert_true(front <= end && end <= OUR_COUNT);
+		assert_int_equal(front != end, row->believed);
+	}
 }
 
 static void start_forgets_the_last_message(void **state)
 {
+	uint32_t front, end;
 	struct bl_coop coop;
 
-	bl_coop_start(&coop, 1);
+	bl_coop_start(&coop, 1, 5);
 	bl_coop_count(&coop);
 	bl_coop_give_back(&coop, 0);
 	assert_int_equal(bl_coop_counted(&coop), 1);
 	assert_int_equal(bl_coop_returned(&coop), 0);
-	bl_coop_stop(&coop, 1, 5);
-	bl_coop_start(&coop, 2);
+	bl_coop_stop(&coop, 1, 5, &front, &end);
+	bl_coop_start(&coop, 2, 5);
 	assert_int_equal(bl_coop_counted(&coop), 0);
 	assert_true(bl_coop_returned(&coop) == BL_COOP_NONE);
-	assert_int_equal(bl_coop_take(&coop, 2, 5), 0);
+	assert_int_equal(bl_coop_take(&coop, 2, 5, false), 0);
 }
 
 int main(void)
 {
+	TABLE_TEST(hands_meet);
 	TABLE_TEST(take_of_another_generation);
-	TABLE_ROWS("stop", stop_tells_the_first_not_taken, stops);
+	TABLE_ROWS("stop", stop_tells_what_is_not_taken, stops);
+	TABLE_ROWS("word", word_is_checked, words);
 	TABLE_TEST(start_forgets_the_last_message);
 	TABLE_ROWS("threads", two_threads, rows);
 	TABLE_ROWS("processes", two_processes, rows);

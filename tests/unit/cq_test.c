@@ -26,8 +26,8 @@ static void close_cq(void)
 
 static struct bl_comp numbered(uint64_t n)
 {
-	return (struct bl_comp){(void *)(uintptr_t)(n + 1), n * 3, n * 5, (void *)(uintptr_t)n,
-				n * 7, n * 11};
+	return (struct bl_comp){(void *)(uintptr_t)(n + 1), n * 3, n * 5,
+				(void *)(uintptr_t)n,	    n * 7, n * 11};
 }
 
 static void push(uint64_t n)
@@ -145,9 +145,11 @@ static const struct order_row orders[] = {
 	{{"errors alone", "no completion at all"}, "eee", 8},
 	{{"alternating", "each keeps its place"}, "ecececec", 3},
 	{{"growth between", "places hold when the ring doubles"},
-	 "ceccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccceccc", 64},
+	 "ceccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccceccc",
+	 64},
 	{{"many errors", "their own list grows as well"},
-	 "eeeeeeeeeeeeeeeeeceeeeeeeeeeeeeeeeeeeeeeeeeeeeeeec", 64},
+	 "eeeeeeeeeeeeeeeeeceeeeeeeeeeeeeeeeeeeeeeeeeeeeeeec",
+	 64},
 };
 
 static void errors_keep_their_place(void **state)
@@ -176,7 +178,8 @@ static void errors_keep_their_place(void **state)
 			continue;
 		}
 		assert_true(got > 0);
-		assert_int_equal(bl_cq_readerr(cq, &err) == 1, row->events[at + (size_t)got] == 'e');
+		assert_int_equal(bl_cq_readerr(cq, &err) == 1,
+				 row->events[at + (size_t)got] == 'e');
 		for (ssize_t i = 0; i < got; i++, at++) {
 			assert_int_equal(row->events[at], 'c');
 			expected = numbered(at);

@@ -37,7 +37,17 @@ static const struct cut_row cuts[] = {
 	{{"a byte more", "a third piece of one byte"}, 262144, 524289, 262144, 3},
 	{{"64 MiB", "many of the largest"}, 262144, 64u << 20, 262144, 256},
 	{{"smallest piece", "the least that the knob takes"}, PAGE, 1u << 20, PAGE, 256},
-	{{"2^62", "pages must not overflow the counter"}, PAGE, (size_t)1 << 62, (size_t)1 << 32, 1u << 30},
+	{{"just fits", "as many pieces as the counter holds"}, PAGE, 65534ul * PAGE, PAGE, 65534},
+	{{"doubled", "one more: the pieces grow beyond the largest"},
+	 PAGE,
+	 65535ul * PAGE,
+	 2 * PAGE,
+	 32768},
+	{{"2^62", "far more than any largest piece allows"},
+	 PAGE,
+	 (size_t)1 << 62,
+	 (size_t)1 << 47,
+	 32768},
 };
 
 static void cut(void **state)
@@ -106,10 +116,34 @@ static const struct copy_row copies[] = {
 	{{"pull a range", "begins and ends within pieces"}, CHILD, false, 3, 8, 12345, 54321, 0},
 	{{"push one byte", "the shortest range"}, CHILD, true, 8, 3, 99999, 1, 0},
 	{{"pull nothing", "an empty range asks nobody"}, CHILD, false, 1, 1, 500, 0, 0},
-	{{"refused pull", "a filter denies process_vm_readv"}, REFUSED, false, 1, 1, WHOLE, -EOPNOTSUPP},
-	{{"refused push", "a filter denies process_vm_writev"}, REFUSED, true, 1, 1, WHOLE, -EOPNOTSUPP},
-	{{"invisible pull", "its PID namespace hides it: pid 0"}, INVISIBLE, false, 1, 1, WHOLE, -EOPNOTSUPP},
-	{{"invisible push", "its PID namespace hides it: pid 0"}, INVISIBLE, true, 1, 1, WHOLE, -EOPNOTSUPP},
+	{{"refused pull", "a filter denies process_vm_readv"},
+	 REFUSED,
+	 false,
+	 1,
+	 1,
+	 WHOLE,
+	 -EOPNOTSUPP},
+	{{"refused push", "a filter denies process_vm_writev"},
+	 REFUSED,
+	 true,
+	 1,
+	 1,
+	 WHOLE,
+	 -EOPNOTSUPP},
+	{{"invisible pull", "its PID namespace hides it: pid 0"},
+	 INVISIBLE,
+	 false,
+	 1,
+	 1,
+	 WHOLE,
+	 -EOPNOTSUPP},
+	{{"invisible push", "its PID namespace hides it: pid 0"},
+	 INVISIBLE,
+	 true,
+	 1,
+	 1,
+	 WHOLE,
+	 -EOPNOTSUPP},
 };
 
 static uint8_t mine[2 * LENGTH], theirs[2 * LENGTH];
@@ -149,15 +183,14 @@ static void fill(const struct iovec *iov, size_t n, uint8_t (*byte)(size_t))
 }
 
 /* [off, off+len) is as `in` says, the rest as `out`. */
-static bool holds(const struct iovec *iov, size_t n, size_t off, size_t len,
-		  uint8_t (*in)(size_t), uint8_t (*out)(size_t))
+static bool holds(const struct iovec *iov, size_t n, size_t off, size_t len, uint8_t (*in)(size_t),
+		  uint8_t (*out)(size_t))
 {
 	size_t at = 0;
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < iov[i].iov_len; k++, at++)
-			if (((uint8_t *)iov[i].iov_base)[k] !=
-			    (at - off < len ? in(at) : out(at)))
+			if (((uint8_t *)iov[i].iov_base)[k] != (at - off < len ? in(at) : out(at)))
 				return false;
 	return true;
 }
@@ -171,16 +204,15 @@ static void be_the_other(const struct copy_row *row, const struct iovec *iov, si
 	fill(iov, n, theirs_at);
 	if (write(ready, &c, 1) != 1 || read(over, &c, 1) != 1)
 		_exit(2);
-	_exit(row->push && !row->result
-		      ? !holds(iov, n, row->off, row->len, mine_at, theirs_at)
-		      : !holds(iov, n, 0, 0, mine_at, theirs_at));
+	_exit(row->push && !row->result ? !holds(iov, n, row->off, row->len, mine_at, theirs_at)
+					: !holds(iov, n, 0, 0, mine_at, theirs_at));
 }
 
 static int copy_with(struct bl_copy_pair *pair, const struct copy_row *row, const struct iovec *m,
 		     const struct iovec *t)
 {
 	return (row->push ? bl_copy_push : bl_copy_pull)(pair, m, row->nmine, t, row->ntheirs,
-							  row->off, row->len);
+							 row->off, row->len);
 }
 
 /* In a process of its own, because a filter can't be taken off. */
@@ -268,7 +300,8 @@ static void dead_process(void **state)
  * after the bytes before it. */
 static void hole_in_the_other(void **state)
 {
-	uint8_t *map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *map =
+		mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct iovec m = {mine, 8 * PAGE}, t = {map, 8 * PAGE};
 	struct bl_copy_pair pair;
 	int ready[2], status;

@@ -23,7 +23,9 @@ struct way_row {
 
 static const struct way_row ways[] = {
 	{{"direct", "the receiver copies"}, BL_COPY_SELF, BL_COPY_SELF},
-	{{"pushed", "the receiver may not read, the sender may write"}, BL_COPY_NOTHING, BL_COPY_VM},
+	{{"pushed", "the receiver may not read, the sender may write"},
+	 BL_COPY_NOTHING,
+	 BL_COPY_VM},
 	{{"through the ring", "neither may"}, BL_COPY_NOTHING, BL_COPY_NOTHING},
 };
 
@@ -171,7 +173,8 @@ static void many_large(void **state)
 	assert_true(node.ep[0]->early_tagged.head); /* none has been copied */
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(bl_recv_buf(node.ep[0], all + i * EACH, EACH, 1 + i % 2, i, 0,
-					     (void *)i, NODE_FLAGS), 0);
+					     (void *)i, NODE_FLAGS),
+				 0);
 	for (uint64_t until = bl_clock_ns() + 60000000000ull; received + told < 2 * MANY;) {
 		struct bl_comp comp[16];
 
@@ -211,7 +214,8 @@ static void full_ring(void **state)
 		assert_in_range(sent - before, BL_SLOTS - BL_CREDIT_EVERY + 1, BL_SLOTS);
 		for (uint32_t i = before; i < sent; i++) {
 			assert_int_equal(bl_recv_buf(node.ep[0], &value, sizeof value, 1, 3, 0,
-						     NULL, NODE_FLAGS), 0);
+						     NULL, NODE_FLAGS),
+					 0);
 			assert_int_equal(node_completion(&node, 0, NULL).len, sizeof value);
 			assert_int_equal(value, i);
 		}
@@ -227,7 +231,11 @@ struct refused_row {
 };
 
 static const struct refused_row refusals[] = {
-	{{"inject too long", "one byte more than bl_inject_max"}, SIZE_MAX, 0, BL_TAGGED | BL_INJECT, -EMSGSIZE},
+	{{"inject too long", "one byte more than bl_inject_max"},
+	 SIZE_MAX,
+	 0,
+	 BL_TAGGED | BL_INJECT,
+	 -EMSGSIZE},
 	{{"no such index", "one behind the last"}, 8, 2, BL_TAGGED, -EINVAL},
 	{{"any address", "is no destination"}, 8, BL_ADDR_ANY, BL_TAGGED, -EINVAL},
 	{{"removed index", "not there any more"}, 8, 1, BL_MSG, -EINVAL},

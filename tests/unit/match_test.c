@@ -24,9 +24,18 @@ struct event {
 	uint64_t tag, ignore;
 };
 
-#define P(src, tag, ignore) {POST, src, tag, ignore}
-#define S(src, tag)	    {SEND, src, tag, 0}
-#define C(post)		    {CANCEL, post, 0, 0}
+#define P(src, tag, ignore)                                                                        \
+	{                                                                                          \
+		POST, src, tag, ignore                                                             \
+	}
+#define S(src, tag)                                                                                \
+	{                                                                                          \
+		SEND, src, tag, 0                                                                  \
+	}
+#define C(post)                                                                                    \
+	{                                                                                          \
+		CANCEL, post, 0, 0                                                                 \
+	}
 
 struct script_row {
 	struct row row;
@@ -44,49 +53,69 @@ static const struct script_row scripts[] = {
 	{{"top bit differs", "64 bits are compared"}, {P(1, 1ull << 63, 0), S(1, 0)}, {NOTHING}},
 	{{"ignore all", "any tag"}, {P(1, 0, ~0ull), S(1, 0xdeadbeef)}, {0}},
 	{{"ignore the low byte", "the others still count"},
-	 {P(1, 0x1200, 0xff), S(1, 0x1300), S(1, 0x12cd)}, {1}},
+	 {P(1, 0x1200, 0xff), S(1, 0x1300), S(1, 0x12cd)},
+	 {1}},
 	{{"ignored bits set in the tag", "they don't matter on either side"},
-	 {P(1, 0x12ff, 0xff), S(1, 0x1200)}, {0}},
+	 {P(1, 0x12ff, 0xff), S(1, 0x1200)},
+	 {0}},
 	{{"ignore one bit", "the other bits of that byte count"},
-	 {P(1, 4, 1), S(1, 6), S(1, 5)}, {1}},
+	 {P(1, 4, 1), S(1, 6), S(1, 5)},
+	 {1}},
 	{{"two posts, two messages", "in order on both sides"},
-	 {P(1, 5, 0), P(1, 5, 0), S(1, 5), S(1, 5)}, {0, 1}},
+	 {P(1, 5, 0), P(1, 5, 0), S(1, 5), S(1, 5)},
+	 {0, 1}},
 	{{"two early messages", "the older one first"},
-	 {S(1, 5), S(1, 5), P(1, 5, 0), P(1, 5, 0)}, {0, 1}},
+	 {S(1, 5), S(1, 5), P(1, 5, 0), P(1, 5, 0)},
+	 {0, 1}},
 	{{"wildcard posted first", "a later exact receive doesn't overtake"},
-	 {P(1, 0, ~0ull), P(1, 5, 0), S(1, 5), S(1, 5)}, {0, 1}},
+	 {P(1, 0, ~0ull), P(1, 5, 0), S(1, 5), S(1, 5)},
+	 {0, 1}},
 	{{"exact posted first", "the wildcard gets the next"},
-	 {P(1, 5, 0), P(1, 0, ~0ull), S(1, 5), S(1, 5)}, {0, 1}},
+	 {P(1, 5, 0), P(1, 0, ~0ull), S(1, 5), S(1, 5)},
+	 {0, 1}},
 	{{"exact doesn't fit", "the message goes on to the wildcard behind"},
-	 {P(1, 6, 0), P(1, 0, ~0ull), S(1, 5), S(1, 6)}, {1, 0}},
+	 {P(1, 6, 0), P(1, 0, ~0ull), S(1, 5), S(1, 6)},
+	 {1, 0}},
 	{{"early, out of order by tag", "tags may overtake, equals may not"},
-	 {S(1, 5), S(1, 6), S(1, 5), P(1, 6, 0), P(1, 5, 0), P(1, 5, 0)}, {1, 0, 2}},
+	 {S(1, 5), S(1, 6), S(1, 5), P(1, 6, 0), P(1, 5, 0), P(1, 5, 0)},
+	 {1, 0, 2}},
 	{{"wildcard takes the oldest", "whatever its tag"},
-	 {S(1, 7), S(1, 5), P(1, 0, ~0ull), P(1, 0, ~0ull)}, {0, 1}},
+	 {S(1, 7), S(1, 5), P(1, 0, ~0ull), P(1, 0, ~0ull)},
+	 {0, 1}},
 	{{"source", "only that one's"}, {P(2, 5, 0), S(1, 5), S(2, 5)}, {1}},
 	{{"any source", "whoever comes first"}, {P(ANY, 5, 0), S(2, 5)}, {0}},
 	{{"any source before a source", "post order holds"},
-	 {P(ANY, 5, 0), P(1, 5, 0), S(1, 5), S(1, 5)}, {0, 1}},
+	 {P(ANY, 5, 0), P(1, 5, 0), S(1, 5), S(1, 5)},
+	 {0, 1}},
 	{{"early from two sources", "arrival order for any source"},
-	 {S(2, 5), S(1, 5), P(ANY, 5, 0), P(ANY, 5, 0)}, {0, 1}},
+	 {S(2, 5), S(1, 5), P(ANY, 5, 0), P(ANY, 5, 0)},
+	 {0, 1}},
 	{{"early, the second source first", "the first stays"},
-	 {S(2, 5), S(1, 5), P(1, 5, 0), P(ANY, 5, 0)}, {1, 0}},
+	 {S(2, 5), S(1, 5), P(1, 5, 0), P(ANY, 5, 0)},
+	 {1, 0}},
 	{{"to self", "its own ring"}, {P(0, 5, 0), S(0, 5)}, {0}},
 	{{"to self, any source", "is somebody too"}, {S(0, 5), P(ANY, 5, 0)}, {0}},
 	{{"cancel the only one", "the queue is empty and still works"},
-	 {P(1, 5, 0), C(0), P(1, 5, 0), S(1, 5)}, {CANCELED, 0}},
+	 {P(1, 5, 0), C(0), P(1, 5, 0), S(1, 5)},
+	 {CANCELED, 0}},
 	{{"cancel the head", "the rest stays in order"},
-	 {P(1, 5, 0), P(1, 5, 0), P(1, 5, 0), C(0), S(1, 5), S(1, 5)}, {CANCELED, 0, 1}},
+	 {P(1, 5, 0), P(1, 5, 0), P(1, 5, 0), C(0), S(1, 5), S(1, 5)},
+	 {CANCELED, 0, 1}},
 	{{"cancel in the middle", "its neighbours are linked"},
-	 {P(1, 5, 0), P(1, 5, 0), P(1, 5, 0), C(1), S(1, 5), S(1, 5)}, {0, CANCELED, 1}},
+	 {P(1, 5, 0), P(1, 5, 0), P(1, 5, 0), C(1), S(1, 5), S(1, 5)},
+	 {0, CANCELED, 1}},
 	{{"cancel the tail", "what is posted next is linked to the new tail"},
-	 {P(1, 5, 0), P(1, 5, 0), C(1), P(1, 5, 0), S(1, 5), S(1, 5)}, {0, CANCELED, 1}},
+	 {P(1, 5, 0), P(1, 5, 0), C(1), P(1, 5, 0), S(1, 5), S(1, 5)},
+	 {0, CANCELED, 1}},
 	{{"cancel all from the tail", "the tail follows to the head"},
-	 {P(1, 5, 0), P(1, 6, 0), C(1), C(0), P(1, 5, 0), S(1, 5)}, {CANCELED, CANCELED, 0}},
+	 {P(1, 5, 0), P(1, 6, 0), C(1), C(0), P(1, 5, 0), S(1, 5)},
+	 {CANCELED, CANCELED, 0}},
 	{{"match the tail, then post", "unlinking the last moves the tail as well"},
-	 {P(1, 5, 0), P(1, 6, 0), S(1, 6), P(1, 6, 0), S(1, 6), S(1, 5)}, {2, 0, 1}},
+	 {P(1, 5, 0), P(1, 6, 0), S(1, 6), P(1, 6, 0), S(1, 6), S(1, 5)},
+	 {2, 0, 1}},
 	{{"canceled, then early", "the message is not lost"},
-	 {P(1, 5, 0), C(0), S(1, 5), P(1, 5, 0)}, {CANCELED, 0}},
+	 {P(1, 5, 0), C(0), S(1, 5), P(1, 5, 0)},
+	 {CANCELED, 0}},
 };
 
 static struct node node;
@@ -95,7 +124,8 @@ static uint8_t incoming[EVENTS][200000], outgoing[EVENTS][200000];
 static void post(size_t n, const struct event *e, uint64_t kind)
 {
 	assert_int_equal(bl_recv_buf(node.ep[0], incoming[n], sizeof incoming[n], e->src, e->tag,
-				     e->ignore, incoming[n], kind | BL_COMPLETION), 0);
+				     e->ignore, incoming[n], kind | BL_COMPLETION),
+			 0);
 }
 
 static void send_number(size_t n, uint64_t by, uint64_t tag, size_t len, uint64_t kind)
@@ -149,7 +179,8 @@ static void drain(size_t sends, const bool *taken, size_t len, uint64_t kind)
 		if (taken[n])
 			continue;
 		assert_int_equal(bl_recv_buf(node.ep[0], incoming[0], sizeof incoming[0], ANY, 0,
-					     ~0ull, NULL, kind | BL_COMPLETION), 0);
+					     ~0ull, NULL, kind | BL_COMPLETION),
+				 0);
 		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 		assert_int_equal(incoming[0][0], n + 1);
 	}
@@ -256,8 +287,7 @@ static struct item take_out(struct list *list, size_t i)
 
 static bool matches(const struct item *p, const struct item *m)
 {
-	return (p->tag | p->ignore) == (m->tag | p->ignore) &&
-	       (p->src == ANY || p->src == m->src);
+	return (p->tag | p->ignore) == (m->tag | p->ignore) && (p->src == ANY || p->src == m->src);
 }
 
 static uint8_t reference_byte(uint64_t number, size_t i)
@@ -316,8 +346,9 @@ static void random_post(struct list *posts, struct list *early, uint64_t *seed)
 	size_t i = 0;
 
 	p.buf = malloc(p.len + 1);
-	assert_int_equal(bl_recv_buf(node.ep[0], p.buf, p.len, p.src, p.tag, p.ignore, p.buf,
-				     NODE_FLAGS), 0);
+	assert_int_equal(
+		bl_recv_buf(node.ep[0], p.buf, p.len, p.src, p.tag, p.ignore, p.buf, NODE_FLAGS),
+		0);
 	while (i < early->n && !matches(&p, &early->item[i]))
 		i++;
 	if (i < early->n) {
@@ -394,8 +425,8 @@ static void same_as_the_reference(void **state)
 		struct item m = take_out(&early, 0), p = {.len = 80000};
 
 		p.buf = malloc(p.len);
-		assert_int_equal(bl_recv_buf(node.ep[0], p.buf, p.len, ANY, 0, ~0ull, p.buf,
-					     NODE_FLAGS), 0);
+		assert_int_equal(
+			bl_recv_buf(node.ep[0], p.buf, p.len, ANY, 0, ~0ull, p.buf, NODE_FLAGS), 0);
 		expect_match(&p, &m);
 	}
 	node_expect_nothing(&node, 0);
@@ -415,7 +446,13 @@ struct multi_row {
 
 static const struct multi_row multis[] = {
 	{{"one", "room is left"}, 4096, 64, {100}, {0}, -1, false},
-	{{"two", "the second begins on a line of its own"}, 4096, 64, {100, 100}, {0, 128}, -1, false},
+	{{"two", "the second begins on a line of its own"},
+	 4096,
+	 64,
+	 {100, 100},
+	 {0, 128},
+	 -1,
+	 false},
 	{{"a whole line", "no gap"}, 4096, 64, {64, 1}, {0, 64}, -1, false},
 	{{"exactly min left", "still posted"}, 4096, 64, {4032}, {0}, -1, false},
 	{{"less than min left", "released"}, 4096, 64, {4033}, {0}, 0, false},
@@ -423,9 +460,27 @@ static const struct multi_row multis[] = {
 	{{"min of 1", "released only when it is full"}, 4096, 1, {4096}, {0}, 0, false},
 	{{"large min", "released while much is left"}, 4096, 4000, {97}, {0}, 0, false},
 	{{"too long at once", "truncated, released"}, 4096, 64, {5000}, {0}, 0, true},
-	{{"too long at last", "truncated to what is left"}, 4096, 64, {3000, 2000}, {0, 3008}, 1, true},
-	{{"copied once", "a large message in the buffer"}, 199000, 64, {100, 150000, 10}, {0, 128, 150144}, -1, false},
-	{{"many", "each on its line"}, 4096, 64, {1, 65, 233, 232, 3000}, {0, 64, 192, 448, 704}, -1, false},
+	{{"too long at last", "truncated to what is left"},
+	 4096,
+	 64,
+	 {3000, 2000},
+	 {0, 3008},
+	 1,
+	 true},
+	{{"copied once", "a large message in the buffer"},
+	 199000,
+	 64,
+	 {100, 150000, 10},
+	 {0, 128, 150144},
+	 -1,
+	 false},
+	{{"many", "each on its line"},
+	 4096,
+	 64,
+	 {1, 65, 233, 232, 3000},
+	 {0, 64, 192, 448, 704},
+	 -1,
+	 false},
 };
 
 static void multi_recv(const struct multi_row *row, bool early)
@@ -460,8 +515,7 @@ static void multi_recv(const struct multi_row *row, bool early)
 		assert_ptr_equal(comp.context, &node);
 		assert_ptr_equal(comp.buf, incoming[0] + row->at[i]);
 		assert_int_equal(comp.len, fits);
-		assert_true(comp.flags ==
-			    (BL_MSG | BL_RECV | (last ? BL_MULTI_RECV : 0)));
+		assert_true(comp.flags == (BL_MSG | BL_RECV | (last ? BL_MULTI_RECV : 0)));
 		assert_true(has_number(comp.buf, fits, (int)i));
 	}
 	assert_int_equal(incoming[0][row->size], 0xfe);
@@ -485,7 +539,8 @@ static void one_buffer_many_messages(void **state)
 
 static void look(uint64_t tag, uint64_t flags, void *context)
 {
-	struct bl_recv recv = {NULL, 0, 1, tag, 0, context, BL_TAGGED | BL_PEEK | BL_COMPLETION | flags};
+	struct bl_recv recv = {
+		NULL, 0, 1, tag, 0, context, BL_TAGGED | BL_PEEK | BL_COMPLETION | flags};
 
 	assert_int_equal(bl_recv(node.ep[0], &recv), 0);
 }
@@ -514,7 +569,8 @@ static void peek_claim_discard(void **state)
 		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 		look(5, BL_DISCARD, NULL); /* the second is nobody's */
 		assert_int_equal(node_completion(&node, 0, NULL).len, len);
-		assert_int_equal(bl_recv_buf(node.ep[0], incoming[2], len, 1, 5, 0, NULL, NODE_FLAGS), 0);
+		assert_int_equal(
+			bl_recv_buf(node.ep[0], incoming[2], len, 1, 5, 0, NULL, NODE_FLAGS), 0);
 		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 		assert_true(has_number(incoming[2], len, 2));
 		assert_int_equal(bl_recv(node.ep[0], &claim), 0);

@@ -115,7 +115,8 @@ static void slice_beyond_the_end_is_shorter(void **state)
 
 	for (int round = 0; round < 1000; round++) {
 		random_pieces(&p, &seed);
-		size_t off = table_random(&seed) % (2 * p.len + 1), most = off < p.len ? p.len - off : 0;
+		size_t off = table_random(&seed) % (2 * p.len + 1),
+		       most = off < p.len ? p.len - off : 0;
 		size_t used = bl_iov_slice(p.iov, p.n, off, BYTES, out);
 
 		assert_int_equal(bl_iov_len(out, used), most);
@@ -156,7 +157,7 @@ static void scatter_matches_reference(void **state)
 		random_range(&p, &seed, &off, &len);
 		memcpy(before, p.memory, BYTES);
 		for (size_t i = 0; i < len; i++)
-			in[i] = (uint8_t)~*p.byte[off + i];
+			in[i] = (uint8_t) ~*p.byte[off + i];
 		assert_int_equal(bl_iov_scatter(p.iov, p.n, off, in, len), len);
 		for (size_t i = 0; i < len; i++)
 			assert_int_equal(*p.byte[off + i], in[i]);
@@ -176,11 +177,19 @@ struct sum_row {
 static const struct sum_row sums[] = {
 	{{"none", "no piece at all"}, 0, {{0}}, 0},
 	{{"empty pieces", "lengths of 0 are allowed"}, 2, {{NULL, 0}, {NULL, 0}}, 0},
-	{{"largest", "the most that can be described"}, 2, {{NULL, SIZE_MAX - 1}, {NULL, 0}}, SIZE_MAX - 1},
-	{{"to the last", "the sum is exactly SIZE_MAX"}, 2, {{NULL, SIZE_MAX - 1}, {NULL, 1}}, SIZE_MAX},
+	{{"largest", "the most that can be described"},
+	 2,
+	 {{NULL, SIZE_MAX - 1}, {NULL, 0}},
+	 SIZE_MAX - 1},
+	{{"to the last", "the sum is exactly SIZE_MAX"},
+	 2,
+	 {{NULL, SIZE_MAX - 1}, {NULL, 1}},
+	 SIZE_MAX},
 	{{"by one", "wraps to 0"}, 2, {{NULL, SIZE_MAX}, {NULL, 1}}, SIZE_MAX},
-	{{"wraps to small", "halves that sum to 5"}, 3,
-	 {{NULL, SIZE_MAX / 2 + 1}, {NULL, SIZE_MAX / 2 + 1}, {NULL, 5}}, SIZE_MAX},
+	{{"wraps to small", "halves that sum to 5"},
+	 3,
+	 {{NULL, SIZE_MAX / 2 + 1}, {NULL, SIZE_MAX / 2 + 1}, {NULL, 5}},
+	 SIZE_MAX},
 };
 
 static void checked_sum(void **state)

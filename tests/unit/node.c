@@ -24,7 +24,8 @@ static void connect_all(struct node *node)
 			uint64_t src;
 
 			assert_int_equal(bl_recv_buf(node->ep[at], NULL, 0, from, ~0ull, 0, NULL,
-						     NODE_FLAGS), 0);
+						     NODE_FLAGS),
+					 0);
 			node_completion(node, at, &src);
 			assert_int_equal(src, from);
 		}

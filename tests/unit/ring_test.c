@@ -27,10 +27,10 @@ static struct ring ring_at(uint32_t start)
 	for (uint32_t i = start - (uint32_t)bl_min(start, BL_SLOTS); i != start; i++)
 		atomic_store(&r.lane->slot[i % BL_SLOTS].seq, i + 1);
 	atomic_store(&r.lane->consumed, start);
-	r.tx = (struct bl_tx){.slot = r.lane->slot, .lane = r.lane, .next = start,
-			      .limit = start + BL_SLOTS};
-	r.rx = (struct bl_rx){.slot = r.lane->slot, .lane = r.lane, .next = start,
-			      .credited = start};
+	r.tx = (struct bl_tx){
+		.slot = r.lane->slot, .lane = r.lane, .next = start, .limit = start + BL_SLOTS};
+	r.rx = (struct bl_rx){
+		.slot = r.lane->slot, .lane = r.lane, .next = start, .credited = start};
 	return r;
 }
 
@@ -297,8 +297,17 @@ static const struct place_row places[] = {
 	{{"fits to the end", "no skip, and the next goes to 0"}, END - 256, 250, END - 256, 0, 256},
 	{{"one line short", "skips the rest"}, END - 192, 250, 0, 256, 192 + 256},
 	{{"one line left", "the least that can be skipped"}, END - 64, 233, 0, 256, 64 + 256},
-	{{"longest at the end", "exact fit of the longest"}, END - 16384, 16384, END - 16384, 0, 16384},
-	{{"longest, a line late", "the most that can be skipped"}, END - 16320, 16384, 0, 16384,
+	{{"longest at the end", "exact fit of the longest"},
+	 END - 16384,
+	 16384,
+	 END - 16384,
+	 0,
+	 16384},
+	{{"longest, a line late", "the most that can be skipped"},
+	 END - 16320,
+	 16384,
+	 0,
+	 16384,
 	 16320 + 16384},
 };
 
@@ -397,8 +406,7 @@ static void place_is_checked(void **state)
 
 /* --- lengths ------------------------------------------------------------ */
 
-/* Each length after each of the lengths around every boundary: peeking at a slot
- * touches as many lines as the packet before had. */
+/* Each length after each of the lengths around every boundary. */
 static void all_slot_lengths(void **state)
 {
 	static const uint32_t before[] = {0, 1, 39, 40, 41, 104, 105, 168, 169, 231, 232, 233};

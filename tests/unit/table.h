@@ -54,7 +54,7 @@ static inline void table_add_rows(const char *group, CMUnitTestFunction run, con
 	}
 }
 
-#define TABLE_ROWS(group, run, rows) \
+#define TABLE_ROWS(group, run, rows)                                                               \
 	table_add_rows(group, run, rows, sizeof(rows) / sizeof((rows)[0]), sizeof((rows)[0]))
 #define TABLE_TEST(run) table_add(#run, run, NULL)
 
