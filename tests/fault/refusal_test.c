@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * refusal_test.c: what a machine or a program may refuse or do at a bad moment,
+ * between two ranks: no right to read each other's memory (from the start or all
+ * of a sudden), another user, a fork, an endpoint closed too early. Messages
+ * arrive with the same bytes, or the operation ends in an error; nothing hangs.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "deny.h"
+#include "fault/traffic.h"
+
+/* --- process_vm_readv and process_vm_writev are denied --------------------- */
+
+#define NEITHER	  0u
+#define FIRST	  1u
+#define SECOND	  2u
+#define FROM_HERE 0u
+
+struct denial_row {
+	struct row row;
+	unsigned who;  /* FIRST, SECOND or both */
+	uint64_t when; /* messages received by then */
+	size_t least, most;
+};
+
+static const struct denial_row denials[] = {
+	{{"one, from the start", "the other writes for it"}, FIRST, FROM_HERE, 1, 2000000},
+	{{"both, from the start", "all goes through the ring"},
+	 FIRST | SECOND,
+	 FROM_HERE,
+	 1,
+	 2000000},
+	{{"one, midway", "messages are half copied"}, FIRST, 15, 1, 2000000},
+	{{"both, midway", "chunks come back on both sides"}, FIRST | SECOND, 15, 1, 2000000},
+	{{"one, midway, very large", "many chunks are out"}, SECOND, 4, 4000000, 8000000},
+	{{"both, midway, very large", "many chunks are out"}, FIRST | SECOND, 4, 4000000, 8000000},
+};
+
+static const struct denial_row *denial_row;
+static bool denied, is_to_be_denied;
+static int my_rank;
+
+static void deny_now(uint64_t received)
+{
+	if (!is_to_be_denied || denied || received < denial_row->when)
+		return;
+	denied = true;
+	if (deny_process_vm())
+		rank_fail(my_rank, "no seccomp filter: %s", strerror(errno));
+}
+
+static void denied_rank(int rank)
+{
+	struct traffic t = {
+		.rank = rank,
+		.count = 2,
+		.victim = -1,
+		.least = denial_row->least,
+		.most = denial_row->most,
+		.limit = denial_row->least > 1000000 ? 12 : 60,
+		.each = deny_now,
+	};
+
+	my_rank = rank;
+	is_to_be_denied = denial_row->who & (rank ? SECOND : FIRST);
+	deny_now(0);
+	rank_open(rank, 2);
+	traffic_run(&t);
+	RANK_CHECK(rank, denied == is_to_be_denied);
+	rank_close(rank);
+}
+
+static void denial(void **state)
+{
+	denial_row = TABLE_ROW(struct denial_row, state);
+	world_start(2, denied_rank);
+	world_end(-1);
+	assert_int_equal(atomic_load(&world->messages[0]), atomic_load(&world->messages[1]));
+}
+
+/* --- another user ----------------------------------------------------------- */
+
+static int first_error(int rank)
+{
+	uint64_t until = bl_clock_ns() + TOLERATED_NS;
+	int err;
+
+	while ((err = bl_inject(ep, "x", 1, (uint64_t)!rank, 1, 0, BL_TAGGED)) == -EAGAIN) {
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "no answer about a rank of another user");
+		bl_ep_progress(ep);
+		sched_yield();
+	}
+	return err;
+}
+
+static void of_another_user(int rank)
+{
+	int err;
+
+	if (rank && (setgid(65534) || setuid(65534)))
+		rank_fail(rank, "setuid: %s", strerror(errno));
+	rank_open(rank, 2);
+	err = first_error(rank);
+	if (err != -EPERM)
+		rank_fail(rank, "a message to another user's rank: %s", strerror(-err));
+	atomic_store(&world->mark[rank], 1);
+	while (!atomic_load(&world->mark[!rank]))
+		bl_ep_progress(ep);
+	rank_close(rank);
+}
+
+static void another_user(void **state)
+{
+	if (geteuid()) {
+		print_message("             skipped: only root can become another user\n");
+		skip();
+	}
+	world_start(2, of_another_user);
+	world_end(-1);
+}
+
+/* --- fork ---------------------------------------------------------------------- */
+
+static uint64_t forks;
+
+static void fork_now_and_then(uint64_t received)
+{
+	pid_t pid;
+	int status;
+
+	if (received % 20 != 7 || forks == 5)
+		return;
+	pid = fork();
+	RANK_CHECK(my_rank, pid >= 0);
+	if (!pid) {
+		if (forks % 2)
+			execl("/bin/true", "true", (char *)NULL);
+		exit(0); /* with everything that is registered to run at exit */
+	}
+	forks++;
+	RANK_CHECK(my_rank, waitpid(pid, &status, 0) == pid);
+	RANK_CHECK(my_rank, !status);
+}
+
+static void forking_rank(int rank)
+{
+	struct traffic t = {.rank = rank,
+			    .count = 2,
+			    .victim = -1,
+			    .least = 0,
+			    .most = 300000,
+			    .limit = 150,
+			    .each = fork_now_and_then};
+
+	my_rank = rank;
+	rank_open(rank, 2);
+	traffic_run(&t);
+	RANK_CHECK(rank, forks == 5);
+	rank_close(rank);
+}
+
+static void fork_in_a_rank(void **state)
+{
+	world_start(2, forking_rank);
+	world_end(-1);
+}
+
+/* --- closed too early ------------------------------------------------------------ */
+
+struct close_row {
+	struct row row;
+	size_t len;
+	bool arrives; /* what was sent before the close is received after it */
+};
+
+static const struct close_row closes[] = {
+	{{"short", "it lies in the ring: sent is sent"}, 8, true},
+	{{"payload ring", "the same"}, 4000, true},
+	{{"large", "its bytes were the sender's, who has closed"}, 1000000, false},
+};
+
+static const struct close_row *close_row;
+
+static void wait_for(int rank, int of, uint32_t mark)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+
+	while (atomic_load(&world->mark[of]) < mark) {
+		bl_ep_progress(ep);
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "rank %d never came to its mark %u", of, mark);
+	}
+}
+
+/* Rank 1 sends and closes; rank 0 receives afterwards. */
+static void closing_rank(int rank)
+{
+	uint8_t *buf = malloc(close_row->len);
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+
+	memset(buf, rank ? 0x77 : 0, close_row->len);
+	rank_open(rank, 2);
+	if (rank) {
+		struct iovec iov = {buf, close_row->len};
+		struct bl_send send = {&iov, 1, 0, 1, 0, buf, BL_TAGGED | BL_COMPLETION};
+		int err;
+
+		while ((err = bl_send(ep, &send)) == -EAGAIN)
+			bl_ep_progress(ep);
+		RANK_CHECK(rank, !err);
+		rank_close(rank);
+		memset(buf, 0xbb, close_row->len); /* ours again */
+		atomic_store(&world->mark[1], 1);
+		while (atomic_load(&world->mark[0]) < 2) { /* alive: it could still be read */
+			sched_yield();
+			if (bl_clock_ns() > until)
+				rank_fail(rank, "the receiver never came to its end");
+		}
+		free(buf);
+		return;
+	}
+	wait_for(0, 1, 1);
+	for (uint64_t then = bl_clock_ns() + 2 * PROMISED_NS; bl_clock_ns() < then;)
+		bl_ep_progress(ep); /* the close has been seen by now */
+
+	int err = bl_recv_buf(ep, buf, close_row->len, BL_ADDR_ANY, 1, 0, buf,
+			      BL_TAGGED | BL_COMPLETION);
+	struct bl_comp_err failed;
+	struct bl_comp comp;
+	ssize_t n;
+
+	RANK_CHECK(0, !err);
+	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+		if (bl_clock_ns() > until)
+			rank_fail(0, "the receive neither completes nor fails");
+	if (close_row->arrives) {
+		RANK_CHECK(0, n == 1 && comp.len == close_row->len);
+		for (size_t i = 0; i < close_row->len; i++)
+			RANK_CHECK(0, buf[i] == 0x77);
+	} else {
+		if (n == 1)
+			rank_fail(0, "received from a closed endpoint: %s",
+				  buf[0] == 0x77 ? "the bytes" : "other bytes than were sent");
+		RANK_CHECK(0, n == -BL_EAVAIL && bl_cq_readerr(cq, &failed) == 1);
+	}
+	atomic_store(&world->mark[0], 2);
+	rank_close(0);
+	free(buf);
+}
+
+static void closed_before_the_receive(void **state)
+{
+	close_row = TABLE_ROW(struct close_row, state);
+	world_start(2, closing_rank);
+	world_end(-1);
+}
+
+int main(void)
+{
+	TABLE_ROWS("denied", denial, denials);
+	TABLE_TEST(another_user);
+	TABLE_TEST(fork_in_a_rank);
+	TABLE_ROWS("closed", closed_before_the_receive, closes);
+	return table_run("refusal");
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * world.c: see world.h.
+ */
+#include "fault/world.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct world_shared *world;
+pid_t world_pid[RANKS];
+static int started;
+
+struct bl_domain *domain;
+struct bl_av *av;
+struct bl_cq *cq;
+struct bl_ep *ep;
+
+/* --- test program --------------------------------------------------------- */
+
+void world_start(int count, void (*run)(int rank))
+{
+	if (!world) {
+		world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		assert_ptr_not_equal(world, MAP_FAILED);
+	}
+	memset(world, 0, sizeof *world);
+	started = count;
+	fflush(NULL);
+	for (int rank = 0; rank < count; rank++) {
+		world_pid[rank] = fork();
+		assert_true(world_pid[rank] >= 0);
+		if (!world_pid[rank]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run(rank);
+			_exit(0);
+		}
+	}
+}
+
+static void kill_all(void)
+{
+	for (int rank = 0; rank < started; rank++)
+		if (world_pid[rank] > 0) {
+			kill(world_pid[rank], SIGKILL);
+			waitpid(world_pid[rank], NULL, 0);
+			world_pid[rank] = 0;
+		}
+}
+
+static void say_why(void)
+{
+	for (int rank = 0; rank < started; rank++)
+		if (world->why[rank][0])
+			print_error("rank %d: %s\n", rank, world->why[rank]);
+}
+
+static bool anybody_failed(void)
+{
+	for (int rank = 0; rank < started; rank++)
+		if (world->why[rank][0])
+			return true;
+	return false;
+}
+
+void world_until(bool (*condition)(void), const char *what)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+
+	while (!condition()) {
+		if (anybody_failed() || bl_clock_ns() > until) {
+			kill_all();
+			say_why();
+			fail_msg("waiting for: %s", what);
+		}
+		usleep(200);
+	}
+}
+
+/* An abstract socket of one of the ranks that still exists, or NULL. */
+static const char *socket_left(void)
+{
+	static char line[512];
+	FILE *f = fopen("/proc/net/unix", "r");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f))
+		for (int rank = 0; rank < started; rank++) {
+			char id[33];
+
+			for (int i = 0; i < 16; i++)
+				snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
+			if (strstr(line, id)) {
+				fclose(f);
+				return line;
+			}
+		}
+	fclose(f);
+	return NULL;
+}
+
+/* A file named after us, or NULL. Nothing ever makes one: other tests running at
+ * the same time don't either. */
+static const char *file_left(const char *folder)
+{
+	static char name[512];
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	bool found = false;
+
+	if (!dir)
+		return NULL;
+	while (!found && (entry = readdir(dir))) {
+		found = !strncmp(entry->d_name, "beeline", 7);
+		snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
+	}
+	closedir(dir);
+	return found ? name : NULL;
+}
+
+void world_end(int victim)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+	bool bad = false;
+	const char *left;
+
+	for (int rank = 0; rank < started; rank++) {
+		pid_t pid = world_pid[rank];
+		int status = 0;
+
+		while (pid > 0 && !waitpid(pid, &status, WNOHANG)) {
+			if (bl_clock_ns() > until) {
+				print_error("rank %d hangs\n", rank);
+				kill_all();
+				bad = true;
+				break;
+			}
+			usleep(200);
+		}
+		world_pid[rank] = 0;
+		if (rank != victim && status) {
+			print_error("rank %d ended with status 0x%x\n", rank, (unsigned)status);
+			bad = true;
+		}
+	}
+	say_why();
+	assert_false(bad);
+	if ((left = socket_left()) || (left = file_left("/dev/shm")) || (left = file_left("/tmp")))
+		fail_msg("left behind: %s", left);
+}
+
+/* --- rank --------------------------------------------------------------------- */
+
+_Noreturn void rank_fail(int rank, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(world->why[rank], sizeof world->why[rank], format, args);
+	va_end(args);
+	_exit(1);
+}
+
+static int descriptors_before;
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+void rank_open(int rank, int count)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS, index;
+
+	descriptors_before = descriptors();
+	RANK_CHECK(rank, !bl_domain_open(&domain));
+	RANK_CHECK(rank, !bl_av_open(domain, &av));
+	RANK_CHECK(rank, !bl_cq_open(domain, 0, &cq));
+	RANK_CHECK(rank, !bl_ep_open(domain, &ep));
+	RANK_CHECK(rank, !bl_ep_bind_av(ep, av));
+	RANK_CHECK(rank, !bl_ep_bind_cq(ep, cq, BL_SEND | BL_RECV));
+	RANK_CHECK(rank, !bl_ep_enable(ep));
+	bl_ep_getname(ep, &world->addr[rank]);
+	atomic_store(&world->here[rank], 1);
+	for (int i = 0; i < count; i++) {
+		while (!atomic_load(&world->here[i])) {
+			if (bl_clock_ns() > until)
+				rank_fail(rank, "rank %d never came", i);
+			sched_yield();
+		}
+		RANK_CHECK(rank, !bl_av_insert(av, &world->addr[i], &index));
+	}
+}
+
+void rank_close(int rank)
+{
+	char line[512];
+	FILE *f;
+
+	RANK_CHECK(rank, !bl_ep_close(ep));
+	RANK_CHECK(rank, !bl_cq_close(cq));
+	RANK_CHECK(rank, !bl_av_close(av));
+	RANK_CHECK(rank, !bl_domain_close(domain));
+	f = fopen("/proc/self/maps", "r");
+	RANK_CHECK(rank, f);
+	while (fgets(line, sizeof line, f))
+		if (strstr(line, "memfd:beeline"))
+			rank_fail(rank, "still mapped: %s", line);
+	fclose(f);
+	if (descriptors() != descriptors_before)
+		rank_fail(rank, "%d descriptors were open before, %d are now", descriptors_before,
+			  descriptors());
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * world.h: for tests of what goes wrong: a few real processes ("ranks"), each
+ * with one endpoint, and the test program that starts them, hurts them and
+ * collects what they report. Ranks and test program share one page of
+ * anonymous memory and nothing else; the test program itself never opens an
+ * endpoint. A rank that fails says why and exits; whoever is late is killed and
+ * the test fails.
+ */
+#ifndef BL_TESTS_FAULT_WORLD_H
+#define BL_TESTS_FAULT_WORLD_H
+
+#include "core/core.h"
+#include "unit/table.h"
+
+#define RANKS	     3
+#define WORLD_NS     60000000000ull /* a rank that takes longer hangs */
+#define PROMISED_NS  100000000ull   /* a death is noticed within */
+#define TOLERATED_NS 2000000000ull  /* the same on a machine with far more to run than cores */
+
+struct world_shared {
+	struct bl_addr addr[RANKS];
+	_Atomic uint32_t here[RANKS];	    /* the address is there */
+	_Atomic uint64_t messages[RANKS];   /* received and checked */
+	_Atomic uint64_t hurt_at;	    /* ns: when the victim was hurt; 0: not yet */
+	_Atomic uint64_t noticed_at[RANKS]; /* ns: its last operation with the victim ended */
+	_Atomic uint32_t stop;		    /* end in good order */
+	_Atomic uint32_t mark[RANKS];	    /* for the test's own use */
+	char why[RANKS][256];
+};
+
+extern struct world_shared *world;
+extern pid_t world_pid[RANKS];
+
+/* --- test program -------------------------------------------------------- */
+
+/* Start ranks 0..count-1. Each runs `run(rank)` and exits with 0 at its end. */
+void world_start(int count, void (*run)(int rank));
+/* Wait until condition() holds or fail. */
+void world_until(bool (*condition)(void), const char *what);
+/* All ranks must exit with 0; `victim` (or -1) may have gone in any way. Then
+ * nothing of them may be left: no process, socket or file. */
+void world_end(int victim);
+
+/* --- rank ------------------------------------------------------------------ */
+
+extern struct bl_domain *domain;
+extern struct bl_av *av;
+extern struct bl_cq *cq;
+extern struct bl_ep *ep;
+
+/* Open an endpoint, tell its address, learn those of `count` ranks: index = rank. */
+void rank_open(int rank, int count);
+/* Close all; nothing of ours may be left in this process. */
+void rank_close(int rank);
+_Noreturn void rank_fail(int rank, const char *format, ...) bl_printf(2, 3);
+
+#define RANK_CHECK(rank, condition)                                                                \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			rank_fail(rank, "%s:%d: %s", __FILE__, __LINE__, #condition);              \
+	} while (0)
+
+#endif
