@@ -341,7 +341,12 @@ int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	t->want = bl_min(bl_iov_len(mine, nmine), arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, nmine, 0, t->want, t->mine);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
-	plan(ep, t);
+	/* Its memory is somebody else's by now, even where it can still be read. */
+	t->error = -bl_peer_life(t->peer);
+	if (unlikely(t->peer->dead))
+		t->error = (int)t->peer->dead;
+	if (likely(!t->error))
+		plan(ep, t);
 	if (transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return 0;
