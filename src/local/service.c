@@ -287,6 +287,7 @@ static bool call(struct bl_peer *peer)
 	struct sockaddr_un name;
 	socklen_t len = socket_name(&name, peer->addr.id);
 	int fd = unix_socket(), err = fd;
+	pid_t pid;
 
 	if (fd < 0)
 		goto failed;
@@ -297,7 +298,9 @@ static bool call(struct bl_peer *peer)
 			return false;
 		goto failed;
 	}
-	err = send_hello(fd, peer, 0);
+	err = neighbour_pid(fd, &pid); /* another user's would hang up without a word */
+	if (!err)
+		err = send_hello(fd, peer, 0);
 	if (!err)
 		err = exchange_add(peer->local, peer, fd);
 	if (!err)
