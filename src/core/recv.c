@@ -143,7 +143,7 @@ static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, st
 		t.len = bl_iov_len(post->iov, post->niov);
 	}
 	if (post->flags & BL_POST_MULTI) {
-		size_t used = bl_min(bl_round_up(len, MULTI_ALIGN), post->len);
+		size_t used = bl_min(bl_round_up(bl_min(len, post->len), MULTI_ALIGN), post->len);
 
 		t.one.iov_len = t.len = bl_min(len, post->len);
 		post->buf += used;
@@ -284,7 +284,7 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->piece = piece;
 	a->len = rts.len;
 	a->request = rts.request;
-	return bl_iov_len_checked(piece, a->npiece) == a->len;
+	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
