@@ -139,6 +139,62 @@ static void death(void **state)
 			      : "");
 }
 
+/* --- a rank that never said a word -------------------------------------------- */
+
+struct silent_row {
+	struct row row;
+	bool before; /* it dies before the receive is posted */
+};
+
+static const struct silent_row silents[] = {
+	{{"dies before", "nobody is there when the receive is posted"}, true},
+	{{"dies after", "the receive waits for it alone"}, false},
+};
+
+static const struct silent_row *silent_row;
+
+static void wait_for_the_silent(int rank)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct bl_comp_err failed;
+	struct bl_comp comp;
+	ssize_t n;
+	int err;
+
+	rank_open(rank, 2);
+	if (rank)
+		for (;;)
+			pause(); /* opened its endpoint; never makes progress */
+	while (silent_row->before && !atomic_load(&world->hurt_at))
+		usleep(200);
+	err = bl_recv_buf(ep, &comp, sizeof comp, 1, 1, 0, NULL, BL_TAGGED | BL_COMPLETION);
+	RANK_CHECK(0, !err);
+	bl_ep_progress(ep);
+	atomic_store(&world->mark[0], 1);
+	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+		if (bl_clock_ns() > until)
+			rank_fail(0, "the receive waits for ever");
+	RANK_CHECK(0, n == -BL_EAVAIL && bl_cq_readerr(cq, &failed) == 1);
+	atomic_store(&world->noticed_at[0], bl_clock_ns());
+	rank_close(0);
+}
+
+static bool silent_may_die(void)
+{
+	return atomic_load(&world->here[1]) && (silent_row->before || atomic_load(&world->mark[0]));
+}
+
+static void silent(void **state)
+{
+	silent_row = TABLE_ROW(struct silent_row, state);
+	world_start(2, wait_for_the_silent);
+	world_until(silent_may_die, "the receive to be posted");
+	kill(world_pid[1], SIGKILL);
+	atomic_store(&world->hurt_at, bl_clock_ns());
+	world_end(1);
+	assert_true(world->noticed_at[0] - world->hurt_at < TOLERATED_NS);
+}
+
 /* --- not dead --------------------------------------------------------------- */
 
 struct stop_row {
@@ -196,6 +252,7 @@ static void stopped_is_not_dead(void **state)
 int main(void)
 {
 	TABLE_ROWS("death", death, deaths);
+	TABLE_ROWS("silent", silent, silents);
 	TABLE_ROWS("stopped", stopped_is_not_dead, stops);
 	return table_run("death");
 }

@@ -39,6 +39,8 @@ void world_start(int count, void (*run)(int rank))
 		assert_true(world_pid[rank] >= 0);
 		if (!world_pid[rank]) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (int sig = 1; sig < NSIG; sig++)
+				signal(sig, SIG_DFL); /* cmocka's handlers are the parent's */
 			run(rank);
 			_exit(0);
 		}

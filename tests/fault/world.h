@@ -24,6 +24,7 @@ struct world_shared {
 	_Atomic uint64_t messages[RANKS];   /* received and checked */
 	_Atomic uint64_t hurt_at;	    /* ns: when the victim was hurt; 0: not yet */
 	_Atomic uint64_t noticed_at[RANKS]; /* ns: its last operation with the victim ended */
+	_Atomic uint32_t enough[RANKS];	    /* of the traffic */
 	_Atomic uint32_t stop;		    /* end in good order */
 	_Atomic uint32_t mark[RANKS];	    /* for the test's own use */
 	char why[RANKS][256];
