@@ -25,7 +25,8 @@ size_t bl_iov_slice(const struct iovec *iov, size_t n, size_t off, size_t len, s
 		}
 		size_t take = bl_min(iov[i].iov_len - off, len);
 
-		out[used].iov_base = (char *)iov[i].iov_base + off;
+		/* A neighbour's address is a number here, no pointer to calculate with. */
+		out[used].iov_base = (void *)((uintptr_t)iov[i].iov_base + off);
 		out[used++].iov_len = take;
 		len -= take;
 		off = 0;

@@ -181,6 +181,13 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 	}
 }
 
+bl_cold void bl_cq_look(struct bl_cq *cq)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	look_around(cq, &none, bl_ticks());
+}
+
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 {
 	ssize_t n = harvest(cq, sink);

@@ -57,6 +57,7 @@ struct bl_cq {
 	uint32_t mask;
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
+	uint32_t full;	     /* reads that brought something */
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
 	uint32_t users;
@@ -303,6 +304,9 @@ bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
 bl_noinline ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 			       uint64_t *src);
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink);
+/* After the lives of peers, when it is time. */
+bl_cold void bl_cq_look(struct bl_cq *cq);
+#define BL_LOOK_READS 32 /* few, because each may have copied megabytes */
 
 static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 				 uint64_t *src)
@@ -317,8 +321,12 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 	}
 	for (uint32_t i = 0; i < cq->nep; i++)
 		bl_progress(cq->ep[i], &sink);
-	if (likely(sink.n))
+	if (likely(sink.n)) {
+		/* One that is never idle must look around as well. */
+		if (unlikely(!(++cq->full % BL_LOOK_READS)))
+			bl_cq_look(cq);
 		return (ssize_t)sink.n;
+	}
 	return bl_cq_idle(cq, &sink);
 }
 

@@ -131,12 +131,15 @@ int bl_peer_give_lane_locked(struct bl_peer *peer)
 
 int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32_t bell, pid_t pid)
 {
+	enum bl_peer_state state = atomic_load_explicit(&peer->state, memory_order_relaxed);
 	struct bl_local *local = peer->local;
 	struct bl_lane *lane;
 	int err;
 
-	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_READY)
+	if (state == BL_PEER_READY)
 		return 0; /* the other end called at the same time */
+	if (state == BL_PEER_FAILED)
+		return peer->error; /* for good: the owner has given up what it had with it */
 	err = bl_segment_map_peer(fd, lane_at, &peer->header, &lane);
 	if (err)
 		return err;

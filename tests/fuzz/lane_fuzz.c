@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * lane_fuzz.c: a libFuzzer target: a neighbour that writes anything into the
+ * memory it shares with a real endpoint. The endpoint, its matcher and its large
+ * messages are the real ones; the lanes are ordinary memory with red zones, so
+ * that AddressSanitizer sees any access outside. What the neighbour says of
+ * addresses is looked up in a child process, as process_vm_readv does it.
+ *
+ * The input is a list of steps: packets, writes to any place of either lane, and
+ * what the endpoint's user does in between. One thread; everything is opened
+ * anew for each input.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+#define USER_BUFFERS 64
+#define LARGE	     (1u << 17)
+
+static struct {
+	struct bl_domain *domain;
+	struct bl_av *av;
+	struct bl_cq *cq;
+	struct bl_ep *ep;
+	struct bl_peer *peer;
+	struct bl_lane *theirs, *ours; /* the neighbour writes into either */
+	struct bl_seg_header *header;
+	void *buffer[USER_BUFFERS]; /* of receives, each of exactly its length */
+	size_t buffers;
+} w;
+
+static uint8_t outgoing[LARGE];
+static pid_t child;
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+/* The next bytes of the input, zeros behind its end. */
+static void take(struct input *in, void *out, size_t len)
+{
+	size_t n = bl_min(len, (size_t)(in->end - in->at));
+
+	memset(out, 0, len);
+	memcpy(out, in->at, n);
+	in->at += n;
+}
+
+static uint64_t number(struct input *in, size_t bytes)
+{
+	uint64_t v = 0;
+
+	take(in, &v, bytes);
+	return v;
+}
+
+static void require(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	setenv("FI_BEELINE_BOTH_HANDS_MIN", "8192", 1);
+	setenv("FI_BEELINE_CHUNK_MAX", "4096", 1);
+	setenv("FI_BEELINE_SPIN", "0", 1);
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return 0;
+}
+
+static void *zeroed(size_t len)
+{
+	void *p = aligned_alloc(BL_PAIR, len);
+
+	require(p);
+	memset(p, 0, len);
+	return p;
+}
+
+/* An endpoint with one neighbour, as if they had exchanged segments. */
+static void begin(pid_t pid)
+{
+	struct bl_addr addr;
+	uint64_t index;
+
+	require(!bl_domain_open(&w.domain));
+	require(!bl_av_open(w.domain, &w.av));
+	require(!bl_cq_open(w.domain, 0, &w.cq));
+	require(!bl_ep_open(w.domain, &w.ep));
+	require(!bl_ep_bind_av(w.ep, w.av));
+	require(!bl_ep_bind_cq(w.ep, w.cq, BL_SEND | BL_RECV));
+	require(!bl_addr_make(&addr));
+	require(!bl_av_insert(w.av, &addr, &index));
+	require(!bl_ep_resolve(w.ep, index, &w.peer));
+	w.theirs = zeroed(sizeof *w.theirs);
+	w.ours = zeroed(sizeof *w.ours);
+	w.header = zeroed(sizeof *w.header);
+	w.peer->tx.lane = w.ours;
+	w.peer->rx.lane = w.theirs;
+	w.peer->rx.slot = w.theirs->slot;
+	w.peer->header = w.header;
+	bl_copy_pair_init(&w.peer->copy, pid);
+	w.peer->next_arrived = w.ep->local.arrived;
+	w.ep->local.arrived = w.peer;
+	atomic_store(&w.peer->state, BL_PEER_READY);
+	bl_ep_adopt(w.ep);
+	require(w.peer->adopted);
+	w.buffers = 0;
+}
+
+static void finish(void)
+{
+	atomic_store(&w.header->closed, 1); /* nobody waits for it to read */
+	bl_ep_progress(w.ep);
+	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
+	w.peer->rx.lane = NULL;
+	w.peer->adopted = false;
+	require(!bl_ep_close(w.ep));
+	require(!bl_cq_close(w.cq));
+	require(!bl_av_close(w.av));
+	require(!bl_domain_close(w.domain));
+	free(w.theirs);
+	free(w.ours);
+	free(w.header);
+	for (size_t i = 0; i < w.buffers; i++)
+		free(w.buffer[i]);
+}
+
+/* --- steps ------------------------------------------------------------------ */
+
+static void packet(struct input *in, uint64_t tag)
+{
+	struct bl_rx *rx = &w.peer->rx;
+	struct bl_slot *slot = &rx->slot[rx->next % BL_SLOTS];
+
+	slot->head = (uint32_t)number(in, 4);
+	slot->tag = tag;
+	slot->data = number(in, 8);
+	take(in, slot->bytes, number(in, 1) % (BL_SLOT_INLINE + 1));
+	atomic_store(&slot->seq, rx->next + 1);
+}
+
+/* A number that the endpoint has given out, for a packet that refers to it. */
+static uint64_t request_number(size_t which)
+{
+	const struct bl_request *r = w.ep->nrequest ? w.ep->request[which % w.ep->nrequest] : NULL;
+
+	return r ? (uint64_t)r->generation << 32 | r->index : 0;
+}
+
+static uint64_t transfer_number(size_t which)
+{
+	return w.ep->ntransfer ? (uint64_t)w.ep->transfer[which % w.ep->ntransfer]->generation << 32
+			       : 0;
+}
+
+static void scribble(struct input *in, void *lane)
+{
+	size_t at = number(in, 2), len = number(in, 1);
+
+	take(in, (uint8_t *)lane + at, bl_min(len, sizeof(struct bl_lane) - at));
+}
+
+static void receive(struct input *in)
+{
+	static const size_t lengths[] = {0, 1, 40, 232, 8192, 30000, 65536, LARGE};
+	unsigned how = (unsigned)number(in, 1);
+	struct bl_recv recv = {
+		.src = BL_ADDR_ANY,
+		.tag = number(in, 1),
+		.ignore = how & 0x20 ? ~0ull : 0,
+		.context = &w,
+		.flags = (how & 8 ? BL_TAGGED : BL_MSG) | (how & 0x10 ? BL_COMPLETION : 0),
+	};
+	struct iovec iov[2];
+
+	if (w.buffers + 2 > USER_BUFFERS)
+		return;
+	if ((how & 0xc0) == 0xc0 && recv.flags & BL_MSG)
+		recv.flags |= BL_MULTI_RECV;
+	recv.niov = how & 0x40 && !(recv.flags & BL_MULTI_RECV) ? 2 : 1;
+	recv.iov = iov;
+	for (size_t i = 0; i < recv.niov; i++) {
+		size_t len = lengths[(how + i) & 7];
+
+		iov[i] = (struct iovec){malloc(len ? len : 1), len};
+		w.buffer[w.buffers++] = iov[i].iov_base;
+	}
+	bl_recv(w.ep, &recv);
+}
+
+static void look(struct input *in)
+{
+	unsigned how = (unsigned)number(in, 1);
+	struct bl_recv recv = {
+		.src = how & 1 ? 0 : BL_ADDR_ANY,
+		.tag = number(in, 1),
+		.ignore = how & 2 ? ~0ull : 0,
+		.context = &recv,
+		.flags = (how & 4 ? BL_TAGGED : BL_MSG) | BL_PEEK | BL_COMPLETION |
+			 (how & 8    ? BL_CLAIM
+			  : how & 16 ? BL_DISCARD
+				     : 0),
+	};
+
+	bl_recv(w.ep, &recv);
+	if (how & 8) {
+		recv.flags = (how & 4 ? BL_TAGGED : BL_MSG) | BL_CLAIM | BL_DISCARD;
+		bl_recv(w.ep, &recv);
+	}
+}
+
+static void send(struct input *in)
+{
+	static const size_t lengths[] = {0, 8, 233, 4096, 20000, 65536, 100000, LARGE};
+	unsigned how = (unsigned)number(in, 1);
+	struct iovec iov[2] = {{outgoing, lengths[how & 7]}, {outgoing, 100}};
+	struct bl_send send = {iov,
+			       how & 8 ? 2 : 1,
+			       0,
+			       1,
+			       2,
+			       NULL,
+			       (how & 16 ? BL_TAGGED : BL_MSG) | BL_COMPLETION |
+				       (how & 32 ? BL_DELIVERY_COMPLETE : 0)};
+
+	if (iov[0].iov_len == LARGE)
+		send.niov = 1;
+	bl_send(w.ep, &send);
+}
+
+static void progress(void)
+{
+	struct bl_comp comp[4];
+	struct bl_comp_err err;
+
+	for (int i = 0; i < 4; i++)
+		if (bl_cq_read(w.cq, comp, 4, sizeof comp[0], NULL) == -BL_EAVAIL)
+			bl_cq_readerr(w.cq, &err);
+}
+
+static void step(struct input *in)
+{
+	uint8_t what = (uint8_t)number(in, 1);
+
+	switch (what % 12) {
+	case 0:
+	case 1:
+		packet(in, number(in, 8));
+		break;
+	case 2:
+	case 3:
+		packet(in, request_number(what / 12));
+		break;
+	case 4:
+		packet(in, transfer_number(what / 12));
+		break;
+	case 5:
+		receive(in);
+		break;
+	case 6:
+		send(in);
+		break;
+	case 7:
+		scribble(in, w.theirs);
+		break;
+	case 8:
+		scribble(in, w.ours);
+		break;
+	case 9:
+		atomic_store(&w.ours->consumed, (uint32_t)number(in, 4));
+		break;
+	case 10:
+		bl_cancel(w.ep, &w);
+		break;
+	case 11:
+		look(in);
+		break;
+	}
+	progress();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, data + size};
+
+	begin(number(&in, 1) & 1 ? child : 0);
+	while (in.at < in.end)
+		step(&in);
+	finish();
+	return 0;
+}
