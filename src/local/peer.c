@@ -135,8 +135,14 @@ int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32
 	struct bl_lane *lane;
 	int err;
 
-	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_READY)
+	switch (atomic_load_explicit(&peer->state, memory_order_relaxed)) {
+	case BL_PEER_READY:
 		return 0; /* the other end called at the same time */
+	case BL_PEER_FAILED: /* for good; it may still be in the list of arrivals */
+		return peer->error;
+	default:
+		break;
+	}
 	err = bl_segment_map_peer(fd, lane_at, &peer->header, &lane);
 	if (err)
 		return err;
