@@ -334,6 +334,13 @@ static bool call_all(struct bl_local *local)
 	return retry;
 }
 
+/* Why a neighbour refused, by its own word: believed only where it is an error,
+ * and one that ends the matter. */
+static int refusal(int32_t status)
+{
+	return status > 0 || status < -4095 || status == -EAGAIN ? -EPROTO : status;
+}
+
 static void answered(struct exchange *x)
 {
 	struct hello hello;
@@ -346,7 +353,7 @@ static void answered(struct exchange *x)
 	if (!err)
 		err = neighbour_pid(x->fd, &pid);
 	if (!err)
-		err = hello.status;
+		err = refusal(hello.status);
 	if (!err && (memcmp(hello.from.id, peer->addr.id, sizeof hello.from.id) || got < 0))
 		err = -EPROTO;
 
