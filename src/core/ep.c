@@ -73,17 +73,25 @@ static int av_grow(struct bl_av *av)
 	return 0;
 }
 
+/* The peer of an address, if there is one. */
+static struct bl_peer *known_peer(struct bl_local *local, const struct bl_addr *addr)
+{
+	struct bl_peer *peer;
+
+	pthread_mutex_lock(&local->lock);
+	peer = local->table[addr->id[0] % BL_PEER_TABLE];
+	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
+		peer = peer->next_hash;
+	pthread_mutex_unlock(&local->lock);
+	return peer;
+}
+
 /* Endpoints that heard of this address before it was inserted name it now. */
 static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t index)
 {
 	for (uint32_t i = 0; i < av->nep; i++) {
-		struct bl_local *local = &av->ep[i]->local;
+		struct bl_peer *peer = known_peer(&av->ep[i]->local, addr);
 
-		pthread_mutex_lock(&local->lock);
-		struct bl_peer *peer = local->table[addr->id[0] % BL_PEER_TABLE];
-		while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
-			peer = peer->next_hash;
-		pthread_mutex_unlock(&local->lock);
 		if (peer && peer->av_index == BL_ADDR_ANY)
 			peer->av_index = index;
 	}
@@ -125,12 +133,10 @@ int bl_av_remove(struct bl_av *av, uint64_t index)
 	av->used[index] = false;
 	for (uint32_t i = 0; i < av->nep; i++) {
 		struct bl_ep *ep = av->ep[i];
-		struct bl_peer *peer = index < ep->ndest ? ep->dest[index] : &bl_nobody;
+		struct bl_peer *peer = known_peer(&ep->local, &av->addr[index]);
 
 		if (index < ep->ndest)
 			ep->dest[index] = &bl_nobody;
-		if (peer == &bl_nobody)
-			peer = bl_local_peer(&ep->local, &av->addr[index]);
 		if (peer && peer->av_index == index)
 			peer->av_index = av_again(av, &av->addr[index]);
 	}

@@ -279,13 +279,16 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	return true;
 }
 
-/* Take what has arrived from one neighbour. */
+/* Take what has arrived from one neighbour, at most a ring full: the others, and
+ * all else that progress is, have their turn even while it floods us. */
 bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
 	const struct bl_slot *slot;
+	uint32_t end = peer->rx.next + BL_SLOTS;
 
 	while (unlikely((slot = bl_rx_peek(&peer->rx)) != NULL))
-		if (!bl_deliver(ep, sink, peer, slot) || sink->n >= sink->max)
+		if (!bl_deliver(ep, sink, peer, slot) || sink->n >= sink->max ||
+		    peer->rx.next == end)
 			break;
 }
 

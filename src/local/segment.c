@@ -33,9 +33,12 @@ static int make_memfd(void)
 
 static int grow(struct bl_segment *seg, size_t by)
 {
-	if (fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by)) {
-		int err = -errno;
+	int err;
 
+	do /* any signal of the process interrupts it, a profiler's too */
+		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
+	while (err == -EINTR);
+	if (err) {
 		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job (cgroup "
 			"memory.max, or free memory)",
 			by / 1024, strerror(-err));
@@ -66,10 +69,8 @@ static int map_header(struct bl_segment *seg)
 		return -ENOMEM;
 	seg->life_page = both;
 	seg->header = map(seg->fd, 0, BL_SEG_HEADER, both + BL_SEG_HEADER);
-	if (!seg->header) {
-		munmap(both, 2 * BL_SEG_HEADER);
-		return -ENOMEM;
-	}
+	if (!seg->header)
+		return -ENOMEM; /* the caller unmaps both */
 	/* A forked child has neither the thread nor the right to touch these. */
 	madvise(both, 2 * BL_SEG_HEADER, MADV_DONTFORK);
 	return bl_place_populate(seg->header, BL_SEG_HEADER, seg->node);

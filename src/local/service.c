@@ -66,6 +66,7 @@ static struct {
 	unsigned generation; /* counts changes of the poll set by other threads */
 	int wake;	     /* eventfd */
 	bool running, stop, atfork;
+	bool full; /* no descriptor for another caller: leave listeners alone a while */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
@@ -334,6 +335,13 @@ static bool call_all(struct bl_local *local)
 	return retry;
 }
 
+/* Why a neighbour refused, by its own word: believed only where it is an error,
+ * and one that ends the matter. */
+static int refusal(int32_t status)
+{
+	return status > 0 || status < -4095 || status == -EAGAIN ? -EPROTO : status;
+}
+
 static void answered(struct exchange *x)
 {
 	struct hello hello;
@@ -346,7 +354,7 @@ static void answered(struct exchange *x)
 	if (!err)
 		err = neighbour_pid(x->fd, &pid);
 	if (!err)
-		err = hello.status;
+		err = refusal(hello.status);
 	if (!err && (memcmp(hello.from.id, peer->addr.id, sizeof hello.from.id) || got < 0))
 		err = -EPROTO;
 
@@ -401,8 +409,12 @@ static void answer_callers(struct bl_local *local)
 	for (;;) {
 		int fd = accept4(local->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (fd < 0)
-			return; /* none left, or no descriptor: the backlog keeps them */
+		if (fd < 0) {
+			/* None left; or no descriptor for it: the backlog keeps it, and
+			 * polling would tell us so again at once, without end. */
+			service.full = errno != EAGAIN;
+			return;
+		}
 		if (exchange_add(local, NULL, fd)) {
 			close(fd);
 			return;
@@ -459,15 +471,19 @@ static bool watch_add(struct watch *w, int fd, void *who)
 	return true;
 }
 
-static void watch_all(struct watch *w)
+/* The listeners come first; returns how many there are. */
+static size_t watch_all(struct watch *w)
 {
+	size_t listeners = 0;
+
 	w->count = 0;
 	if (!watch_add(w, service.wake, NULL))
-		return;
-	for (struct bl_local *l = service.locals; l; l = l->next_service)
-		watch_add(w, l->listener, l);
+		return 0;
+	for (struct bl_local *l = service.locals; l && !service.full; l = l->next_service)
+		listeners += watch_add(w, l->listener, l);
 	for (struct exchange *x = service.exchanges; x; x = x->next)
 		watch_add(w, x->fd, x);
+	return listeners;
 }
 
 /* service.lock held; the poll set is that of `w`. */
@@ -502,12 +518,10 @@ static void *service_main(void *arg)
 
 	while (!service.stop) {
 		unsigned generation = service.generation;
-		size_t listeners = 0;
+		size_t listeners = watch_all(&w);
+		int wait = retry || service.full ? RETRY_MS : service.exchanges ? EXCHANGE_MS : -1;
 
-		for (struct bl_local *l = service.locals; l; l = l->next_service)
-			listeners++;
-		watch_all(&w);
-		int wait = retry ? RETRY_MS : service.exchanges ? EXCHANGE_MS : -1;
+		service.full = false;
 		pthread_mutex_unlock(&service.lock);
 		int n = w.count ? poll(w.fds, w.count, wait) : 0;
 		pthread_mutex_lock(&service.lock);
