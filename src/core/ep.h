@@ -84,9 +84,11 @@ struct bl_post {
 	uint32_t flags; /* BL_POST_* */
 	uint32_t niov;
 	struct iovec *iov; /* niov > 1; pooled */
+	uint32_t users; /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
 };
 #define BL_POST_QUIET 0x1u /* no completion unless it fails */
 #define BL_POST_MULTI 0x2u /* many messages into one buffer */
+#define BL_POST_SPENT 0x4u /* of these: it takes no more */
 
 struct bl_post_queue {
 	struct bl_post *head, **tail;

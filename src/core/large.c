@@ -81,26 +81,30 @@ static struct bl_request *request_find(struct bl_ep *ep, const struct bl_peer *p
 	return r && r->peer == peer && r->generation == number >> 32 ? r : NULL;
 }
 
+bool bl_transfer_ready(struct bl_ep *ep)
+{
+	struct bl_transfer *more, **table;
+	uint32_t room = ep->room_transfer + POOL_STEP;
+
+	if (likely(ep->free_transfer))
+		return true;
+	more = bl_slab(ep, POOL_STEP * sizeof *more);
+	if (!more)
+		return false;
+	table = realloc(ep->transfer, room * sizeof(*table));
+	if (!table)
+		return false;
+	ep->transfer = table;
+	ep->room_transfer = room;
+	for (uint32_t i = 0; i < POOL_STEP; i++) {
+		more[i].next_free = ep->free_transfer;
+		ep->free_transfer = &more[i];
+	}
+	return true;
+}
+
 static struct bl_transfer *transfer_new(struct bl_ep *ep)
 {
-	if (!ep->free_transfer) {
-		struct bl_transfer *more = bl_slab(ep, POOL_STEP * sizeof *more);
-		uint32_t room = ep->room_transfer + POOL_STEP;
-		struct bl_transfer **table;
-
-		if (!more)
-			return NULL;
-		table = realloc(ep->transfer, room * sizeof(*table));
-		if (!table)
-			return NULL;
-		ep->transfer = table;
-		ep->room_transfer = room;
-		for (uint32_t i = 0; i < POOL_STEP; i++) {
-			more[i].next_free = ep->free_transfer;
-			ep->free_transfer = &more[i];
-		}
-	}
-
 	struct bl_transfer *t = ep->free_transfer;
 
 	ep->free_transfer = t->next_free;
@@ -141,6 +145,10 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
 	if (!err && t->sent > t->want)
 		err = BL_ETRUNC;
+	if (unlikely(t->multi) && bl_multi_done(ep, t->multi)) {
+		t->flags |= BL_MULTI_RECV;
+		t->quiet = false;
+	}
 	if (likely(!err)) {
 		if (ep->rx_cntr)
 			ep->rx_cntr->value++;
@@ -318,14 +326,12 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		share(ep, t);
 }
 
-int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
-		      const struct iovec *mine, size_t nmine, void *context, uint64_t flags,
-		      bool quiet)
+void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
+		       const struct bl_target *target)
 {
+	const struct iovec *mine = bl_target_iov(target);
 	struct bl_transfer *t = transfer_new(ep);
 
-	if (!t)
-		return -ENOMEM;
 	if (!++ep->generation)
 		ep->generation = 1;
 	t->generation = ep->generation;
@@ -334,12 +340,13 @@ int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	t->tag = arrival->tag;
 	t->data = arrival->data;
 	t->sent = arrival->len;
-	t->context = context;
-	t->flags = flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
-	t->quiet = quiet;
-	t->buf = nmine ? mine[0].iov_base : NULL;
-	t->want = bl_min(bl_iov_len(mine, nmine), arrival->len);
-	t->nmine = (uint32_t)bl_iov_slice(mine, nmine, 0, t->want, t->mine);
+	t->context = target->context;
+	t->flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+	t->quiet = target->quiet;
+	t->multi = target->multi;
+	t->buf = mine[0].iov_base;
+	t->want = bl_min(target->len, arrival->len);
+	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
 	/* Its memory is somebody else's by now, even where it can still be read. */
 	t->error = -bl_peer_life(t->peer);
@@ -349,11 +356,10 @@ int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 		plan(ep, t);
 	if (transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
-		return 0;
+		return;
 	}
 	ep->transfer[ep->ntransfer++] = t;
 	ep->work++;
-	return 0;
 }
 
 void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)

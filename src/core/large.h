@@ -73,7 +73,8 @@ struct bl_transfer {
 	/* its completion */
 	void *context, *buf;
 	uint64_t tag, data, flags;
-	bool quiet, multi_last;
+	bool quiet;
+	struct bl_post *multi; /* the multi-receive that it goes to; NULL: another */
 	struct bl_transfer *next_free;
 };
 
@@ -87,11 +88,28 @@ struct bl_arrival {
 	uint8_t slot_flags;
 };
 
+/* What of a receive's memory a message may take, and what its completion says. */
+struct bl_target {
+	struct iovec one;
+	const struct iovec *iov; /* NULL: `one` */
+	size_t niov, len;
+	void *context;
+	uint64_t flags;
+	bool quiet;
+	struct bl_post *multi; /* a multi-receive, which counts this message as a user */
+};
+
+static inline const struct iovec *bl_target_iov(const struct bl_target *t)
+{
+	return t->iov ? t->iov : &t->one;
+}
+
+/* There is memory for one more transfer. */
+bool bl_transfer_ready(struct bl_ep *ep);
 /* Begin to copy a large message into the receive's buffers; completes at once
- * when it can. 0, or -ENOMEM: nothing has been done. */
-int bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
-		      const struct iovec *mine, size_t nmine, void *context, uint64_t flags,
-		      bool quiet);
+ * when it can. After bl_transfer_ready(). */
+void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
+		       const struct bl_target *target);
 /* The message isn't wanted: let the sender complete. */
 void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request);
 
@@ -142,6 +160,9 @@ struct bl_iov8 {
 	struct iovec iov[BL_IOV_MAX];
 };
 /* recv.c */
+/* A message into a multi-receive's buffer is complete. True: it was the last, the
+ * buffer is its owner's again (say so), and the receive is gone. */
+bool bl_multi_done(struct bl_ep *ep, struct bl_post *post);
 struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 void bl_recv_drop_all(struct bl_ep *ep);

@@ -106,37 +106,35 @@ struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at)
 
 static struct bl_sink no_sink; /* completions go to the queues; it is never written to */
 
-/* What of the receive's memory a message may take now. */
-struct target {
-	struct iovec one;
-	const struct iovec *iov;
-	size_t niov, len;
-	void *context;
-	uint64_t flags;
-	bool quiet;
-};
+bool bl_multi_done(struct bl_ep *ep, struct bl_post *post)
+{
+	if (--post->users || !(post->flags & BL_POST_SPENT))
+		return false;
+	release_post(ep, post);
+	return true;
+}
 
 /*
- * The receive gives up what a message of len bytes needs. A multi-receive
- * buffer stays posted while at least min_multi_recv bytes are left; else its
- * last completion says that it is released. at: its link in `queue`, or NULL
- * when it isn't in a queue (a claim, or a post that matches at once).
+ * The receive gives up what a message of len bytes needs, and leaves its queue
+ * when nothing is left for another. A multi-receive stays while at least
+ * min_multi_recv bytes are left; it is gone, and said to be released, when the
+ * last message into it is complete (bl_multi_done). queue: NULL when it isn't in
+ * one (a claim, or a post that matches at once).
  */
-static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, struct bl_post **at,
-			       size_t len, bool tagged, bool *released)
+static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
+				  struct bl_post **at, size_t len, bool tagged, bool *spent)
 {
 	struct bl_post *post = *at;
-	struct target t = {
+	struct bl_target t = {
 		.one = {post->buf, post->len},
+		.niov = 1,
+		.len = post->len,
 		.context = post->context,
 		.flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
 		.quiet = post->flags & BL_POST_QUIET,
 	};
 
-	t.iov = NULL;
-	t.niov = 1;
-	t.len = post->len;
-	*released = true;
+	*spent = true;
 	if (post->niov > 1) {
 		t.iov = post->iov;
 		t.niov = post->niov;
@@ -146,33 +144,33 @@ static struct target target_of(struct bl_ep *ep, struct bl_post_queue *queue, st
 		size_t used = bl_min(bl_round_up(bl_min(len, post->len), MULTI_ALIGN), post->len);
 
 		t.one.iov_len = t.len = bl_min(len, post->len);
+		t.multi = post;
+		post->users++;
 		post->buf += used;
 		post->len -= used;
-		*released = post->len < ep->min_multi_recv;
-		if (*released) { /* which is told in any case */
-			t.flags |= BL_MULTI_RECV;
-			t.quiet = false;
-		}
+		*spent = post->len < ep->min_multi_recv;
+		if (*spent)
+			post->flags |= BL_POST_SPENT;
 	}
-	if (*released && queue)
+	if (*spent && queue)
 		bl_post_unlink(queue, at);
 	return t;
 }
 
-static const struct iovec *target_iov(const struct target *t)
-{
-	return t->iov ? t->iov : &t->one;
-}
-
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-			 const struct target *t, const void *bytes, size_t len, uint64_t tag,
+			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
 			 uint64_t data, uint32_t slot_flags)
 {
 	size_t fits = bl_min(len, t->len);
 	uint64_t flags = t->flags | (slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
-	void *buf = target_iov(t)[0].iov_base;
+	void *buf = bl_target_iov(t)[0].iov_base;
+	bool quiet = t->quiet;
 
-	bl_iov_scatter(target_iov(t), t->niov, 0, bytes, fits);
+	bl_iov_scatter(bl_target_iov(t), t->niov, 0, bytes, fits);
+	if (t->multi && bl_multi_done(ep, t->multi)) { /* which is told in any case */
+		flags |= BL_MULTI_RECV;
+		quiet = false;
+	}
 	if (unlikely(fits < len)) {
 		struct bl_comp_err err = {
 			.comp = {t->context, flags, fits, buf, data, tag},
@@ -187,32 +185,30 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 	}
 	if (ep->rx_cntr)
 		ep->rx_cntr->value++;
-	if (!t->quiet)
+	if (!quiet)
 		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
 			    peer->av_index);
 }
 
-/* An early message goes into the receive at `at`. False: not now, no memory. */
+/* An early message goes into a receive that isn't in a queue. False: not now, no
+ * memory. */
 static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u,
-		       struct bl_post_queue *queue, struct bl_post **at, bool tagged,
-		       bool *released)
+		       struct bl_post *post, bool tagged, bool *spent)
 {
-	struct bl_post *post = *at, saved = *post;
-	struct target t = target_of(ep, queue, at, u->len, tagged, released);
+	struct bl_target t;
 
+	if (u->large && !bl_transfer_ready(ep))
+		return false;
+	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
 		struct bl_arrival a = {u->peer, u->request, u->tag,   u->data,
 				       u->len,	u->piece,   u->npiece, u->flags};
 
-		if (bl_transfer_begin(ep, sink, &a, target_iov(&t), t.niov, t.context, t.flags,
-				      t.quiet)) {
-			*post = saved;
-			return false;
-		}
+		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
 		finish_bytes(ep, sink, u->peer, &t, u->bytes, u->len, u->tag, u->data, u->flags);
 	}
-	if (*released)
+	if (!t.multi)
 		release_post(ep, post);
 	return true;
 }
@@ -256,15 +252,15 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
 	struct bl_post **at = bl_match_find(queue, peer, tagged ? tag : 0), *post = *at;
-	bool released;
+	bool spent;
 
 	if (!post)
 		return keep(ep, peer, tagged, bytes, len, tag, data, flags, NULL);
 
-	struct target t = target_of(ep, queue, at, len, tagged, &released);
+	struct bl_target t = target_of(ep, queue, at, len, tagged, &spent);
 
 	finish_bytes(ep, sink, peer, &t, bytes, len, tag, data, flags);
-	if (released)
+	if (!t.multi)
 		release_post(ep, post);
 	return true;
 }
@@ -291,23 +287,18 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
 	struct bl_post **at = bl_match_find(queue, a->peer, tagged ? a->tag : 0), *post = *at;
-	struct bl_post saved;
-	bool released;
+	bool spent;
 
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
-	saved = *post;
-
-	struct target t = target_of(ep, NULL, at, a->len, tagged, &released);
-
-	if (bl_transfer_begin(ep, sink, a, target_iov(&t), t.niov, t.context, t.flags, t.quiet)) {
-		*post = saved;
+	if (!bl_transfer_ready(ep))
 		return false;
-	}
-	if (released) {
-		bl_post_unlink(queue, at);
+
+	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
+
+	bl_transfer_begin(ep, sink, a, &t);
+	if (!t.multi)
 		release_post(ep, post);
-	}
 	return true;
 }
 
@@ -389,18 +380,18 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	}
 	while (early->head) {
 		struct bl_unex **at = find_early(early, post, tagged), *u = *at;
-		bool released;
+		bool spent;
 
 		if (!u)
 			break;
-		if (!give_early(ep, &no_sink, u, NULL, &post, tagged, &released)) {
+		if (!give_early(ep, &no_sink, u, post, tagged, &spent)) {
 			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
 				break;
 			release_post(ep, post);
 			return -EAGAIN;
 		}
 		unex_free(ep, bl_unex_unlink(early, at));
-		if (released)
+		if (spent)
 			return 0;
 	}
 	/* Who waits for one process is connected to it: its death must be noticed. */
@@ -500,7 +491,9 @@ static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, s
 	post->len = recv->niov ? recv->iov[0].iov_len : 0;
 	post->context = recv->context;
 	post->flags = (recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
-		      (recv->flags & BL_MULTI_RECV ? BL_POST_MULTI : 0);
+		      /* a message that was claimed has the buffer for itself */
+		      (recv->flags & BL_MULTI_RECV && !(recv->flags & BL_CLAIM) ? BL_POST_MULTI
+										: 0);
 	post->niov = (uint32_t)recv->niov;
 	return post;
 }
@@ -510,7 +503,7 @@ static int claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	struct bl_unex **at = find_claimed(ep, recv->context), *u = *at;
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_post *post;
-	bool released;
+	bool spent;
 
 	if (!u)
 		return -ENOMSG;
@@ -527,7 +520,7 @@ static int claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 		return 0;
 	}
 	post = make_post(ep, recv, NULL);
-	if (!post || !give_early(ep, &no_sink, u, NULL, &post, tagged, &released)) {
+	if (!post || !give_early(ep, &no_sink, u, post, tagged, &spent)) {
 		if (post)
 			release_post(ep, post);
 		return -EAGAIN;
@@ -573,11 +566,15 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 	if (!post)
 		return false;
 	bl_post_unlink(queue, at);
+	/* What is still being copied into a multi-receive says when it is released. */
 	fail_recv(ep, &no_sink, context,
 		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
-			  (post->flags & BL_POST_MULTI ? BL_MULTI_RECV : 0),
+			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
 		  post->tag, ECANCELED);
-	release_post(ep, post);
+	if (post->users)
+		post->flags |= BL_POST_SPENT;
+	else
+		release_post(ep, post);
 	return true;
 }
 

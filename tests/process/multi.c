@@ -339,6 +339,59 @@ static void selective_release(void)
 	t_finish(&n);
 }
 
+/*
+ * A large message is still on its way when a short one uses up the buffer: it is
+ * not released before the large one is complete. Through the ring, so that the
+ * sender, which does nothing meanwhile, holds the large one up.
+ */
+static void release_last(void)
+{
+	enum { LARGE = 1 << 20, SHORT = 100, LEAST = 4096 };
+	struct t_opts o = {.caps = FI_MULTI_RECV, .min_multi_recv = LEAST};
+	struct t_op op[2] = {0};
+	struct t_buf b;
+	struct t_node n;
+	char nothing = 0, all[T_PROC_MAX];
+
+	setenv("FI_BEELINE_COPY", "ring", 1);
+	t_start(&n, &o);
+	b = t_buf(LARGE + LEAST, 0);
+	if (t_rank == 1) {
+		struct iovec iov = {b.p, b.len};
+		struct fi_msg m = {.msg_iov = &iov,
+				   .iov_count = 1,
+				   .addr = FI_ADDR_UNSPEC,
+				   .context = &op[0]};
+
+		t_blank(&b);
+		T_TRY(fi_recvmsg(n.ep, &m, FI_MULTI_RECV));
+		t_barrier();
+		while (!op[0].done)
+			t_idle();
+		T_EQ(op[0].done, 1);
+		if (t_beeline) {
+			T_EQ(op[0].c.len, SHORT);
+			T_CHECK(!(op[0].c.flags & FI_MULTI_RECV), "released too early");
+		}
+		t_allgather(&nothing, 1, all, NULL); /* the sender may go on */
+		while (!(op[0].c.flags & FI_MULTI_RECV))
+			t_idle();
+		T_SAME(b.p, LARGE, 0, 0);
+	} else {
+		t_fill(b.p, LARGE, 0, 0);
+		t_fill(b.p + LARGE, SHORT, 1, 0);
+		t_mark(&n, 1, 0); /* there is a connection */
+		t_barrier();
+		T_TRY(fi_send(n.ep, b.p, LARGE, NULL, n.peer[1], &op[0]));
+		T_TRY(fi_send(n.ep, b.p + LARGE, SHORT, NULL, n.peer[1], &op[1]));
+		t_allgather(&nothing, 1, all, t_beeline ? NULL : t_progress);
+		T_WAIT(&op[0]);
+		T_WAIT(&op[1]);
+	}
+	t_finish(&n);
+	t_buf_free(&b);
+}
+
 static const struct t_case cases[] = {
 	{"multi_small", 2, consume_small, "released at the minimum, not before", 0},
 	{"multi_mixed", 2, consume_mixed, "every protocol into one buffer", 0},
@@ -346,6 +399,7 @@ static const struct t_case cases[] = {
 	{"multi_several", 2, several, "six buffers in turn, 1,500 messages", 0},
 	{"multi_large_at_once", 2, large_at_once, "several rendezvous into one buffer", 0},
 	{"multi_beside_tagged", 2, beside_tagged, "tagged receives beside it", 0},
+	{"multi_release_last", 2, release_last, "not before the last copy into it", 0},
 	{"multi_selective", 2, selective_release, "the release is never suppressed", 0},
 };
 
