@@ -40,7 +40,7 @@ static void push(uint64_t n)
 static void push_error(uint64_t n)
 {
 	struct bl_comp_err err = {.comp = numbered(n), .err = (int)(n % 100 + 1), .src = n};
-	struct bl_sink none = {NULL};
+	struct bl_sink none = {.cq = NULL};
 
 	bl_cq_fail(cq, &none, &err);
 }
