@@ -132,8 +132,9 @@ void bl_ep_progress(struct bl_ep *ep);
  * The general send. flags: exactly one of BL_MSG, BL_TAGGED; optionally
  * BL_REMOTE_CQ_DATA (data is delivered), BL_INJECT (buffers are free on return;
  * at most bl_inject_max() bytes), BL_COMPLETION (put a completion into the send
- * queue; errors always go there), BL_DELIVERY_COMPLETE or BL_TRANSMIT_COMPLETE
- * (complete only when the receiver has the data). The counter of sends
+ * queue; errors always go there), BL_DELIVERY_COMPLETE (complete only when the
+ * receiver has the data; not together with BL_INJECT). What is sent without it is
+ * where the receiver finds it when the send completes, even if we die then. The counter of sends
  * counts every send that isn't a plain inject.
  * -EAGAIN: no room or not yet connected. -EHOSTUNREACH: the address is not on
  * this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.

@@ -55,7 +55,8 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 		return -EINVAL;
 	if (len > ep->eager_max && send->flags & BL_INJECT)
 		return -EMSGSIZE;
-	/* Whoever wants to hear of the delivery hears of it by FIN. */
+	/* Whoever wants to hear of the delivery hears of it by FIN; an injected buffer
+	 * is the caller's again at once and can't wait for that. */
 	if (len > ep->eager_max ||
 	    (send->flags & BL_DELIVERY_COMPLETE && !(send->flags & BL_INJECT)))
 		return bl_request_begin(ep, send, len);

@@ -109,6 +109,10 @@ int bl_local_enable(struct bl_local *local);
 /* Unreachable from now on; all peers and their memory are gone on return. */
 void bl_local_close(struct bl_local *local);
 
+/* In a forked child, which has none of the mappings: nothing is left but to close
+ * it; sends and receives fail with -ENOTCONN. Service, under its lock. */
+void bl_local_orphan(struct bl_local *local);
+
 /* The peer of this address, made if need be; NULL: no memory. Owner. */
 struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr);
 

@@ -75,6 +75,27 @@ void bl_local_close(struct bl_local *local)
 	local->enabled = false;
 }
 
+void bl_local_orphan(struct bl_local *local)
+{
+	if (local->seg.fd >= 0)
+		close(local->seg.fd);
+	local->seg.fd = local->listener = -1;
+	local->seg.header = NULL;
+	local->enabled = false;
+	local->nhot = local->ncold = 0;
+	local->arrived = local->wanting = NULL;
+	for (uint32_t i = 0; i < local->nby_index; i++)
+		local->by_index[i] = NULL;
+	for (struct bl_peer *p = local->all; p; p = p->next_all) {
+		p->header = NULL;
+		p->rx.lane = NULL;
+		p->has_lane = p->hot = false;
+		p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
+		p->dead = ENOTCONN;
+	}
+	pthread_mutex_init(&local->lock, NULL);
+}
+
 /* --- the table ---------------------------------------------------------- */
 
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr)

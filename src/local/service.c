@@ -567,8 +567,10 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
-	for (struct bl_local *l = service.locals; l; l = l->next_service)
+	for (struct bl_local *l = service.locals; l; l = l->next_service) {
 		close(l->listener);
+		bl_local_orphan(l);
+	}
 	for (struct exchange *x = service.exchanges; x; x = x->next)
 		close(x->fd);
 	if (service.wake >= 0)
