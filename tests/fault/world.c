@@ -108,8 +108,8 @@ static const char *socket_left(void)
 	return NULL;
 }
 
-/* A file named after us, or NULL. Nothing ever makes one: other tests running at
- * the same time don't either. */
+/* A file that one of the ranks may have made, or NULL: it names the library, and
+ * the rank by its process or its endpoint. */
 static const char *file_left(const char *folder)
 {
 	static char name[512];
@@ -120,10 +120,15 @@ static const char *file_left(const char *folder)
 	if (!dir)
 		return NULL;
 	while (!found && (entry = readdir(dir))) {
-		/* what the virtual machine tests keep there for a while is not the library's */
-		found = !strncmp(entry->d_name, "beeline", 7) &&
-			strncmp(entry->d_name, "beeline-vm-", 11);
 		snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
+		for (int rank = 0; rank < started && strstr(name, "beeline"); rank++) {
+			char pid[16], id[9];
+
+			snprintf(pid, sizeof pid, "%u", world->addr[rank].pid);
+			for (int i = 0; i < 4; i++)
+				snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
+			found |= strstr(name, pid) || strstr(name, id);
+		}
 	}
 	closedir(dir);
 	return found ? name : NULL;

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# sanitize.sh DIR KIND [SUITE...]: build in DIR with the sanitizers of KIND and run
+# the suites (default: unit process fault), one line per test:
+#	ok NAME        not ok NAME        skip NAME: why
+# KIND is `memory` (AddressSanitizer, leaks, undefined behaviour) or `threads`
+# (ThreadSanitizer). Reports of a failed test are printed behind its line. Exit
+# status 1 if any failed.
+set -eu
+dir=$1
+kind=$2
+shift 2
+top=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -gt 0 ] || set -- unit process fault
+case $kind in
+memory) flags=address,undefined ;;
+threads) flags=thread ;;
+*)
+	echo "usage: $0 DIR memory|threads [SUITE...]" >&2
+	exit 2
+	;;
+esac
+
+# gcc: its sanitizers are there with the compiler, and the provider, which is
+# loaded into programs that know nothing of them, links against its libraries.
+if [ ! -f "$dir/build.ninja" ]; then
+	mkdir -p "$dir"
+	meson setup "$dir" "$top" -Db_sanitize=$flags -Db_lundef=false -Dbuildtype=debugoptimized \
+		-Dc_args=-fno-omit-frame-pointer >"$dir/setup.log" 2>&1 || {
+		cat "$dir/setup.log"
+		exit 1
+	}
+fi
+ninja -C "$dir" --quiet
+
+# What the tests link is instrumented itself; where the provider is loaded into an
+# uninstrumented libfabric the run time comes with the test program.
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:handle_segv=1
+export LSAN_OPTIONS=suppressions=$top/tests/sanitize/leaks.supp:print_suppressions=0
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$top/tests/sanitize/threads.supp
+
+failed=0
+for suite in "$@"; do
+	meson test -C "$dir" --no-rebuild --suite "$suite" --timeout-multiplier 4 \
+		--logbase "$suite" >"$dir/$suite.out" 2>&1 || true
+	sed -n -e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *OK  .*/ok \1/p' \
+		-e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *SKIP  .*/skip \1: see the log/p' \
+		-e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *\(FAIL\|TIMEOUT\|ERROR\)  .*/not ok \1/p' \
+		"$dir/$suite.out" >"$dir/$suite.lines"
+	cat "$dir/$suite.lines"
+	if [ ! -s "$dir/$suite.lines" ]; then
+		echo "not ok $suite: no test ran"
+		cat "$dir/$suite.out"
+		failed=1
+	elif grep -q '^not ok' "$dir/$suite.lines"; then
+		failed=1
+		grep -v '^\[ RUN\|^\[       OK' "$dir/meson-logs/$suite.txt" | tail -120
+	fi
+done
+exit $failed
