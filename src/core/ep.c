@@ -423,8 +423,12 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		bl_ep_adopt(ep);
 	if (!ep->work)
 		return;
-	if (ep->ntransfer | ep->nserving)
+	if (ep->ntransfer | ep->nserving) {
 		bl_large_progress(ep, sink);
+		/* Reads may be far apart where each finds megabytes to copy. */
+		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
+			bl_ep_look(ep, sink, bl_ticks());
+	}
 	if (unlikely(ep->work != ep->ntransfer + ep->nserving))
 		bl_control_flush(ep);
 }
