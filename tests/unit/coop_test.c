@@ -35,7 +35,8 @@ struct share_row {
 /* In memory that both see. */
 struct stage {
 	struct bl_coop coop;
-	_Atomic uint32_t announced;   /* generation of the message under way; 0: stop */
+	_Atomic uint32_t announced; /* generation of the message under way; 0: none yet */
+	_Atomic uint32_t over;
 	_Atomic uint32_t by[MOST][2]; /* chunks: copied by receiver, by sender */
 	_Atomic uint32_t sender_total;
 	_Atomic uint32_t sender_lost; /* its takes of a message that was over */
@@ -76,7 +77,8 @@ static void send_all(struct stage *s, const struct share_row *row)
 {
 	uint32_t last = 0, now;
 
-	while ((now = atomic_load(&s->announced)) != 0) {
+	while (!atomic_load(&s->over)) {
+		now = atomic_load(&s->announced);
 		if (now == last || now % row->late) {
 			sched_yield(); /* two cores may be busy with other tests */
 			continue;
@@ -143,7 +145,7 @@ static const char *receive_all(struct stage *s, const struct share_row *row)
 
 	for (uint32_t g = 1; !what && (g <= LEAST || bl_clock_ns() - start < ENOUGH_NS); g++)
 		what = receive_one(s, row, g, start + DEADLINE);
-	atomic_store(&s->announced, 0);
+	atomic_store(&s->over, 1);
 	if (!what && atomic_load(&s->sender_lost))
 		what = "the sender had a chunk of a message that was over";
 	return what;
@@ -158,8 +160,6 @@ static void *sender_thread(void *arg)
 {
 	struct job *job = arg;
 
-	while (!atomic_load(&job->stage->announced))
-		sched_yield();
 	send_all(job->stage, job->row);
 	return NULL;
 }
