@@ -15,9 +15,10 @@ if ! command -v clang >/dev/null; then
 	exit 0
 fi
 if [ ! -f "$dir/build.ninja" ]; then
+	mkdir -p "$dir"
 	CC=clang meson setup "$dir" "$here/../.." -Db_sanitize=address,undefined -Db_lundef=false \
-		-Dbuildtype=debugoptimized -Dc_args=-fsanitize=fuzzer-no-link >"$dir.log" 2>&1 || {
-		cat "$dir.log"
+		-Dbuildtype=debugoptimized -Dc_args=-fsanitize=fuzzer-no-link >"$dir/setup.log" 2>&1 || {
+		cat "$dir/setup.log"
 		exit 1
 	}
 fi
