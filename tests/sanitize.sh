@@ -24,16 +24,10 @@ esac
 # gcc: its sanitizers are there with the compiler, and the provider, which is
 # loaded into programs that know nothing of them, links against its libraries.
 if [ ! -f "$dir/build.ninja" ]; then
-<<<<<<< HEAD
-	meson setup "$dir" "$top" -Db_sanitize=$flags -Db_lundef=false -Dbuildtype=debugoptimized \
-		-Dc_args=-fno-omit-frame-pointer >"$dir.log" 2>&1 || {
-		cat "$dir.log"
-=======
 	mkdir -p "$dir"
 	meson setup "$dir" "$top" -Db_sanitize=$flags -Db_lundef=false -Dbuildtype=debugoptimized \
 		-Dc_args=-fno-omit-frame-pointer >"$dir/setup.log" 2>&1 || {
 		cat "$dir/setup.log"
->>>>>>> unit
 		exit 1
 	}
 fi
