@@ -5,6 +5,7 @@
 #   make demo     see the difference on this machine, from nothing, in minutes
 #   make test     all tests
 #   make build    .venv/bin/beeline and the libraries it needs
+#   make sanitize the library's tests with address and undefined-behaviour checks
 #   make bench    the full measurement, with plots
 #   make lint     formats, warnings of both compilers, Python, manual pages
 #   make install  PREFIX=/opt/beeline [DESTDIR=...]
@@ -20,7 +21,7 @@ export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv build demo test bench lint format install clean distclean
+.PHONY: help deps venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,6 +55,14 @@ test:
 	@tools/make-venv $(VENV) tools/python-test-packages
 	@tools/install-mpis $(VENV) $(MPIS)
 	@$(VENV)/bin/python tests/run.py --build build $(TESTS)
+
+sanitize: SUITES ?= unit process fault
+sanitize: build
+	@tools/install-packages test
+	@tools/configure build-asan --prefix=/usr --libdir=lib -Dpython=$(PYTHON) \
+		-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true
+	@tools/quietly build-asan/ninja.log ninja -C build-asan -j $(JOBS)
+	@$(VENV)/bin/python tests/run.py --build build-asan $(SUITES)
 
 bench: MPIS ?= mpich openmpi impi
 bench: build

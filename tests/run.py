@@ -35,7 +35,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 LIMIT = 900.0  # seconds for one driver
 CASE = re.compile(r"^(ok|not ok|skip)\s+(?:\d+\s+)?(?:-\s+)?([^:]+?)(?::\s*(.*))?$")
-TAP_SKIP = re.compile(r"^ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s+#\s*skip\b\s*(.*)$", re.I)
+TAP_SKIP = re.compile(r"^ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)
 SKIPPED = 77  # the exit status that says so, as in automake and meson
 
 
