@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Copies between an export and the memory of the caller, in the caller's context.
+ *
+ * A copy is a sequence of windows. A window finds the export by its handle, keeps the
+ * exporter's memory alive, takes hold of up to BL_WINDOW_PAGES of its pages, copies, and lets
+ * everything go. Inside a window the caller's own memory is touched with page faults disabled:
+ * a caller cannot stretch a window by having its page faults answered late, so a revoke, or the
+ * exit of the exporter, waits for a bounded amount of copying and for nothing of the caller's.
+ * When a page of the caller's is missing the window ends short, the page is faulted in outside,
+ * and the next window looks the handle up afresh.
+ *
+ * Nothing here is shared between copies but the counts in the export and in its mm.
+ */
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "compat/compat.h"
+#include "internal.h"
+
+/* Pages of the first window: their addresses fit the stack, and a short copy needs no more. */
+#define BL_FIRST_PAGES 32u
+/* Segments known at a time; they are read between windows. */
+#define BL_SEGMENTS 16u
+/* Windows in a row that may fail to copy a byte although the fault-in said that it could. */
+#define BL_STALLS 8u
+
+/* The caller's side: where the next byte goes or comes from. */
+struct bl_local {
+	struct iov_iter iter; /* what is left of the current segment */
+	unsigned int direction;
+	bool missing;	       /* the window met a page that is not there */
+	unsigned int at, have; /* of seg[], those not yet begun */
+	u32 unread;	       /* segments still in user memory */
+	const struct beeline_iov __user *next;
+	struct beeline_iov seg[BL_SEGMENTS];
+};
+
+struct bl_copying {
+	struct bl_file *file;
+	const struct beeline_copy *req;
+	u64 done;
+	bool to;
+	unsigned int room; /* of pages[] */
+	struct page **pages;
+	struct bl_local local;
+	struct page *first[BL_FIRST_PAGES];
+};
+
+/* ---- the caller's memory ---- */
+
+static int bl_local_begin(struct bl_local *l, u64 addr, u64 len)
+{
+	if (!access_ok(u64_to_user_ptr(addr), len))
+		return -EFAULT;
+	iov_iter_ubuf(&l->iter, l->direction, u64_to_user_ptr(addr), len);
+	return 0;
+}
+
+static int bl_local_init(struct bl_local *l, const struct beeline_copy *c, bool to)
+{
+	l->direction = to ? ITER_SOURCE : ITER_DEST;
+	l->at = 0;
+	l->have = 0;
+	l->unread = c->niov;
+	if (!c->niov)
+		return bl_local_begin(l, c->local, c->len);
+	if (c->niov > BL_MAX_IOV)
+		return -EINVAL;
+	l->next = u64_to_user_ptr(c->local);
+	iov_iter_ubuf(&l->iter, l->direction, NULL, 0);
+	return 0;
+}
+
+/* Between windows: goes on to a segment that holds bytes. -EINVAL: there is none. */
+static int bl_local_advance(struct bl_local *l)
+{
+	while (!iov_iter_count(&l->iter)) {
+		int ret;
+
+		if (l->at == l->have) {
+			if (!l->unread)
+				return -EINVAL;
+			l->at = 0;
+			l->have = min(l->unread, BL_SEGMENTS);
+			if (copy_from_user(l->seg, l->next, l->have * sizeof(l->seg[0]))) {
+				l->have = 0;
+				return -EFAULT;
+			}
+			l->unread -= l->have;
+			l->next += l->have;
+		}
+		ret = bl_local_begin(l, l->seg[l->at].addr, l->seg[l->at].len);
+		if (ret)
+			return ret;
+		l->at++;
+	}
+	return 0;
+}
+
+/* Inside a window: the next segment, if it is one already read. */
+static bool bl_local_step(struct bl_local *l)
+{
+	return l->at < l->have && !bl_local_advance(l);
+}
+
+/*
+ * Inside a window, page faults disabled: n bytes between a folio and the caller. Returns those
+ * copied; fewer if a page of the caller's is missing, or the known segments are used up.
+ */
+static size_t bl_local_copy(struct bl_local *l, struct folio *folio, size_t offset, size_t n)
+{
+	size_t done = 0;
+
+	for (;;) {
+		size_t want = min(n - done, iov_iter_count(&l->iter));
+		size_t got;
+
+		if (l->direction == ITER_DEST)
+			got = copy_page_to_iter(&folio->page, offset + done, want, &l->iter);
+		else
+			got = copy_page_from_iter(&folio->page, offset + done, want, &l->iter);
+		done += got;
+		l->missing = got < want;
+		if (done == n || l->missing || !bl_local_step(l))
+			return done;
+	}
+}
+
+/* Between windows: makes the caller's next n bytes present, as far as they can be. */
+static int bl_local_fault_in(struct bl_local *l, u64 n)
+{
+	size_t want = min_t(u64, n, iov_iter_count(&l->iter));
+	size_t missing;
+
+	if (l->direction == ITER_DEST)
+		missing = fault_in_iov_iter_writeable(&l->iter, want);
+	else
+		missing = fault_in_iov_iter_readable(&l->iter, want);
+	return missing == want ? -EFAULT : 0;
+}
+
+/* ---- the exporter's memory ---- */
+
+/*
+ * To write, pages are pinned and dirtied (Documentation/core-api/pin_user_pages.rst, case 5). To
+ * read them with the CPU a reference does; a pin would break the sharing of pages that a fork
+ * or KSM left shared.
+ */
+static long bl_pages_get(struct mm_struct *mm, unsigned long addr, unsigned long n, bool to,
+			 struct page **pages)
+{
+	int locked = 1;
+	long got;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	if (to)
+		got = bl_compat_pin_remote(mm, addr, n, FOLL_WRITE | BL_COMPAT_INTERRUPTIBLE, pages,
+					   &locked);
+	else
+		got = bl_compat_get_remote(mm, addr, n, BL_COMPAT_INTERRUPTIBLE, pages, &locked);
+	if (locked)
+		mmap_read_unlock(mm);
+
+	/* Out of range of a mapping is EFAULT there; here that is the caller's own memory. */
+	if (got == -EFAULT || !got)
+		return -ENXIO;
+	return got;
+}
+
+/* How many of pages[0..n) follow one another in the folio of the first. */
+static unsigned long bl_pages_run(struct page **pages, unsigned long n)
+{
+	struct folio *folio = page_folio(pages[0]);
+	unsigned long at, room, run;
+
+	if (!folio_test_large(folio))
+		return 1;
+	at = folio_page_idx(folio, pages[0]);
+	room = min(n, folio_nr_pages(folio) - at);
+	for (run = 1; run < room && pages[run] == folio_page(folio, at + run); run++)
+		;
+	return run;
+}
+
+static void bl_pages_put(struct page **pages, unsigned long n, bool to)
+{
+	unsigned long run;
+
+	if (to) {
+		unpin_user_pages_dirty_lock(pages, n, true);
+		return;
+	}
+	for (; n; pages += run, n -= run) {
+		run = bl_pages_run(pages, n);
+		folio_put_refs(page_folio(pages[0]), run);
+	}
+}
+
+/* ---- a window ---- */
+
+static u64 bl_window_copy(struct bl_local *l, struct page **pages, unsigned long n,
+			  unsigned long offset, u64 len)
+{
+	u64 done = 0;
+
+	pagefault_disable();
+	while (n && done < len) {
+		struct folio *folio = page_folio(pages[0]);
+		unsigned long run = bl_pages_run(pages, n);
+		size_t want = min_t(u64, run * PAGE_SIZE - offset, len - done);
+		size_t got = bl_local_copy(
+			l, folio, folio_page_idx(folio, pages[0]) * PAGE_SIZE + offset, want);
+
+		done += got;
+		if (got < want)
+			break;
+		offset = 0;
+		pages += run;
+		n -= run;
+	}
+	pagefault_enable();
+	return done;
+}
+
+/* Where in the exporter's memory the request begins, if it lies in the export. */
+static int bl_range(const struct bl_export *ex, const struct beeline_copy *c, unsigned long *addr)
+{
+	u64 offset = c->offset;
+
+	if (!(ex->rights & (c->flags & BEELINE_COPY_TO ? BEELINE_WRITE : BEELINE_READ)))
+		return -EACCES;
+	if (c->flags & BEELINE_COPY_ADDRESS) {
+		if (offset < ex->addr)
+			return -ERANGE;
+		offset -= ex->addr;
+	}
+	if (offset > ex->len || c->len > ex->len - offset)
+		return -ERANGE;
+	*addr = ex->addr + offset;
+	return 0;
+}
+
+/* Returns the bytes copied, less than asked for if the window ended early, or an error. */
+static s64 bl_window(struct bl_copying *s)
+{
+	const struct beeline_copy *c = s->req;
+	struct bl_export *ex = bl_export_get(s->file, &c->handle);
+	unsigned long addr, offset;
+	struct mm_struct *mm;
+	u64 len;
+	s64 ret;
+	long n;
+
+	if (IS_ERR(ex))
+		return PTR_ERR(ex);
+	ret = bl_range(ex, c, &addr);
+	if (ret || !c->len)
+		goto put_export;
+
+	mm = ex->mm;
+	if (!mmget_not_zero(mm)) {
+		ret = -ESRCH;
+		goto put_export;
+	}
+	addr += s->done;
+	offset = offset_in_page(addr);
+	len = min_t(u64, c->len - s->done, s->room * PAGE_SIZE - offset);
+	n = bl_pages_get(mm, addr - offset, DIV_ROUND_UP(offset + len, PAGE_SIZE), s->to, s->pages);
+	if (n < 0) {
+		ret = n;
+		goto put_mm;
+	}
+	ret = bl_window_copy(&s->local, s->pages, n, offset, len);
+	bl_pages_put(s->pages, n, s->to);
+put_mm:
+	/* The export first: the last mmput() tears an address space down, which takes its time. */
+	bl_export_put(ex);
+	mmput(mm);
+	return ret;
+put_export:
+	bl_export_put(ex);
+	return ret;
+}
+
+/* ---- a copy ---- */
+
+/* After the first window: room for BL_WINDOW_PAGES, if memory is to be had. */
+static void bl_copying_grow(struct bl_copying *s)
+{
+	struct page **more;
+
+	if (s->pages != s->first)
+		return;
+	more = kmalloc_array(BL_WINDOW_PAGES, sizeof(*more), GFP_KERNEL | __GFP_NOWARN);
+	if (more) {
+		s->pages = more;
+		s->room = BL_WINDOW_PAGES;
+	}
+}
+
+/*
+ * A window ends early when its pages are used up, when the segments it knows are, when the
+ * exporter's memory ends (the next one says how), or when a page of the caller's is missing.
+ */
+static int bl_copy_windows(struct bl_copying *s)
+{
+	const u64 len = s->req->len;
+	unsigned int stalls = 0;
+
+	for (;;) {
+		s64 got;
+		int ret;
+
+		if (len) {
+			ret = bl_local_advance(&s->local);
+			if (ret)
+				return ret;
+		}
+		s->local.missing = false;
+		got = bl_window(s);
+		if (got < 0)
+			return got;
+		s->done += got;
+		if (s->done == len)
+			return 0;
+		if (signal_pending(current) && (s->done || fatal_signal_pending(current)))
+			return -EINTR;
+		cond_resched();
+		bl_copying_grow(s);
+		stalls = got ? 0 : stalls + 1;
+		if (!s->local.missing)
+			continue;
+		bl_count(s->file, BL_FAULTS, 1);
+		if (stalls == BL_STALLS)
+			return -EFAULT;
+		ret = bl_local_fault_in(&s->local, min(len - s->done, BL_WINDOW_PAGES * PAGE_SIZE));
+		if (ret)
+			return ret;
+	}
+}
+
+int bl_copy(struct bl_file *f, struct beeline_copy *c)
+{
+	struct bl_copying s;
+	int ret;
+
+	c->copied = 0;
+	if (c->reserved || (c->flags & ~(BEELINE_COPY_TO | BEELINE_COPY_ADDRESS)))
+		return -EINVAL;
+	s.file = f;
+	s.req = c;
+	s.done = 0;
+	s.to = c->flags & BEELINE_COPY_TO;
+	s.pages = s.first;
+	s.room = BL_FIRST_PAGES;
+	ret = bl_local_init(&s.local, c, s.to);
+	if (!ret)
+		ret = bl_copy_windows(&s);
+	if (s.pages != s.first)
+		kfree(s.pages);
+
+	c->copied = s.done;
+	bl_count(f, s.to ? BL_TO : BL_FROM, 1);
+	bl_count(f, s.to ? BL_TO_BYTES : BL_FROM_BYTES, s.done);
+	if (ret)
+		bl_count(f, BL_FAILED, 1);
+	return ret;
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Exports: ranges of memory with an unguessable name.
+ *
+ * One hash table holds all exports of all files. It is read under RCU by every window of every
+ * copy, in the context of the copying process, and written by the exporting one. An export's
+ * fields do not change once it is in the table, but for its counts and its list link.
+ */
+#include <linux/cred.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+#define BL_REAP_STEP 2u
+
+static unsigned int max_exports = 1u << 20;
+module_param(max_exports, uint, 0644);
+MODULE_PARM_DESC(max_exports, "most live exports of one open file");
+
+unsigned int bl_exports_max(void)
+{
+	return READ_ONCE(max_exports);
+}
+
+/*
+ * A handle is random, made by us, and the table is never filled with keys of an attacker's
+ * choice: 32 of its bits are as good a hash as any function of it.
+ */
+static u32 bl_export_hash(const void *key, u32 len, u32 seed)
+{
+	return (u32)((const struct beeline_handle *)key)->w[0] ^ seed;
+}
+
+static int bl_export_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	return !bl_handle_equal(arg->key, &((const struct bl_export *)obj)->handle);
+}
+
+static const struct rhashtable_params bl_params = {
+	.head_offset = offsetof(struct bl_export, node),
+	.key_offset = offsetof(struct bl_export, handle),
+	.key_len = sizeof(struct beeline_handle),
+	.hashfn = bl_export_hash,
+	.obj_cmpfn = bl_export_cmp,
+	.automatic_shrinking = true,
+};
+
+static struct rhashtable bl_exports;
+
+int bl_exports_init(void)
+{
+	return rhashtable_init(&bl_exports, &bl_params);
+}
+
+/* The module cannot go while a file is open, and each file took its exports along. */
+void bl_exports_exit(void)
+{
+	rhashtable_destroy(&bl_exports);
+}
+
+/* get_random_u64() draws on the same generator as get_random_bytes(), in per-CPU batches. */
+void bl_handle_make(struct beeline_handle *h)
+{
+	do {
+		h->w[0] = get_random_u64();
+		h->w[1] = get_random_u64();
+	} while (bl_handle_is_zero(h));
+}
+
+static void bl_export_mem_put(struct bl_export *ex)
+{
+	if (refcount_dec_and_test(&ex->mem))
+		kfree_rcu(ex, rcu);
+}
+
+void bl_export_put(struct bl_export *ex)
+{
+	if (!refcount_dec_and_test(&ex->users))
+		return;
+	mmdrop(ex->mm);
+	complete_all(&ex->idle);
+	bl_export_mem_put(ex);
+}
+
+/*
+ * Takes an export off its file's list. Whoever gets true owns the reference that the list held
+ * and must call bl_export_end(): so an export ends once, whoever comes to end it.
+ */
+static bool bl_export_unlink(struct bl_file *f, struct bl_export *ex)
+{
+	lockdep_assert_held(&f->lock);
+	if (!ex->linked)
+		return false;
+	ex->linked = false;
+	list_del_init(&ex->link);
+	f->nr_exports--;
+	return true;
+}
+
+static void bl_export_end(struct bl_export *ex)
+{
+	rhashtable_remove_fast(&bl_exports, &ex->node, bl_params);
+	bl_export_put(ex);
+}
+
+static void bl_export_end_list(struct list_head *list)
+{
+	struct bl_export *ex, *next;
+
+	list_for_each_entry_safe(ex, next, list, link) {
+		list_del_init(&ex->link);
+		bl_export_end(ex);
+		cond_resched();
+	}
+}
+
+/*
+ * Ends the exports whose memory is gone (exit, execve), looking at no more than budget of them.
+ * They cannot be used any more; this frees what they occupy when the file lives on. Looks at
+ * the oldest first and moves the living to the young end, so that repeated calls with a small
+ * budget come to see all of them.
+ */
+void bl_export_reap(struct bl_file *f, unsigned int budget)
+{
+	struct bl_export *ex, *next;
+	LIST_HEAD(alive);
+	LIST_HEAD(dead);
+
+	spin_lock(&f->lock);
+	list_for_each_entry_safe(ex, next, &f->exports, link) {
+		if (!budget--)
+			break;
+		if (atomic_read(&ex->mm->mm_users)) {
+			list_move_tail(&ex->link, &alive);
+			continue;
+		}
+		bl_export_unlink(f, ex);
+		list_add_tail(&ex->link, &dead);
+	}
+	list_splice_tail(&alive, &f->exports);
+	spin_unlock(&f->lock);
+	bl_export_end_list(&dead);
+}
+
+/* At the last close: no other call is in flight on this file. Does not wait for windows. */
+void bl_export_drop_all(struct bl_file *f)
+{
+	struct bl_export *ex;
+	LIST_HEAD(all);
+
+	spin_lock(&f->lock);
+	list_for_each_entry(ex, &f->exports, link)
+		ex->linked = false;
+	list_splice_init(&f->exports, &all);
+	f->nr_exports = 0;
+	spin_unlock(&f->lock);
+	bl_export_end_list(&all);
+}
+
+static int bl_export_parse(struct bl_file *f, const struct beeline_export *req,
+			   struct bl_export *ex)
+{
+	if (req->reserved || !req->len)
+		return -EINVAL;
+	if (!req->rights || (req->rights & ~(BEELINE_READ | BEELINE_WRITE)))
+		return -EINVAL;
+	if (!access_ok(u64_to_user_ptr(req->addr), req->len))
+		return -EFAULT;
+
+	ex->addr = req->addr;
+	ex->len = req->len;
+	ex->rights = req->rights;
+	ex->scope = req->scope;
+	ex->uid = INVALID_UID;
+	if (req->scope != BEELINE_SCOPE_UID && req->uid)
+		return -EINVAL;
+	switch (req->scope) {
+	case BEELINE_SCOPE_ANY:
+	case BEELINE_SCOPE_FILE:
+		return 0;
+	case BEELINE_SCOPE_UID:
+		ex->uid = make_kuid(current_user_ns(), req->uid);
+		return uid_valid(ex->uid) ? 0 : -EINVAL;
+	case BEELINE_SCOPE_GROUP:
+		ex->group = bl_file_group(f);
+		return ex->group ? 0 : -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+/*
+ * Puts an export on its file's list, if there is room. With the first export after another
+ * process's, a step of reaping: a file that a chain of processes inherits stays small.
+ */
+static int bl_export_link(struct bl_file *f, struct bl_export *ex)
+{
+	struct mm_struct *before;
+	bool full;
+
+	spin_lock(&f->lock);
+	before = f->last_mm;
+	full = f->nr_exports >= bl_exports_max();
+	if (!full) {
+		f->last_mm = ex->mm;
+		f->nr_exports++;
+		ex->linked = true;
+		list_add_tail(&ex->link, &f->exports);
+	}
+	spin_unlock(&f->lock);
+	if (full)
+		return -ENOSPC;
+	if (before && before != ex->mm)
+		bl_export_reap(f, BL_REAP_STEP);
+	return 0;
+}
+
+/*
+ * EBUSY says that the table is being rehashed and cannot take more until the worker is done:
+ * one waits for it, as every insertion until then would get the same answer.
+ */
+static int bl_export_hash_in(struct bl_export *ex)
+{
+	int ret;
+
+	for (;;) {
+		ret = rhashtable_insert_fast(&bl_exports, &ex->node, bl_params);
+		if (ret != -EBUSY)
+			return ret ? -ENOMEM : 0;
+		if (schedule_timeout_killable(1))
+			return -EINTR;
+	}
+}
+
+int bl_export_make(struct bl_file *f, struct beeline_export *req)
+{
+	struct bl_export *ex;
+	int ret;
+
+	ex = kzalloc(sizeof(*ex), GFP_KERNEL_ACCOUNT);
+	if (!ex)
+		return -ENOMEM;
+	ret = bl_export_parse(f, req, ex);
+	if (ret)
+		goto free;
+
+	ex->file = f;
+	ex->mm = current->mm;
+	mmgrab(ex->mm);
+	refcount_set(&ex->users, 1);
+	refcount_set(&ex->mem, 1);
+	init_completion(&ex->idle);
+	bl_handle_make(&ex->handle);
+
+	ret = bl_export_link(f, ex);
+	if (ret == -ENOSPC) {
+		bl_export_reap(f, UINT_MAX);
+		ret = bl_export_link(f, ex);
+	}
+	if (ret)
+		goto drop_mm;
+	ret = bl_export_hash_in(ex);
+	if (ret)
+		goto unlink;
+	req->handle = ex->handle;
+	bl_count(f, BL_EXPORTS, 1);
+	return 0;
+
+unlink:
+	/* Nobody knows the handle and our mm is alive: no one else has ended it. */
+	spin_lock(&f->lock);
+	bl_export_unlink(f, ex);
+	spin_unlock(&f->lock);
+drop_mm:
+	mmdrop(ex->mm);
+free:
+	kfree(ex);
+	return ret;
+}
+
+static int bl_export_check(struct bl_file *f, const struct bl_export *ex)
+{
+	switch (ex->scope) {
+	case BEELINE_SCOPE_ANY:
+		return 0;
+	case BEELINE_SCOPE_UID:
+		return uid_eq(current_euid(), ex->uid) ? 0 : -EACCES;
+	case BEELINE_SCOPE_GROUP:
+		return bl_file_group(f) == ex->group ? 0 : -EACCES;
+	default:
+		return f == ex->file ? 0 : -EACCES;
+	}
+}
+
+/* The export of that name, if f's caller may use it, with a count that bl_export_put() drops. */
+struct bl_export *bl_export_get(struct bl_file *f, const struct beeline_handle *h)
+{
+	struct bl_export *ex;
+	int ret;
+
+	rcu_read_lock();
+	ex = rhashtable_lookup(&bl_exports, h, bl_params);
+	if (!ex) {
+		ret = -ENOENT;
+		goto unlock;
+	}
+	ret = bl_export_check(f, ex);
+	if (ret)
+		goto unlock;
+	if (!refcount_inc_not_zero(&ex->users))
+		ret = -ENOENT;
+unlock:
+	rcu_read_unlock();
+	return ret ? ERR_PTR(ret) : ex;
+}
+
+int bl_export_revoke(struct bl_file *f, const struct beeline_revoke *req)
+{
+	struct bl_export *ex;
+	bool mine = false;
+	int ret = 0;
+
+	if (req->reserved || (req->flags & ~BEELINE_REVOKE_NOWAIT))
+		return -EINVAL;
+
+	/* The owner's file is asked for, not the scope: RCU keeps what the lock then decides. */
+	rcu_read_lock();
+	ex = rhashtable_lookup(&bl_exports, &req->handle, bl_params);
+	if (ex && ex->file == f) {
+		spin_lock(&f->lock);
+		mine = bl_export_unlink(f, ex);
+		spin_unlock(&f->lock);
+	}
+	if (mine)
+		refcount_inc(&ex->mem);
+	rcu_read_unlock();
+	if (!mine)
+		return -ENOENT;
+
+	bl_export_end(ex);
+	if (!(req->flags & BEELINE_REVOKE_NOWAIT))
+		ret = wait_for_completion_killable(&ex->idle) ? -EINTR : 0;
+	bl_export_mem_put(ex);
+	return ret;
+}
