@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""A guest: a kernel, an initramfs made for the occasion, and QEMU in software emulation.
+
+    kernel = kernels.get("6.1")
+    result = Guest(kernel, script="echo ok - booted", files={"bin/t": path}).run(workdir)
+    result.status, result.results, result.console
+
+What a guest can have:
+
+- any number of NUMA nodes (``nodes``), each with an equal share of the CPUs and the memory;
+- network namespaces joined by veth, with netem between them: ``network=True`` brings the real
+  ``ip`` and ``tc`` to /rt and loads the modules;
+- a wire to another guest: give both the same ``wire``, and start them with :func:`run_pair`;
+- a TCG plugin (``plugin``), for counting instructions;
+- a shell for a person (``script_is_tty``), see tests/vm/shell.
+
+The script runs as root under busybox's sh. What it prints goes to the second serial port and
+comes back as ``results``; the kernel's messages go to the first and come back as ``console``.
+KVM is never used: results must not depend on the machine's, and the host's kernel loads nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernels import HERE, Kernel, Unavailable, sh
+
+NETWORK_MODULES = ["veth", "sch_netem", "virtio_net", "virtio_pci"]
+NETWORK_TOOLS = ["/usr/sbin/ip", "/usr/sbin/tc"]
+
+# Lines in the console that no test may leave behind.
+ALARM = re.compile(
+    r"BUG:|WARNING:|KASAN:|UBSAN:|possible circular|possible recursive|inconsistent lock|"
+    r"unreferenced object|refcount_t:|\bOops:|general protection|blocked for more than|"
+    r"kernel panic|suspicious RCU|sleeping function|ODEBUG:|list_(add|del) corruption|"
+    r"soft lockup|rcu_\w+ (self-)?detected stall|still has locks held",
+    re.I,
+)
+
+
+@dataclass
+class Result:
+    """How a guest ended. status is the script's, or None if the guest did not get that far."""
+
+    status: int | None
+    why: str
+    results: str
+    console: str
+    plugin: str = ""
+
+    def alarms(self) -> list[str]:
+        return [line.strip() for line in self.console.splitlines() if ALARM.search(line)]
+
+
+@dataclass
+class Guest:
+    """What to boot. files maps a path in the guest to one here; directories are copied whole."""
+
+    kernel: Kernel
+    script: str
+    files: dict[str, Path] = field(default_factory=dict)
+    nodes: int = 1
+    cpus: int = 2
+    memory: int = 1024  # MiB, all nodes together
+    append: str = ""
+    network: bool = False
+    wire: tuple[str, int] | None = None  # ("listen" | "connect", TCP port on loopback)
+    plugin: str = ""
+    timeout: int = 240
+    script_is_tty: bool = False
+
+    def initramfs(self, out: Path) -> None:
+        """Packs busybox, the init, the files, and the kernel modules that are asked for."""
+        with tempfile.TemporaryDirectory(dir=out.parent) as tmp:
+            root = Path(tmp)
+            for d in ("bin", "sbin", "proc", "sys", "dev", "tmp", "run", "mnt", "var", "etc"):
+                (root / d).mkdir()
+            (root / "var/run").symlink_to("/run")
+            (root / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\nu:x:1000:1000::/:/bin/sh\n")
+            shutil.copy("/bin/busybox", root / "bin/busybox")
+            shutil.copy(HERE / "init", root / "init")
+            (root / "init").chmod(0o755)
+            (root / ("script.tty" if self.script_is_tty else "script")).write_text(self.script)
+            (root / "script.tty").exists() and (root / "script.tty").chmod(0o755)
+            files = dict(self.files)
+            files["bin/vmexit"] = compiled(HERE / "vmexit.c", out.parent)
+            if self.network:
+                for tool in NETWORK_TOOLS:
+                    files[f"rt/{Path(tool).name}"] = Path(tool)
+                    for lib in re.findall(r"(/\S+)", sh("ldd", tool)):
+                        files[lib[1:]] = Path(lib)
+            for inside, here in files.items():
+                target = root / inside
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if here.is_dir():
+                    shutil.copytree(here, target, symlinks=True)
+                else:
+                    shutil.copy(here.resolve(), target)
+            self.add_modules(root)
+            names = sorted(str(p.relative_to(root)) for p in root.rglob("*"))
+            packed = subprocess.run(
+                ["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"],
+                cwd=root, input="\n".join(names).encode(), stdout=subprocess.PIPE, check=True,
+            )
+            out.write_bytes(gzip.compress(packed.stdout, 1))
+
+    def add_modules(self, root: Path) -> None:
+        """The kernel's modules for the network, unpacked, in the order of their dependences."""
+        wanted: list[Path] = []
+        if (self.network or self.wire) and self.kernel.modroot:
+            for module in NETWORK_MODULES:
+                shown = subprocess.run(
+                    ["modprobe", "-d", self.kernel.modroot, "-S", self.kernel.release,
+                     "--show-depends", module],
+                    text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                ).stdout
+                for path in re.findall(r"^insmod (\S+)", shown, re.M):
+                    if Path(path) not in wanted:
+                        wanted.append(Path(path))
+        (root / "lib/modules").mkdir(parents=True, exist_ok=True)
+        names = []
+        for path in wanted:
+            target = root / "lib/modules" / path.name
+            shutil.copy(path, target)
+            if path.suffix == ".xz":
+                sh("xz", "-d", target)
+                target = target.with_suffix("")
+            names.append(target.name)
+        (root / "modlist").write_text("".join(n + "\n" for n in names))
+
+    def command(self, work: Path) -> list[str]:
+        """QEMU's command line."""
+        cmd = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max"]
+        cmd += ["-smp", f"{self.cpus},sockets={self.nodes}", "-m", f"{self.memory}M"]
+        if self.nodes > 1:
+            if self.cpus % self.nodes:
+                raise ValueError("cpus must be a multiple of nodes")
+            share = self.cpus // self.nodes
+            for n in range(self.nodes):
+                cmd += ["-object", f"memory-backend-ram,id=m{n},size={self.memory // self.nodes}M"]
+                cmd += ["-numa", f"node,nodeid={n},cpus={n * share}-{n * share + share - 1},memdev=m{n}"]
+        append = f"console=ttyS0 panic=-1 nokaslr {self.append}"
+        cmd += ["-kernel", str(self.kernel.image), "-initrd", str(work / "initramfs.gz")]
+        cmd += ["-append", append, "-no-reboot", "-monitor", "none", "-display", "none"]
+        cmd += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]
+        if self.script_is_tty:
+            cmd += ["-serial", "mon:stdio"]
+            cmd = [c for c in cmd if c != "-monitor" and c != "none" or c == "-display"]
+            cmd[cmd.index("-display") + 1 : cmd.index("-display") + 1] = ["none"]
+        else:
+            cmd += ["-serial", f"file:{work / 'console'}", "-serial", f"file:{work / 'results'}"]
+        if self.wire:
+            side, port = self.wire
+            cmd += ["-netdev", f"socket,id=w,{side}=127.0.0.1:{port}"]
+            cmd += ["-device", f"virtio-net-pci,netdev=w,mac=52:54:00:00:00:0{1 + (side == 'connect')}"]
+        else:
+            cmd += ["-nic", "none"]
+        if self.plugin:
+            cmd += ["-plugin", self.plugin]
+        return cmd
+
+    def start(self, work: Path) -> subprocess.Popen[bytes]:
+        if not shutil.which("qemu-system-x86_64"):
+            raise Unavailable("qemu-system-x86_64 is not installed (package qemu-system-x86)")
+        work.mkdir(parents=True, exist_ok=True)
+        for old in ("console", "results"):
+            (work / old).unlink(missing_ok=True)
+        self.initramfs(work / "initramfs.gz")
+        quiet = None if self.script_is_tty else subprocess.DEVNULL
+        with open(work / "qemu", "wb") as log:
+            return subprocess.Popen(
+                self.command(work), stdin=quiet,
+                stdout=None if self.script_is_tty else log,
+                stderr=None if self.script_is_tty else subprocess.STDOUT,
+            )
+
+    def finish(self, process: subprocess.Popen[bytes], work: Path) -> Result:
+        """Waits for the end; a guest that outlasts its time is killed."""
+        why = ""
+        status = None
+        try:
+            code = process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            why = f"no end after {self.timeout} s"
+        else:
+            if code & 1 and code >> 1 >= 0x10:
+                status = (code >> 1) - 0x10
+                why = f"exit status {status}"
+            else:
+                why = f"qemu ended with {code}: {read(work / 'qemu')[-500:].strip() or 'guest died'}"
+        return Result(status, why, read(work / "results"), read(work / "console"))
+
+    def run(self, work: Path) -> Result:
+        return self.finish(self.start(work), work)
+
+
+def read(path: Path) -> str:
+    return path.read_text(errors="replace").replace("\r", "") if path.exists() else ""
+
+
+def compiled(source: Path, work: Path, *flags: str) -> Path:
+    """A static program for the guest, compiled here."""
+    out = work / source.stem
+    if not out.exists() or out.stat().st_mtime < source.stat().st_mtime or flags:
+        sh("gcc", "-std=gnu17", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-static", "-pthread",
+           "-D_GNU_SOURCE", source, *flags, "-o", out)
+    return out
+
+
+def run_pair(one: Guest, two: Guest, work: Path) -> tuple[Result, Result]:
+    """Two guests joined by a wire; each sees one Ethernet device, with addresses ...:01 and :02."""
+    port = 20000 + os.getpid() % 20000
+    one.wire, two.wire = ("listen", port), ("connect", port)
+    first = one.start(work / "one")
+    second = two.start(work / "two")
+    return one.finish(first, work / "one"), two.finish(second, work / "two")
