@@ -175,6 +175,17 @@ static bool bl_same_request(unsigned int a, unsigned int b)
 }
 
 /*
+ * A handle that the caller does not get to see is an export that nobody can use or revoke: it is
+ * taken back. Without waiting, as it cannot be in use.
+ */
+static void bl_export_unseen(struct bl_file *f, const struct beeline_export *req)
+{
+	const struct beeline_revoke r = { .handle = req->handle, .flags = BEELINE_REVOKE_NOWAIT };
+
+	bl_export_revoke(f, &r);
+}
+
+/*
  * Results go back after a failure too, since some of them (beeline_batch.done) say how far it
  * got; fields that were not written hold what the caller put there.
  */
@@ -199,8 +210,11 @@ static long bl_run_request(struct bl_file *f, const struct bl_request *r, void _
 			return ret;
 	}
 	ret = r->run(f, &arg);
-	if ((_IOC_DIR(r->cmd) & _IOC_READ) && copy_to_user(u, &arg, min(ksize, usize)))
+	if ((_IOC_DIR(r->cmd) & _IOC_READ) && copy_to_user(u, &arg, min(ksize, usize))) {
+		if (!ret && r->cmd == BEELINE_IOC_EXPORT)
+			bl_export_unseen(f, &arg.export);
 		return -EFAULT;
+	}
 	return ret;
 }
 

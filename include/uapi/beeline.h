@@ -90,6 +90,7 @@ struct beeline_info {
  *		caller's user namespace; BEELINE_SCOPE_GROUP on a file without a group
  *	EFAULT	the range is not wholly in user space
  *	ENOSPC	the file has max_exports live exports
+ *	EINTR	a fatal signal
  */
 struct beeline_export {
 	__u64 addr;		      /* in: first byte */
@@ -222,7 +223,7 @@ struct beeline_batch {
  * unguessable as a handle. Another file joins with that token. A file is in at most one group,
  * for as long as it is open; a group ends with its last file.
  *
- *	EBUSY	the file is in a group already
+ *	EBUSY	the file is in a group already; token is then that group's
  *	ENOENT	no such group
  */
 struct beeline_group {

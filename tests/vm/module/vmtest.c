@@ -214,10 +214,9 @@ bool mem_is(const void *p, size_t len, unsigned int seed)
 
 bool mem_all(const void *p, size_t len, unsigned char byte)
 {
-	for (size_t i = 0; i < len; i++)
-		if (((const unsigned char *)p)[i] != byte)
-			return false;
-	return true;
+	const unsigned char *c = p;
+
+	return !len || (c[0] == byte && !memcmp(c, c + 1, len - 1));
 }
 
 /* ---- peers ---- */
