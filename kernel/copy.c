@@ -24,8 +24,8 @@
 #include "compat/compat.h"
 #include "internal.h"
 
-/* Pages of the first window: their addresses fit the stack, and a short copy needs no more. */
-#define BL_FIRST_PAGES 32u
+/* Pages whose addresses fit the stack: a copy of up to 124 KiB needs no more. */
+#define BL_FEW_PAGES 32u
 /* Segments known at a time; they are read between windows. */
 #define BL_SEGMENTS 16u
 /* Windows in a row that may fail to copy a byte although the fault-in said that it could. */
@@ -50,7 +50,7 @@ struct bl_copying {
 	unsigned int room; /* of pages[] */
 	struct page **pages;
 	struct bl_local local;
-	struct page *first[BL_FIRST_PAGES];
+	struct page *few[BL_FEW_PAGES];
 };
 
 /* ---- the caller's memory ---- */
@@ -110,27 +110,31 @@ static bool bl_local_step(struct bl_local *l)
 	return l->at < l->have && !bl_local_advance(l);
 }
 
+/* Inside a window: n bytes between a page and the caller. */
+static __always_inline size_t bl_local_copy(struct bl_local *l, struct page *page, size_t offset,
+					    size_t n, bool to)
+{
+	if (to)
+		return copy_page_from_iter(page, offset, n, &l->iter);
+	return copy_page_to_iter(page, offset, n, &l->iter);
+}
+
 /*
- * Inside a window, page faults disabled: n bytes between a folio and the caller. Returns those
- * copied; fewer if a page of the caller's is missing, or the known segments are used up.
+ * Goes on where bl_local_copy() ended early: with the next segment, unless a page of the
+ * caller's is missing or the known segments are used up. Returns the bytes copied in addition.
  */
-static size_t bl_local_copy(struct bl_local *l, struct folio *folio, size_t offset, size_t n)
+static noinline size_t bl_local_copy_rest(struct bl_local *l, struct page *page, size_t offset,
+					  size_t n, bool to)
 {
 	size_t done = 0;
 
-	for (;;) {
-		size_t want = min(n - done, iov_iter_count(&l->iter));
-		size_t got;
-
-		if (l->direction == ITER_DEST)
-			got = copy_page_to_iter(&folio->page, offset + done, want, &l->iter);
-		else
-			got = copy_page_from_iter(&folio->page, offset + done, want, &l->iter);
-		done += got;
-		l->missing = got < want;
-		if (done == n || l->missing || !bl_local_step(l))
-			return done;
+	while (done < n) {
+		l->missing = iov_iter_count(&l->iter);
+		if (l->missing || !bl_local_step(l))
+			break;
+		done += bl_local_copy(l, page, offset + done, n - done, to);
 	}
+	return done;
 }
 
 /* Between windows: makes the caller's next n bytes present, as far as they can be. */
@@ -175,57 +179,69 @@ static long bl_pages_get(struct mm_struct *mm, unsigned long addr, unsigned long
 	return got;
 }
 
-/* How many of pages[0..n) follow one another in the folio of the first. */
-static unsigned long bl_pages_run(struct page **pages, unsigned long n)
+/* How many of pages[0..n) are of the same folio as the first. */
+static unsigned long bl_pages_of_folio(struct page **pages, unsigned long n)
 {
 	struct folio *folio = page_folio(pages[0]);
-	unsigned long at, room, run;
+	unsigned long k = 1;
 
-	if (!folio_test_large(folio))
-		return 1;
-	at = folio_page_idx(folio, pages[0]);
-	room = min(n, folio_nr_pages(folio) - at);
-	for (run = 1; run < room && pages[run] == folio_page(folio, at + run); run++)
-		;
-	return run;
+	if (folio_test_large(folio))
+		while (k < n && page_folio(pages[k]) == folio)
+			k++;
+	return k;
 }
 
 static void bl_pages_put(struct page **pages, unsigned long n, bool to)
 {
-	unsigned long run;
+	unsigned long k;
 
 	if (to) {
 		unpin_user_pages_dirty_lock(pages, n, true);
 		return;
 	}
-	for (; n; pages += run, n -= run) {
-		run = bl_pages_run(pages, n);
-		folio_put_refs(page_folio(pages[0]), run);
+	for (; n; pages += k, n -= k) {
+		k = bl_pages_of_folio(pages, n);
+		folio_put_refs(page_folio(pages[0]), k);
 	}
 }
 
 /* ---- a window ---- */
 
-static u64 bl_window_copy(struct bl_local *l, struct page **pages, unsigned long n,
-			  unsigned long offset, u64 len)
+/*
+ * Once for each direction, as every instruction of the loop counts once for each page. Page by
+ * page also in a large folio: the kernel's copy functions would do the same inside.
+ */
+static __always_inline u64 bl_window_copy_way(struct bl_local *l, struct page **pages,
+					      unsigned long offset, u64 len, bool to)
 {
-	u64 done = 0;
+	u64 left = len;
 
-	pagefault_disable();
-	while (n && done < len) {
-		struct folio *folio = page_folio(pages[0]);
-		unsigned long run = bl_pages_run(pages, n);
-		size_t want = min_t(u64, run * PAGE_SIZE - offset, len - done);
-		size_t got = bl_local_copy(
-			l, folio, folio_page_idx(folio, pages[0]) * PAGE_SIZE + offset, want);
+	while (left) {
+		struct page *page = *pages++;
+		size_t want = PAGE_SIZE - offset, got;
 
-		done += got;
-		if (got < want)
+		if (want > left)
+			want = left;
+		got = bl_local_copy(l, page, offset, want, to);
+		if (unlikely(got < want))
+			got += bl_local_copy_rest(l, page, offset + got, want - got, to);
+		left -= got;
+		if (unlikely(got < want))
 			break;
 		offset = 0;
-		pages += run;
-		n -= run;
 	}
+	return len - left;
+}
+
+static u64 bl_window_copy(struct bl_local *l, struct page **pages, unsigned long offset, u64 len)
+{
+	u64 done;
+
+	pagefault_disable();
+	if (l->direction == ITER_DEST)
+		done = bl_window_copy_way(l, pages, offset, len, false);
+	else
+		done = bl_window_copy_way(l, pages, offset, len, true);
 	pagefault_enable();
 	return done;
 }
@@ -278,7 +294,8 @@ static s64 bl_window(struct bl_copying *s)
 		ret = n;
 		goto put_mm;
 	}
-	ret = bl_window_copy(&s->local, s->pages, n, offset, len);
+	len = min_t(u64, len, n * PAGE_SIZE - offset);
+	ret = bl_window_copy(&s->local, s->pages, offset, len);
 	bl_pages_put(s->pages, n, s->to);
 put_mm:
 	/* The export first: the last mmput() tears an address space down, which takes its time. */
@@ -292,28 +309,30 @@ put_export:
 
 /* ---- a copy ---- */
 
-/* After the first window: room for BL_WINDOW_PAGES, if memory is to be had. */
-static void bl_copying_grow(struct bl_copying *s)
+/* Room for as many pages as a window may have; without memory for it, small windows serve. */
+static void bl_copying_room(struct bl_copying *s)
 {
-	struct page **more;
-
-	if (s->pages != s->first)
+	s->pages = s->few;
+	s->room = BL_FEW_PAGES;
+	if (s->req->len <= (BL_FEW_PAGES - 1) * PAGE_SIZE)
 		return;
-	more = kmalloc_array(BL_WINDOW_PAGES, sizeof(*more), GFP_KERNEL | __GFP_NOWARN);
-	if (more) {
-		s->pages = more;
+	s->pages = kmalloc_array(BL_WINDOW_PAGES, sizeof(*s->pages), GFP_KERNEL | __GFP_NOWARN);
+	if (s->pages)
 		s->room = BL_WINDOW_PAGES;
-	}
+	else
+		s->pages = s->few;
 }
 
 /*
  * A window ends early when its pages are used up, when the segments it knows are, when the
  * exporter's memory ends (the next one says how), or when a page of the caller's is missing.
+ * Where one was missing, more will be: from then on pages are faulted in ahead of each window.
  */
 static int bl_copy_windows(struct bl_copying *s)
 {
 	const u64 len = s->req->len;
 	unsigned int stalls = 0;
+	bool cold = false;
 
 	for (;;) {
 		s64 got;
@@ -334,15 +353,17 @@ static int bl_copy_windows(struct bl_copying *s)
 		if (signal_pending(current) && (s->done || fatal_signal_pending(current)))
 			return -EINTR;
 		cond_resched();
-		bl_copying_grow(s);
 		stalls = got ? 0 : stalls + 1;
-		if (!s->local.missing)
+		if (s->local.missing) {
+			bl_count(s->file, BL_FAULTS, 1);
+			cold = true;
+			if (stalls == BL_STALLS)
+				return -EFAULT;
+		}
+		if (!cold)
 			continue;
-		bl_count(s->file, BL_FAULTS, 1);
-		if (stalls == BL_STALLS)
-			return -EFAULT;
 		ret = bl_local_fault_in(&s->local, min(len - s->done, BL_WINDOW_PAGES * PAGE_SIZE));
-		if (ret)
+		if (ret && s->local.missing)
 			return ret;
 	}
 }
@@ -359,12 +380,11 @@ int bl_copy(struct bl_file *f, struct beeline_copy *c)
 	s.req = c;
 	s.done = 0;
 	s.to = c->flags & BEELINE_COPY_TO;
-	s.pages = s.first;
-	s.room = BL_FIRST_PAGES;
+	bl_copying_room(&s);
 	ret = bl_local_init(&s.local, c, s.to);
 	if (!ret)
 		ret = bl_copy_windows(&s);
-	if (s.pages != s.first)
+	if (s.pages != s.few)
 		kfree(s.pages);
 
 	c->copied = s.done;

@@ -18,17 +18,17 @@ static const struct {
 	{ PAGE - 1, "page - 1" },
 	{ PAGE, "page" },
 	{ PAGE + 1, "page + 1" },
-	{ 31 * PAGE + 1, "first window, almost full" },
-	{ 32 * PAGE - 1, "first window - 1" },
-	{ 32 * PAGE, "first window" },
-	{ 32 * PAGE + 1, "second window begins" },
-	{ 100 * PAGE + 77, "inside the second window" },
+	{ 31 * PAGE - 1, "page addresses still on the stack" },
+	{ 31 * PAGE, "the most for which they are" },
+	{ 31 * PAGE + 1, "allocated" },
+	{ 32 * PAGE + 1, "more than the stack's, in any alignment" },
+	{ 100 * PAGE + 77, "inside the first window" },
 	{ HUGE - 1, "huge page - 1" },
 	{ HUGE, "huge page" },
 	{ HUGE + 1, "huge page + 1" },
-	{ (32 + 512) * PAGE - 1, "second window - 1" },
-	{ (32 + 512) * PAGE + 1, "third window begins" },
-	{ 2 * HUGE + 3 * PAGE + 5, "many windows" },
+	{ 511 * PAGE + 1, "a window, or two if not aligned" },
+	{ 2 * HUGE - 1, "two windows - 1" },
+	{ 2 * HUGE + 3 * PAGE + 5, "three windows" },
 };
 
 static const size_t aligns[] = { 0, 1, 63, PAGE - 1 };
@@ -186,7 +186,7 @@ static void memory_none_and_unmapped(void)
 {
 	char *p = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	char *buf = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	/* Holes in the first page, the first window, at its border, and in the second one. */
+	/* Holes in the first page, inside, and around the size of the array on the stack. */
 	static const size_t holes[] = { 0, 5, 31, 32, 40 };
 	int fd = dev_open();
 	struct beeline_handle h;

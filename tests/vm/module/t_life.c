@@ -9,7 +9,7 @@
 
 #include "vmtest.h"
 
-#define LEN (3ul << 20) /* three windows */
+#define LEN (5ul << 20) /* three windows */
 
 struct shared {
 	_Atomic unsigned int phase, copies, ends[64];

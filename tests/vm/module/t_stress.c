@@ -280,9 +280,16 @@ static void one_step(void)
 
 static double fuzz_until;
 
+/* With FAULTS in the environment, in this thread allocations and the like fail at random. */
 static void *fuzz_thread(void *arg)
 {
+	int fd = getenv("FAULTS") ? open("/proc/thread-self/make-it-fail", O_WRONLY) : -1;
+
 	(void)arg;
+	if (fd >= 0) {
+		CHECK(write(fd, "1", 1) == 1);
+		close(fd);
+	}
 	while (vt_now() < fuzz_until)
 		one_step(); /* the threads share the generator, unlocked: so much the better */
 	return NULL;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Makes copies between marks that tests/vm/icount.c sees, for tests/vm/counts.py to compare. The
+ * exporter is another process that sleeps; all memory is present and warm.
+ */
+#include "vmtest.h"
+
+#define MARK() __asm__ volatile(".byte 0x0f,0x1f,0x84,0x00,0x78,0x56,0x34,0x12" ::: "memory")
+#define ROUNDS 41
+#define MOST   (1ul << 20)
+
+static struct {
+	struct beeline_handle h;
+	char *addr;
+	pid_t pid;
+} theirs;
+static int dev;
+static char *ours;
+
+static void exporter(int sock, void *arg)
+{
+	char *p = mem_map(MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+
+	(void)arg;
+	madvise(p, MOST, MADV_NOHUGEPAGE);
+	mem_fill(p, MOST, 1);
+	theirs.addr = p;
+	theirs.pid = getpid();
+	EQ(dev_export(dev, p, MOST, 3, &theirs.h), 0);
+	vt_send(sock, &theirs, sizeof(theirs));
+	vt_await(sock);
+}
+
+static void nothing(size_t len)
+{
+	(void)len;
+}
+
+static void beeline_from(size_t len)
+{
+	struct beeline_copy c = { .handle = theirs.h, .len = len, .local = (uintptr_t)ours };
+
+	if (ioctl(dev, BEELINE_IOC_COPY, &c))
+		vt_fail("beeline: errno %d", errno);
+}
+
+static void beeline_to(size_t len)
+{
+	struct beeline_copy c = { .handle = theirs.h,
+				  .len = len,
+				  .local = (uintptr_t)ours,
+				  .flags = BEELINE_COPY_TO };
+
+	if (ioctl(dev, BEELINE_IOC_COPY, &c))
+		vt_fail("beeline: errno %d", errno);
+}
+
+static void process_vm_from(size_t len)
+{
+	struct iovec l = { ours, len }, r = { theirs.addr, len };
+
+	if (process_vm_readv(theirs.pid, &l, 1, &r, 1, 0) != (ssize_t)len)
+		vt_fail("process_vm_readv: errno %d", errno);
+}
+
+static void process_vm_to(size_t len)
+{
+	struct iovec l = { ours, len }, r = { theirs.addr, len };
+
+	if (process_vm_writev(theirs.pid, &l, 1, &r, 1, 0) != (ssize_t)len)
+		vt_fail("process_vm_writev: errno %d", errno);
+}
+
+static void beeline_export(size_t len)
+{
+	struct beeline_handle h;
+
+	if (dev_export(dev, ours, len, 3, &h))
+		vt_fail("export: errno %d", errno);
+}
+
+static void series(const char *name, void (*call)(size_t len), size_t len)
+{
+	printf("count %s %zu %d\n", name, len, ROUNDS);
+	for (int i = 0; i < 4; i++)
+		call(len);
+	for (int i = 0; i < ROUNDS; i++) {
+		MARK();
+		call(len);
+		MARK();
+	}
+}
+
+static void counts(void)
+{
+	static const size_t sizes[] = { 4096, 65536, 1 << 20 };
+	struct peer p;
+
+	dev = dev_open();
+	ours = mem_map(MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	madvise(ours, MOST, MADV_NOHUGEPAGE);
+	memset(ours, 1, MOST);
+	p = peer_start(exporter, NULL);
+	vt_recv(p.sock, &theirs, sizeof(theirs));
+	series("nothing", nothing, 0);
+	series("beeline_export", beeline_export, 4096);
+	for (size_t i = 0; i < NELEM(sizes); i++) {
+		series("beeline_from", beeline_from, sizes[i]);
+		series("process_vm_from", process_vm_from, sizes[i]);
+		series("beeline_to", beeline_to, sizes[i]);
+		series("process_vm_to", process_vm_to, sizes[i]);
+	}
+	vt_tell(p.sock);
+	EQ(peer_wait(&p), 0);
+}
+
+static const struct test tests[] = { { "counts", counts, 200 } };
+
+int main(int argc, char **argv)
+{
+	return vt_main(tests, NELEM(tests), argc, argv);
+}
