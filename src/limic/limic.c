@@ -330,8 +330,14 @@ static size_t copy(int fd, void *buf, size_t len, limic_user *lu, bool to)
 	errno = 0;
 	n = copy_by_module(&c);
 	/* Not the module's descriptor, or not its handle: the announcer may be without it. */
-	if (!n && (errno == ENOTTY || errno == ENOENT))
+	if (!n && (errno == ENOTTY || errno == ENOENT)) {
+		bool unknown = errno == ENOENT;
+
 		n = copy_by_process_vm(&c);
+		/* A handle, read as a process's number, names anybody. */
+		if (!n && unknown && (errno == ESRCH || errno == EPERM))
+			errno = ENOENT;
+	}
 	if (n)
 		lu->length = n;
 	return n;

@@ -88,7 +88,6 @@ class Guest:
             shutil.copy(HERE / "init", root / "init")
             (root / "init").chmod(0o755)
             (root / ("script.tty" if self.script_is_tty else "script")).write_text(self.script)
-            (root / "script.tty").exists() and (root / "script.tty").chmod(0o755)
             files = dict(self.files)
             files["bin/vmexit"] = compiled(HERE / "vmexit.c", out.parent)
             if self.network:
@@ -150,14 +149,13 @@ class Guest:
                 cmd += ["-numa", f"node,nodeid={n},cpus={n * share}-{n * share + share - 1},memdev=m{n}"]
         append = f"console=ttyS0 panic=-1 nokaslr {self.append}"
         cmd += ["-kernel", str(self.kernel.image), "-initrd", str(work / "initramfs.gz")]
-        cmd += ["-append", append, "-no-reboot", "-monitor", "none", "-display", "none"]
+        cmd += ["-append", append, "-no-reboot", "-display", "none"]
         cmd += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]
         if self.script_is_tty:
             cmd += ["-serial", "mon:stdio"]
-            cmd = [c for c in cmd if c != "-monitor" and c != "none" or c == "-display"]
-            cmd[cmd.index("-display") + 1 : cmd.index("-display") + 1] = ["none"]
         else:
-            cmd += ["-serial", f"file:{work / 'console'}", "-serial", f"file:{work / 'results'}"]
+            cmd += ["-monitor", "none", "-serial", f"file:{work / 'console'}"]
+            cmd += ["-serial", f"file:{work / 'results'}"]
         if self.wire:
             side, port = self.wire
             cmd += ["-netdev", f"socket,id=w,{side}=127.0.0.1:{port}"]
