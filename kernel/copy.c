@@ -78,36 +78,43 @@ static int bl_local_init(struct bl_local *l, const struct beeline_copy *c, bool 
 	return 0;
 }
 
-/* Between windows: goes on to a segment that holds bytes. -EINVAL: there is none. */
-static int bl_local_advance(struct bl_local *l)
-{
-	while (!iov_iter_count(&l->iter)) {
-		int ret;
-
-		if (l->at == l->have) {
-			if (!l->unread)
-				return -EINVAL;
-			l->at = 0;
-			l->have = min(l->unread, BL_SEGMENTS);
-			if (copy_from_user(l->seg, l->next, l->have * sizeof(l->seg[0]))) {
-				l->have = 0;
-				return -EFAULT;
-			}
-			l->unread -= l->have;
-			l->next += l->have;
-		}
-		ret = bl_local_begin(l, l->seg[l->at].addr, l->seg[l->at].len);
-		if (ret)
-			return ret;
-		l->at++;
-	}
-	return 0;
-}
-
-/* Inside a window: the next segment, if it is one already read. */
+/*
+ * Goes on to the next segment that holds bytes, of those already read. False if there is none, or
+ * (at < have) one that lies outside of user space.
+ */
 static bool bl_local_step(struct bl_local *l)
 {
-	return l->at < l->have && !bl_local_advance(l);
+	while (l->at < l->have) {
+		if (bl_local_begin(l, l->seg[l->at].addr, l->seg[l->at].len))
+			return false;
+		l->at++;
+		if (iov_iter_count(&l->iter))
+			return true;
+	}
+	return false;
+}
+
+/* Between windows: sees to it that the current segment holds bytes. -EINVAL: there are no more. */
+static int bl_local_advance(struct bl_local *l)
+{
+	if (iov_iter_count(&l->iter))
+		return 0;
+	while (!bl_local_step(l)) {
+		unsigned int n = min(l->unread, BL_SEGMENTS);
+
+		if (l->at < l->have)
+			return -EFAULT;
+		if (!n)
+			return -EINVAL;
+		l->at = 0;
+		l->have = 0;
+		if (copy_from_user(l->seg, l->next, n * sizeof(l->seg[0])))
+			return -EFAULT;
+		l->have = n;
+		l->unread -= n;
+		l->next += n;
+	}
+	return 0;
 }
 
 /* Inside a window: n bytes between a page and the caller. */
@@ -278,7 +285,7 @@ static s64 bl_window(struct bl_copying *s)
 	if (IS_ERR(ex))
 		return PTR_ERR(ex);
 	ret = bl_range(ex, c, &addr);
-	if (ret || !c->len)
+	if (ret)
 		goto put_export;
 
 	mm = ex->mm;
@@ -286,6 +293,8 @@ static s64 bl_window(struct bl_copying *s)
 		ret = -ESRCH;
 		goto put_export;
 	}
+	if (!c->len)
+		goto put_mm;
 	addr += s->done;
 	offset = offset_in_page(addr);
 	len = min_t(u64, c->len - s->done, s->room * PAGE_SIZE - offset);

@@ -16,7 +16,9 @@
 
 #include "internal.h"
 
-#define BL_REAP_STEP 2u
+/* Exports looked at under the lock at a time; and in passing, by each new one. */
+#define BL_SWEEP      256u
+#define BL_SWEEP_STEP 2u
 
 static unsigned int max_exports = 1u << 20;
 module_param(max_exports, uint, 0644);
@@ -108,58 +110,55 @@ static void bl_export_end(struct bl_export *ex)
 	bl_export_put(ex);
 }
 
-static void bl_export_end_list(struct list_head *list)
-{
-	struct bl_export *ex, *next;
-
-	list_for_each_entry_safe(ex, next, list, link) {
-		list_del_init(&ex->link);
-		bl_export_end(ex);
-		cond_resched();
-	}
-}
-
 /*
- * Ends the exports whose memory is gone (exit, execve), looking at no more than budget of them.
- * They cannot be used any more; this frees what they occupy when the file lives on. Looks at
- * the oldest first and moves the living to the young end, so that repeated calls with a small
- * budget come to see all of them.
+ * Looks at the budget oldest exports of a file and ends those whose memory is gone (exit,
+ * execve), or all of them. The living move to the young end: repeated calls with a small budget
+ * come to see every one. The lock is held for that many list operations and no longer.
  */
-void bl_export_reap(struct bl_file *f, unsigned int budget)
+static void bl_export_sweep(struct bl_file *f, unsigned int budget, bool all)
 {
 	struct bl_export *ex, *next;
-	LIST_HEAD(alive);
+	LIST_HEAD(living);
 	LIST_HEAD(dead);
 
 	spin_lock(&f->lock);
 	list_for_each_entry_safe(ex, next, &f->exports, link) {
 		if (!budget--)
 			break;
-		if (atomic_read(&ex->mm->mm_users)) {
-			list_move_tail(&ex->link, &alive);
+		if (!all && atomic_read(&ex->mm->mm_users)) {
+			list_move_tail(&ex->link, &living);
 			continue;
 		}
 		bl_export_unlink(f, ex);
 		list_add_tail(&ex->link, &dead);
 	}
-	list_splice_tail(&alive, &f->exports);
+	list_splice_tail(&living, &f->exports);
 	spin_unlock(&f->lock);
-	bl_export_end_list(&dead);
+
+	list_for_each_entry_safe(ex, next, &dead, link) {
+		list_del_init(&ex->link);
+		bl_export_end(ex);
+	}
+}
+
+/* Ends the exports whose memory is gone. They are of no use; what they occupy may be. */
+void bl_export_reap(struct bl_file *f)
+{
+	unsigned int left = READ_ONCE(f->nr_exports);
+
+	for (; left; left -= min(left, BL_SWEEP)) {
+		bl_export_sweep(f, BL_SWEEP, false);
+		cond_resched();
+	}
 }
 
 /* At the last close: no other call is in flight on this file. Does not wait for windows. */
 void bl_export_drop_all(struct bl_file *f)
 {
-	struct bl_export *ex;
-	LIST_HEAD(all);
-
-	spin_lock(&f->lock);
-	list_for_each_entry(ex, &f->exports, link)
-		ex->linked = false;
-	list_splice_init(&f->exports, &all);
-	f->nr_exports = 0;
-	spin_unlock(&f->lock);
-	bl_export_end_list(&all);
+	while (READ_ONCE(f->nr_exports)) {
+		bl_export_sweep(f, BL_SWEEP, true);
+		cond_resched();
+	}
 }
 
 static int bl_export_parse(struct bl_file *f, const struct beeline_export *req,
@@ -196,7 +195,7 @@ static int bl_export_parse(struct bl_file *f, const struct beeline_export *req,
 
 /*
  * Puts an export on its file's list, if there is room. With the first export after another
- * process's, a step of reaping: a file that a chain of processes inherits stays small.
+ * process's, a step of sweeping: a file that a chain of processes inherits stays small.
  */
 static int bl_export_link(struct bl_file *f, struct bl_export *ex)
 {
@@ -216,7 +215,7 @@ static int bl_export_link(struct bl_file *f, struct bl_export *ex)
 	if (full)
 		return -ENOSPC;
 	if (before && before != ex->mm)
-		bl_export_reap(f, BL_REAP_STEP);
+		bl_export_sweep(f, BL_SWEEP_STEP, false);
 	return 0;
 }
 
@@ -259,7 +258,7 @@ int bl_export_make(struct bl_file *f, struct beeline_export *req)
 
 	ret = bl_export_link(f, ex);
 	if (ret == -ENOSPC) {
-		bl_export_reap(f, UINT_MAX);
+		bl_export_reap(f);
 		ret = bl_export_link(f, ex);
 	}
 	if (ret)

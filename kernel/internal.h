@@ -45,7 +45,7 @@ struct mm_struct;
 
 #define BL_MAX_IOV	1024u
 #define BL_MAX_BATCH	1024u
-#define BL_WINDOW_PAGES 512u /* one huge page of 2 MiB; the array of their addresses fits a page */
+#define BL_WINDOW_PAGES 512u /* a huge page of 2 MiB; their addresses fill a page */
 
 enum bl_counter {
 	BL_EXPORTS,
@@ -67,11 +67,11 @@ struct bl_group {
 
 struct bl_file {
 	spinlock_t lock;
-	struct list_head exports;   /* lock */
-	unsigned int nr_exports;    /* lock */
-	struct mm_struct *last_mm;  /* lock; compared only, never followed */
-	struct bl_group *group;	    /* set once; release/acquire, see bl_file_group() */
-	struct list_head link;	    /* bl_files_lock */
+	struct list_head exports;  /* lock */
+	unsigned int nr_exports;   /* lock */
+	struct mm_struct *last_mm; /* lock; compared only, never followed */
+	struct bl_group *group;	   /* set once; release/acquire, see bl_file_group() */
+	struct list_head link;	   /* bl_files_lock */
 	atomic64_t c[BL_NCOUNTERS];
 };
 
@@ -118,7 +118,7 @@ void bl_exports_exit(void);
 unsigned int bl_exports_max(void);
 int bl_export_make(struct bl_file *f, struct beeline_export *req);
 int bl_export_revoke(struct bl_file *f, const struct beeline_revoke *req);
-void bl_export_reap(struct bl_file *f, unsigned int budget);
+void bl_export_reap(struct bl_file *f);
 void bl_export_drop_all(struct bl_file *f);
 struct bl_export *bl_export_get(struct bl_file *f, const struct beeline_handle *h);
 void bl_export_put(struct bl_export *ex);

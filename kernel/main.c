@@ -95,7 +95,7 @@ static int bl_request_stat(struct bl_file *f, void *arg)
 
 	if (st->reserved || (flags & ~BEELINE_STAT_MODULE))
 		return -EINVAL;
-	*st = (struct beeline_stat){ .flags = flags };
+	*st = (struct beeline_stat){.flags = flags};
 	if (!flags) {
 		bl_stat_add(st, f);
 		return 0;
@@ -162,10 +162,10 @@ static const struct bl_request {
 	unsigned int cmd;
 	int (*run)(struct bl_file *f, void *arg);
 } bl_requests[] = {
-	{ BEELINE_IOC_INFO, bl_request_info },	   { BEELINE_IOC_EXPORT, bl_request_export },
-	{ BEELINE_IOC_REVOKE, bl_request_revoke }, { BEELINE_IOC_IMPORT, bl_request_import },
-	{ BEELINE_IOC_BATCH, bl_request_batch },   { BEELINE_IOC_GROUP, bl_request_group },
-	{ BEELINE_IOC_STAT, bl_request_stat },
+	{BEELINE_IOC_INFO, bl_request_info},	 {BEELINE_IOC_EXPORT, bl_request_export},
+	{BEELINE_IOC_REVOKE, bl_request_revoke}, {BEELINE_IOC_IMPORT, bl_request_import},
+	{BEELINE_IOC_BATCH, bl_request_batch},	 {BEELINE_IOC_GROUP, bl_request_group},
+	{BEELINE_IOC_STAT, bl_request_stat},
 };
 
 /* Requests are the same whatever their size: a struct grows without a new number. */
@@ -180,7 +180,7 @@ static bool bl_same_request(unsigned int a, unsigned int b)
  */
 static void bl_export_unseen(struct bl_file *f, const struct beeline_export *req)
 {
-	const struct beeline_revoke r = { .handle = req->handle, .flags = BEELINE_REVOKE_NOWAIT };
+	const struct beeline_revoke r = {.handle = req->handle, .flags = BEELINE_REVOKE_NOWAIT};
 
 	bl_export_revoke(f, &r);
 }
@@ -259,7 +259,7 @@ static int bl_open(struct inode *inode, struct file *file)
 /* At each close of a descriptor, also by exit: the file may live on in another process. */
 static int bl_flush(struct file *file, fl_owner_t id)
 {
-	bl_export_reap(file->private_data, UINT_MAX);
+	bl_export_reap(file->private_data);
 	return 0;
 }
 

@@ -167,8 +167,9 @@ struct beeline_iov {
  * a negative errno.
  *
  * The copy is done in windows of at most window_pages pages. A signal ends it between windows,
- * with EINTR and at least one window done: call again with what is left. There is no order
- * between this copy and what either process writes to the memory meanwhile.
+ * with EINTR and at least one byte done; or, since Linux 6.2, while it waits for a page of the
+ * exporter's, perhaps with none. Call again with what is left. There is no order between this
+ * copy and what either process writes to the memory meanwhile.
  *
  *	ENOENT	no such handle: never made, revoked, or its file is closed
  *	EACCES	the caller is outside the export's scope, or the right was not given

@@ -126,7 +126,7 @@ static struct token token_get(const limic_user *lu)
 
 static void slot_end(struct slot *s)
 {
-	struct beeline_revoke r = { .handle = s->handle, .flags = BEELINE_REVOKE_NOWAIT };
+	struct beeline_revoke r = {.handle = s->handle, .flags = BEELINE_REVOKE_NOWAIT};
 
 	atomic_store_explicit(&s->nonce, 0, memory_order_release);
 	if (r.handle.w[0] | r.handle.w[1])
@@ -136,15 +136,14 @@ static void slot_end(struct slot *s)
 /* Fills a slot for a range. 0, or -1 with errno. */
 static int slot_begin(struct slot *s, int fd, void *buf, size_t len)
 {
-	struct beeline_export e = { .addr = (uintptr_t)buf,
-				    .len = len,
-				    .rights = BEELINE_READ | BEELINE_WRITE };
+	struct beeline_export e = {
+		.addr = (uintptr_t)buf, .len = len, .rights = BEELINE_READ | BEELINE_WRITE};
 	uint64_t nonce;
 
 	if (ioctl(fd, BEELINE_IOC_EXPORT, &e)) {
 		if (errno != ENOTTY)
 			return -1;
-		e.handle = (struct beeline_handle){ 0 };
+		e.handle = (struct beeline_handle){0};
 	}
 	do {
 		if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
@@ -217,7 +216,7 @@ API size_t limic_tx_init(int fd, void *buf, size_t len, limic_user *lu)
 		memcpy(&lu->mm, &s->handle.w[0], sizeof(lu->mm));
 		memcpy(&lu->tsk, &s->handle.w[1], sizeof(lu->tsk));
 	} else if (s) {
-		token_put(lu, &(struct token){ (uintptr_t)s, s->nonce, getpid() });
+		token_put(lu, &(struct token){(uintptr_t)s, s->nonce, getpid()});
 	}
 	pthread_mutex_unlock(&t->lock);
 	return s ? len : 0;
@@ -237,10 +236,10 @@ struct copying {
 /* By the module. Returns the bytes copied; errno says why they are fewer than asked for. */
 static size_t copy_by_module(const struct copying *c)
 {
-	struct beeline_copy k = { .len = c->len,
-				  .offset = c->addr,
-				  .local = (uintptr_t)c->buf,
-				  .flags = BEELINE_COPY_ADDRESS | (c->to ? BEELINE_COPY_TO : 0) };
+	struct beeline_copy k = {.len = c->len,
+				 .offset = c->addr,
+				 .local = (uintptr_t)c->buf,
+				 .flags = BEELINE_COPY_ADDRESS | (c->to ? BEELINE_COPY_TO : 0)};
 	size_t done = 0;
 
 	memcpy(&k.handle.w[0], &c->lu->mm, sizeof(c->lu->mm));
@@ -269,7 +268,7 @@ static size_t copy_by_module(const struct copying *c)
 /* What the slot says now, if it is the one that the token was made from. */
 static int slot_read(const struct token *t, struct slot *s)
 {
-	struct iovec l = { s, sizeof(*s) }, r = { (void *)(uintptr_t)t->slot, sizeof(*s) };
+	struct iovec l = {s, sizeof(*s)}, r = {(void *)(uintptr_t)t->slot, sizeof(*s)};
 	ssize_t n;
 
 	if (t->pid <= 0 || !t->nonce || !t->slot) {
@@ -300,10 +299,10 @@ static size_t copy_by_process_vm(const struct copying *c)
 	}
 	/* The kernel moves at most 2 GiB - 4 KiB at a time, and stops where memory ends. */
 	while (done < c->len) {
-		struct iovec l = { (char *)c->buf + done, c->len - done };
-		struct iovec r = { (void *)(uintptr_t)(c->addr + done), c->len - done };
-		ssize_t n = c->to ? process_vm_writev(t.pid, &l, 1, &r, 1, 0) :
-				    process_vm_readv(t.pid, &l, 1, &r, 1, 0);
+		struct iovec l = {(char *)c->buf + done, c->len - done};
+		struct iovec r = {(void *)(uintptr_t)(c->addr + done), c->len - done};
+		ssize_t n = c->to ? process_vm_writev(t.pid, &l, 1, &r, 1, 0)
+				  : process_vm_readv(t.pid, &l, 1, &r, 1, 0);
 
 		if (n <= 0)
 			break;
@@ -315,12 +314,12 @@ static size_t copy_by_process_vm(const struct copying *c)
 static size_t copy(int fd, void *buf, size_t len, limic_user *lu, bool to)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	struct copying c = { .fd = fd,
-			     .buf = buf,
-			     .len = len < lu->length ? len : lu->length,
-			     .addr = (lu->va & ~(page - 1)) + lu->offset,
-			     .to = to,
-			     .lu = lu };
+	struct copying c = {.fd = fd,
+			    .buf = buf,
+			    .len = len < lu->length ? len : lu->length,
+			    .addr = (lu->va & ~(page - 1)) + lu->offset,
+			    .to = to,
+			    .lu = lu};
 	size_t n;
 
 	if (!c.len) {

@@ -36,8 +36,7 @@ const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 
 EXPORT int qemu_plugin_version = 1;
-EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
-			       char **argv);
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 #define MAX_VCPUS 64
 
@@ -46,7 +45,7 @@ static struct {
 	char pad[56];
 } counted[MAX_VCPUS];
 static FILE *out;
-static const unsigned char mark[8] = { 0x0f, 0x1f, 0x84, 0x00, 0x78, 0x56, 0x34, 0x12 };
+static const unsigned char mark[8] = {0x0f, 0x1f, 0x84, 0x00, 0x78, 0x56, 0x34, 0x12};
 
 static void on_block(unsigned int vcpu, void *n)
 {

@@ -204,9 +204,9 @@ def get(name: str) -> Kernel:
     return debug() if name == "debug" else debian(name)
 
 
-def module(kernel: Kernel, checkout: Path) -> Path:
+def module(kernel: Kernel, checkout: Path, work: Path) -> Path:
     """Builds beeline.ko for a kernel, outside the checkout, and returns its path."""
-    work = CACHE / "modules" / kernel.release
+    work = work / "module"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(
         checkout / "kernel",

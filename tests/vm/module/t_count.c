@@ -38,7 +38,7 @@ static void nothing(size_t len)
 
 static void beeline_from(size_t len)
 {
-	struct beeline_copy c = { .handle = theirs.h, .len = len, .local = (uintptr_t)ours };
+	struct beeline_copy c = {.handle = theirs.h, .len = len, .local = (uintptr_t)ours};
 
 	if (ioctl(dev, BEELINE_IOC_COPY, &c))
 		vt_fail("beeline: errno %d", errno);
@@ -46,10 +46,8 @@ static void beeline_from(size_t len)
 
 static void beeline_to(size_t len)
 {
-	struct beeline_copy c = { .handle = theirs.h,
-				  .len = len,
-				  .local = (uintptr_t)ours,
-				  .flags = BEELINE_COPY_TO };
+	struct beeline_copy c = {
+		.handle = theirs.h, .len = len, .local = (uintptr_t)ours, .flags = BEELINE_COPY_TO};
 
 	if (ioctl(dev, BEELINE_IOC_COPY, &c))
 		vt_fail("beeline: errno %d", errno);
@@ -57,7 +55,7 @@ static void beeline_to(size_t len)
 
 static void process_vm_from(size_t len)
 {
-	struct iovec l = { ours, len }, r = { theirs.addr, len };
+	struct iovec l = {ours, len}, r = {theirs.addr, len};
 
 	if (process_vm_readv(theirs.pid, &l, 1, &r, 1, 0) != (ssize_t)len)
 		vt_fail("process_vm_readv: errno %d", errno);
@@ -65,7 +63,7 @@ static void process_vm_from(size_t len)
 
 static void process_vm_to(size_t len)
 {
-	struct iovec l = { ours, len }, r = { theirs.addr, len };
+	struct iovec l = {ours, len}, r = {theirs.addr, len};
 
 	if (process_vm_writev(theirs.pid, &l, 1, &r, 1, 0) != (ssize_t)len)
 		vt_fail("process_vm_writev: errno %d", errno);
@@ -93,7 +91,7 @@ static void series(const char *name, void (*call)(size_t len), size_t len)
 
 static void counts(void)
 {
-	static const size_t sizes[] = { 4096, 65536, 1 << 20 };
+	static const size_t sizes[] = {4096, 65536, 1 << 20};
 	struct peer p;
 
 	dev = dev_open();
@@ -114,7 +112,7 @@ static void counts(void)
 	EQ(peer_wait(&p), 0);
 }
 
-static const struct test tests[] = { { "counts", counts, 200 } };
+static const struct test tests[] = {{"counts", counts, 200}};
 
 int main(int argc, char **argv)
 {

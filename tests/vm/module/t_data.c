@@ -12,26 +12,26 @@ static const struct {
 	size_t len;
 	const char *why;
 } sizes[] = {
-	{ 1, "least" },
-	{ 8, "a word" },
-	{ 63, "less than a line" },
-	{ PAGE - 1, "page - 1" },
-	{ PAGE, "page" },
-	{ PAGE + 1, "page + 1" },
-	{ 31 * PAGE - 1, "page addresses still on the stack" },
-	{ 31 * PAGE, "the most for which they are" },
-	{ 31 * PAGE + 1, "allocated" },
-	{ 32 * PAGE + 1, "more than the stack's, in any alignment" },
-	{ 100 * PAGE + 77, "inside the first window" },
-	{ HUGE - 1, "huge page - 1" },
-	{ HUGE, "huge page" },
-	{ HUGE + 1, "huge page + 1" },
-	{ 511 * PAGE + 1, "a window, or two if not aligned" },
-	{ 2 * HUGE - 1, "two windows - 1" },
-	{ 2 * HUGE + 3 * PAGE + 5, "three windows" },
+	{1, "least"},
+	{8, "a word"},
+	{63, "less than a line"},
+	{PAGE - 1, "page - 1"},
+	{PAGE, "page"},
+	{PAGE + 1, "page + 1"},
+	{31 * PAGE - 1, "page addresses still on the stack"},
+	{31 * PAGE, "the most for which they are"},
+	{31 * PAGE + 1, "allocated"},
+	{32 * PAGE + 1, "more than the stack's, in any alignment"},
+	{100 * PAGE + 77, "inside the first window"},
+	{HUGE - 1, "huge page - 1"},
+	{HUGE, "huge page"},
+	{HUGE + 1, "huge page + 1"},
+	{511 * PAGE + 1, "a window, or two if not aligned"},
+	{2 * HUGE - 1, "two windows - 1"},
+	{2 * HUGE + 3 * PAGE + 5, "three windows"},
 };
 
-static const size_t aligns[] = { 0, 1, 63, PAGE - 1 };
+static const size_t aligns[] = {0, 1, 63, PAGE - 1};
 
 /* One transfer of len bytes between theirs + a and ours + b, with guards around the target. */
 static void transfer(int fd, char *theirs, char *ours, size_t a, size_t b, size_t len, bool to)
@@ -111,8 +111,8 @@ static void data_hugetlb(void)
 		 0);
 	if (a == MAP_FAILED)
 		vt_skip("no huge pages to be had: errno %d", errno);
-	sizes_and_alignments(a + PAGE, (char *)mem_map(AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE) +
-					       PAGE);
+	sizes_and_alignments(a + PAGE,
+			     (char *)mem_map(AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE) + PAGE);
 }
 
 static char *memfd_map(size_t len, int flags, int *fd)
@@ -187,7 +187,7 @@ static void memory_none_and_unmapped(void)
 	char *p = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	char *buf = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	/* Holes in the first page, inside, and around the size of the array on the stack. */
-	static const size_t holes[] = { 0, 5, 31, 32, 40 };
+	static const size_t holes[] = {0, 5, 31, 32, 40};
 	int fd = dev_open();
 	struct beeline_handle h;
 	uint64_t n;
@@ -208,8 +208,7 @@ static void memory_none_and_unmapped(void)
 				EQ(dev_export(fd, p + off, len, 3, &h), 0);
 				if (to) {
 					EQ(dev_to(fd, &h, 0, buf, len, &n), -ENXIO);
-					CHECK(mem_is(p + off, 0, 0) &&
-					      !memcmp(p + off, buf, n));
+					CHECK(mem_is(p + off, 0, 0) && !memcmp(p + off, buf, n));
 				} else {
 					EQ(dev_from(fd, &h, 0, buf, len, &n), -ENXIO);
 					CHECK(!memcmp(buf, p + off, n));
@@ -336,7 +335,7 @@ static void iovecs(void)
 	static struct beeline_iov iov[N + 1];
 	char *p = mem_map(AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	char *buf = mem_map(AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	struct beeline_copy c = { 0 };
+	struct beeline_copy c = {0};
 	int fd = dev_open();
 	size_t at, total;
 
@@ -385,7 +384,7 @@ static void ranges(void)
 	int fd = dev_open();
 	struct beeline_handle h;
 	uint64_t n;
-	struct beeline_copy c = { .local = (uintptr_t)buf, .flags = BEELINE_COPY_ADDRESS };
+	struct beeline_copy c = {.local = (uintptr_t)buf, .flags = BEELINE_COPY_ADDRESS};
 
 	mem_fill(p, sizeof(p), 1);
 	EQ(dev_export(fd, p, 200, BEELINE_READ, &h), 0);
@@ -416,8 +415,8 @@ static void ranges(void)
 static void batches(void)
 {
 	char p[4096], buf[4096];
-	struct beeline_copy c[4] = { 0 };
-	struct beeline_batch b = { .copies = (uintptr_t)c, .count = 4, .size = sizeof(c[0]) };
+	struct beeline_copy c[4] = {0};
+	struct beeline_batch b = {.copies = (uintptr_t)c, .count = 4, .size = sizeof(c[0])};
 	int fd = dev_open();
 	struct beeline_handle h;
 
@@ -465,12 +464,12 @@ static void data_beyond_2_gib(void)
 	static struct beeline_iov iov[N];
 	char *p = mmap(NULL, total, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	char *buf = mem_map(each, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	struct beeline_copy c = { .len = total, .local = (uintptr_t)iov, .niov = N };
+	struct beeline_copy c = {.len = total, .local = (uintptr_t)iov, .niov = N};
 	int fd = dev_open();
 
 	CHECK(p != MAP_FAILED && total > 1ul << 31);
 	for (int i = 0; i < N; i++)
-		iov[i] = (struct beeline_iov){ (uintptr_t)buf, each };
+		iov[i] = (struct beeline_iov){(uintptr_t)buf, each};
 	memset(buf, 1, each);
 	EQ(dev_export(fd, p, total, BEELINE_READ, &c.handle), 0);
 	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &c), 0);
@@ -480,23 +479,23 @@ static void data_beyond_2_gib(void)
 }
 
 static const struct test tests[] = {
-	{ "data_small_pages", data_small_pages, 120 },
-	{ "data_transparent_huge_pages", data_transparent_huge_pages, 120 },
-	{ "data_hugetlb", data_hugetlb, 120 },
-	{ "data_file_shared", data_file_shared, 120 },
-	{ "data_file_private", data_file_private, 120 },
-	{ "data_untouched_target", data_untouched_target, 0 },
-	{ "memory_read_only", memory_read_only, 0 },
-	{ "memory_none_and_unmapped", memory_none_and_unmapped, 0 },
-	{ "memory_dontneed_reads_zero", memory_dontneed_reads_zero, 0 },
-	{ "memory_truncated", memory_truncated, 0 },
-	{ "memory_secret", memory_secret, 0 },
-	{ "memory_callers_own", memory_callers_own, 0 },
-	{ "memory_forked", memory_forked, 0 },
-	{ "iovecs", iovecs, 0 },
-	{ "ranges", ranges, 0 },
-	{ "batches", batches, 0 },
-	{ "data_beyond_2_gib", data_beyond_2_gib, 200 },
+	{"data_small_pages", data_small_pages, 120},
+	{"data_transparent_huge_pages", data_transparent_huge_pages, 120},
+	{"data_hugetlb", data_hugetlb, 120},
+	{"data_file_shared", data_file_shared, 120},
+	{"data_file_private", data_file_private, 120},
+	{"data_untouched_target", data_untouched_target, 0},
+	{"memory_read_only", memory_read_only, 0},
+	{"memory_none_and_unmapped", memory_none_and_unmapped, 0},
+	{"memory_dontneed_reads_zero", memory_dontneed_reads_zero, 0},
+	{"memory_truncated", memory_truncated, 0},
+	{"memory_secret", memory_secret, 0},
+	{"memory_callers_own", memory_callers_own, 0},
+	{"memory_forked", memory_forked, 0},
+	{"iovecs", iovecs, 0},
+	{"ranges", ranges, 0},
+	{"batches", batches, 0},
+	{"data_beyond_2_gib", data_beyond_2_gib, 200},
 };
 
 int main(int argc, char **argv)

@@ -86,6 +86,7 @@ static void each_fault(const char *what, int (*op)(void))
 			EQ(ret, 0);
 			break;
 		}
+		EQ(dev_stat(dev, 0).live, 1);
 		if (ret && ret != -ENOMEM && ret != -EFAULT && ret != -ENXIO)
 			vt_fail("%s: fault %d gives %d", what, n, ret);
 		failed += !!ret;
@@ -111,12 +112,18 @@ static int op_export(void)
 	struct beeline_handle h;
 	int ret = dev_export(dev, theirs, LEN, 3, &h);
 
-	return ret ? ret : dev_revoke(dev, &h, 0);
+	if (ret)
+		return ret;
+	ret = dev_revoke(dev, &h, 0);
+	/* A fault in the revoke itself: the export is still there, to be revoked again. */
+	if (ret)
+		EQ(dev_revoke(dev, &h, 0), 0);
+	return ret;
 }
 
 static int op_group(void)
 {
-	struct beeline_group g = { 0 };
+	struct beeline_group g = {0};
 	int fd = open("/dev/beeline", O_RDWR | O_CLOEXEC), ret;
 
 	if (fd < 0)
@@ -132,10 +139,8 @@ static bool copy_fresh;
 /* As dev_from(), but a fault may hit the writing of the results too: then they stay as set. */
 static int copy_raw(unsigned int flags, uint64_t *copied)
 {
-	struct beeline_copy c = { .handle = handle,
-				  .len = copy_len,
-				  .local = (uintptr_t)ours,
-				  .flags = flags };
+	struct beeline_copy c = {
+		.handle = handle, .len = copy_len, .local = (uintptr_t)ours, .flags = flags};
 	int ret = dev_ioctl(dev, BEELINE_IOC_COPY, &c);
 
 	*copied = c.copied;
@@ -172,8 +177,8 @@ static int op_to(void)
 
 static int op_batch(void)
 {
-	struct beeline_copy c[3] = { 0 };
-	struct beeline_batch b = { .copies = (uintptr_t)c, .count = 3, .size = sizeof(c[0]) };
+	struct beeline_copy c[3] = {0};
+	struct beeline_batch b = {.copies = (uintptr_t)c, .count = 3, .size = sizeof(c[0])};
 	int ret;
 
 	for (int i = 0; i < 3; i++) {
@@ -190,11 +195,11 @@ static int op_batch(void)
 static int op_iov(void)
 {
 	struct beeline_iov iov[40];
-	struct beeline_copy c = { .handle = handle, .local = (uintptr_t)iov, .niov = 40 };
+	struct beeline_copy c = {.handle = handle, .local = (uintptr_t)iov, .niov = 40};
 	int ret;
 
 	for (int i = 0; i < 40; i++)
-		iov[i] = (struct beeline_iov){ (uintptr_t)ours + i * 1000, 1000 };
+		iov[i] = (struct beeline_iov){(uintptr_t)ours + i * 1000, 1000};
 	c.len = 40000;
 	ret = dev_ioctl(dev, BEELINE_IOC_COPY, &c);
 	CHECK(c.copied <= 40000 && !memcmp(ours, theirs, c.copied));
@@ -203,15 +208,13 @@ static int op_iov(void)
 
 static int op_stat(void)
 {
-	struct beeline_stat st = { .flags = BEELINE_STAT_MODULE };
+	struct beeline_stat st = {.flags = BEELINE_STAT_MODULE};
 
 	return dev_ioctl(dev, BEELINE_IOC_STAT, &st);
 }
 
 static void faults_one_by_one(void)
 {
-	struct beeline_stat st;
-
 	prepare();
 	each_fault("open", op_open);
 	each_fault("export", op_export);
@@ -220,7 +223,7 @@ static void faults_one_by_one(void)
 	each_fault("batch", op_batch);
 	each_fault("vector", op_iov);
 	for (int i = 0; i < 3; i++) {
-		copy_len = (size_t[]){ 100, 2 * PAGE, 40 * PAGE }[i];
+		copy_len = (size_t[]){100, 2 * PAGE, 40 * PAGE}[i];
 		copy_fresh = false;
 		each_fault("copy from", op_from);
 		each_fault("copy to", op_to);
@@ -228,12 +231,10 @@ static void faults_one_by_one(void)
 	copy_len = 40 * PAGE;
 	copy_fresh = true;
 	each_fault("copy from, to untouched memory", op_from);
-	st = dev_stat(dev, 0);
-	EQ(st.live, 1);
 }
 
 static const struct test tests[] = {
-	{ "faults_one_by_one", faults_one_by_one, 300 },
+	{"faults_one_by_one", faults_one_by_one, 300},
 };
 
 int main(int argc, char **argv)

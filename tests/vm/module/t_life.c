@@ -135,7 +135,7 @@ static void exporter_execs(void)
 {
 	int fd = dev_open(), other = dev_open();
 	struct peer p = peer_start(exporter_execs_child, &fd);
-	struct beeline_import im = { 0 };
+	struct beeline_import im = {0};
 	char buf[8];
 	uint64_t n;
 
@@ -222,9 +222,9 @@ static void revoke_during_copy(void)
 /* Who holds the caller's memory back (userfaultfd) holds up the caller, not the exporter. */
 static int uffd_on(void *p, size_t len)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .range = { (uintptr_t)p, len },
-				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register reg = {.range = {(uintptr_t)p, len},
+				      .mode = UFFDIO_REGISTER_MODE_MISSING};
 	int u = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
 	if (u < 0 || ioctl(u, UFFDIO_API, &api) || ioctl(u, UFFDIO_REGISTER, &reg))
@@ -234,7 +234,7 @@ static int uffd_on(void *p, size_t len)
 
 static void uffd_await(int u)
 {
-	struct pollfd p = { .fd = u, .events = POLLIN };
+	struct pollfd p = {.fd = u, .events = POLLIN};
 	struct uffd_msg msg;
 
 	CHECK(poll(&p, 1, WAIT_MS) == 1);
@@ -259,7 +259,7 @@ static void *stuck_copy(void *arg)
 
 static void uffd_fill(int u, void *at, size_t len)
 {
-	struct uffdio_zeropage z = { .range = { (uintptr_t)at, len } };
+	struct uffdio_zeropage z = {.range = {(uintptr_t)at, len}};
 
 	CHECK(!ioctl(u, UFFDIO_ZEROPAGE, &z));
 }
@@ -267,7 +267,7 @@ static void uffd_fill(int u, void *at, size_t len)
 static void revoke_not_held_up_by_caller(void)
 {
 	char *p = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	struct stuck s = { .fd = dev_open() };
+	struct stuck s = {.fd = dev_open()};
 	int fd = dev_open(), u;
 	pthread_t t;
 
@@ -291,7 +291,7 @@ static void revoke_not_held_up_by_caller(void)
 /* Missing pages of the exporter's, answered late: the copy waits for them, and gets them. */
 static void exporters_page_comes_late(void)
 {
-	struct stuck s = { .fd = dev_open() };
+	struct stuck s = {.fd = dev_open()};
 	char *p = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	int fd = dev_open(), u;
 	pthread_t t;
@@ -320,7 +320,7 @@ static void stuck_for_good(int sock, void *arg)
 
 static void copier_stuck_is_killed(void)
 {
-	struct stuck s = { .fd = dev_open() };
+	struct stuck s = {.fd = dev_open()};
 	char *p = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	int fd = dev_open(), u = uffd_on(p, 8 * PAGE);
 	struct peer peer;
@@ -346,8 +346,8 @@ static void copier(int sock, void *arg)
 	(void)sock;
 	for (;;) {
 		uint64_t n;
-		int ret = to ? dev_to(fd, &shared->h, 0, buf, LEN, &n) :
-			       dev_from(fd, &shared->h, 0, buf, LEN, &n);
+		int ret = to ? dev_to(fd, &shared->h, 0, buf, LEN, &n)
+			     : dev_from(fd, &shared->h, 0, buf, LEN, &n);
 
 		if (ret) {
 			if (!lost(ret) || !mem_all(buf, n, 1))
@@ -402,7 +402,7 @@ static void copier_killed_during_copy(void)
 	EQ(dev_export(fd, p, LEN, 3, &shared->h), 0);
 	for (unsigned int i = 0; i < 12; i++) {
 		unsigned int seen = atomic_load(&shared->copies);
-		struct peer c[2] = { peer_start(copier, NULL), peer_start(copier, (void *)1) };
+		struct peer c[2] = {peer_start(copier, NULL), peer_start(copier, (void *)1)};
 
 		wait_for(&shared->copies, seen + 1);
 		usleep(i * 977 % 7000);
@@ -427,9 +427,9 @@ static void signals_interrupt(void)
 	const size_t len = 64ul << 20;
 	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *buf = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct sigaction sa = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
-	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
-	struct itimerspec every = { { 0, 2000000 }, { 0, 2000000 } };
+	struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct itimerspec every = {{0, 2000000}, {0, 2000000}};
 	int fd = dev_open(), interrupted = 0;
 	struct beeline_handle h;
 	uint64_t done = 0, n;
@@ -525,18 +525,18 @@ static void memory_changes_under_copy(void)
 }
 
 static const struct test tests[] = {
-	{ "exporter_exits", exporter_exits, 0 },
-	{ "exporter_exits_file_stays", exporter_exits_file_stays, 0 },
-	{ "exporter_closes", exporter_closes, 0 },
-	{ "exporter_execs", exporter_execs, 0 },
-	{ "revoke_during_copy", revoke_during_copy, 200 },
-	{ "revoke_not_held_up_by_caller", revoke_not_held_up_by_caller, 0 },
-	{ "exporters_page_comes_late", exporters_page_comes_late, 0 },
-	{ "copier_stuck_is_killed", copier_stuck_is_killed, 0 },
-	{ "exporter_killed_during_copy", exporter_killed_during_copy, 200 },
-	{ "copier_killed_during_copy", copier_killed_during_copy, 200 },
-	{ "signals_interrupt", signals_interrupt, 120 },
-	{ "memory_changes_under_copy", memory_changes_under_copy, 120 },
+	{"exporter_exits", exporter_exits, 0},
+	{"exporter_exits_file_stays", exporter_exits_file_stays, 0},
+	{"exporter_closes", exporter_closes, 0},
+	{"exporter_execs", exporter_execs, 0},
+	{"revoke_during_copy", revoke_during_copy, 200},
+	{"revoke_not_held_up_by_caller", revoke_not_held_up_by_caller, 0},
+	{"exporters_page_comes_late", exporters_page_comes_late, 0},
+	{"copier_stuck_is_killed", copier_stuck_is_killed, 0},
+	{"exporter_killed_during_copy", exporter_killed_during_copy, 200},
+	{"copier_killed_during_copy", copier_killed_during_copy, 200},
+	{"signals_interrupt", signals_interrupt, 120},
+	{"memory_changes_under_copy", memory_changes_under_copy, 120},
 };
 
 int main(int argc, char **argv)

@@ -27,7 +27,7 @@ struct answer {
 /* The child of the announcer: has the same addresses, other bytes, and answers in its place. */
 static void announce_forked(int sock, int its_fd, char *p, const struct order *o)
 {
-	struct answer a = { 0 };
+	struct answer a = {0};
 	pid_t child = fork();
 	int status;
 
@@ -52,7 +52,7 @@ static void announcer(int sock, void *arg)
 	CHECK(its_fd >= 0);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	while (recv(sock, &o, sizeof(o), 0) == sizeof(o)) {
-		struct answer a = { 0 };
+		struct answer a = {0};
 
 		switch (o.what) {
 		case ANNOUNCE:
@@ -85,7 +85,7 @@ static struct peer peer;
 
 static struct answer tell(int what, size_t at, size_t len, unsigned int arg)
 {
-	struct order o = { what, at, len, arg };
+	struct order o = {what, at, len, arg};
 	struct answer a;
 
 	vt_send(peer.sock, &o, sizeof(o));
@@ -126,9 +126,9 @@ static bool same(const limic_user *a, const limic_user *b)
 
 static void sizes_both_ways(void)
 {
-	static const size_t sizes[] = { 1,	  7,	    PAGE - 1,	   PAGE,	PAGE + 1,
-					3 * PAGE, 31 * PAGE, 31 * PAGE + 1, 33 * PAGE + 5 };
-	static const size_t ats[] = { 0, 1, 100, PAGE - 1, PAGE, 2 * PAGE + 33 };
+	static const size_t sizes[] = {1,	 7,	    PAGE - 1,	   PAGE,	 PAGE + 1,
+				       3 * PAGE, 31 * PAGE, 31 * PAGE + 1, 33 * PAGE + 5};
+	static const size_t ats[] = {0, 1, 100, PAGE - 1, PAGE, 2 * PAGE + 33};
 	char *buf = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	unsigned int seed = 0;
 
@@ -176,7 +176,7 @@ static void lengths_differ(void)
 /* A message received into several buffers: after each, the receiver moves on, as MVAPICH2 does. */
 static void receive_in_parts(void)
 {
-	static const size_t parts[] = { 100, PAGE, 1, 2 * PAGE + 7, 5000 };
+	static const size_t parts[] = {100, PAGE, 1, 2 * PAGE + 7, 5000};
 	char *buf = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	size_t left = 0, at = 0;
 	limic_user lu;
@@ -202,7 +202,7 @@ static void receive_in_parts(void)
 /* A window: put and get at displacements, by moving the offset alone. */
 static void window_by_offset(void)
 {
-	static const size_t at[] = { 0, 8, PAGE - 30, 3 * PAGE + 11, 20 * PAGE - 64 };
+	static const size_t at[] = {0, 8, PAGE - 30, 3 * PAGE + 11, 20 * PAGE - 64};
 	char buf[64], back[64];
 	limic_user win, lu;
 
@@ -358,7 +358,7 @@ static void announcements_end(void)
 /* What a child announces is its own memory, even what its parent had announced before. */
 static void announced_after_fork(void)
 {
-	struct order o = { FORK_ANNOUNCE, 0, 1000, 0 };
+	struct order o = {FORK_ANNOUNCE, 0, 1000, 0};
 	struct answer a;
 	char buf[1000];
 	limic_user parent;
@@ -456,17 +456,17 @@ static void threads(void)
 }
 
 static const struct test tests[] = {
-	{ "limic_sizes_both_ways", sizes_both_ways, 0 },
-	{ "limic_lengths_differ", lengths_differ, 0 },
-	{ "limic_receive_in_parts", receive_in_parts, 0 },
-	{ "limic_window_by_offset", window_by_offset, 0 },
-	{ "limic_tampering", tampering, 0 },
-	{ "limic_memory_ends", memory_ends, 0 },
-	{ "limic_announcements_end", announcements_end, 0 },
-	{ "limic_announced_after_fork", announced_after_fork, 0 },
-	{ "limic_more_than_2_gib", more_than_2_gib, 300 },
-	{ "limic_oldest_is_retired", oldest_is_retired, 200 },
-	{ "limic_threads", threads, 120 },
+	{"limic_sizes_both_ways", sizes_both_ways, 0},
+	{"limic_lengths_differ", lengths_differ, 0},
+	{"limic_receive_in_parts", receive_in_parts, 0},
+	{"limic_window_by_offset", window_by_offset, 0},
+	{"limic_tampering", tampering, 0},
+	{"limic_memory_ends", memory_ends, 0},
+	{"limic_announcements_end", announcements_end, 0},
+	{"limic_announced_after_fork", announced_after_fork, 0},
+	{"limic_more_than_2_gib", more_than_2_gib, 300},
+	{"limic_oldest_is_retired", oldest_is_retired, 200},
+	{"limic_threads", threads, 120},
 };
 
 int main(int argc, char **argv)

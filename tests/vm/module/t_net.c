@@ -38,7 +38,7 @@ static void numa(void)
 
 static struct sockaddr_in address(void)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 
 	CHECK(inet_pton(AF_INET, args[2], &a.sin_addr) == 1);
 	return a;
@@ -102,7 +102,7 @@ static void send_all(void)
 
 int main(int argc, char **argv)
 {
-	struct test t = { argc > 4 ? argv[4] : argv[1], numa, 150 };
+	struct test t = {argc > 4 ? argv[4] : argv[1], numa, 150};
 
 	if (argc < 3)
 		return 2;

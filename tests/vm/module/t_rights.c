@@ -49,9 +49,9 @@ static void handle_guessing(void)
 		CHECK(getrandom(&g, sizeof(g), 0) == sizeof(g));
 		EQ(dev_from(other, &g, 0, buf, 16, &n), -ENOENT);
 	}
-	g = (struct beeline_handle){ 0 };
+	g = (struct beeline_handle){0};
 	EQ(dev_from(other, &g, 0, buf, 16, &n), -ENOENT);
-	g = (struct beeline_handle){ { h.w[1], h.w[0] } };
+	g = (struct beeline_handle){{h.w[1], h.w[0]}};
 	EQ(dev_from(other, &g, 0, buf, 16, &n), -ENOENT);
 }
 
@@ -60,7 +60,7 @@ static void handles_differ(void)
 {
 	enum { N = 4096 };
 	static struct beeline_handle h[N];
-	uint64_t ones[2] = { ~0ull, ~0ull }, zeros[2] = { 0, 0 };
+	uint64_t ones[2] = {~0ull, ~0ull}, zeros[2] = {0, 0};
 	int fd = dev_open();
 
 	for (int i = 0; i < N; i++) {
@@ -100,8 +100,8 @@ static void directions(void)
 {
 	int fd = dev_open();
 	struct beeline_handle r, w;
-	struct beeline_import im = { 0 };
-	char buf[16] = { 0 };
+	struct beeline_import im = {0};
+	char buf[16] = {0};
 	uint64_t n;
 
 	EQ(dev_export(fd, memory, 100, BEELINE_READ, &r), 0);
@@ -138,11 +138,8 @@ static void try_as_user(void *arg)
 
 static int export_scoped(int fd, unsigned int scope, unsigned int uid, struct beeline_handle *h)
 {
-	struct beeline_export e = { .addr = (uintptr_t)memory,
-				    .len = 100,
-				    .rights = 3,
-				    .scope = scope,
-				    .uid = uid };
+	struct beeline_export e = {
+		.addr = (uintptr_t)memory, .len = 100, .rights = 3, .scope = scope, .uid = uid};
 	int ret = dev_ioctl(fd, BEELINE_IOC_EXPORT, &e);
 
 	*h = e.handle;
@@ -151,7 +148,7 @@ static int export_scoped(int fd, unsigned int scope, unsigned int uid, struct be
 
 static void scope_uid(void)
 {
-	struct scoped s = { .fd = dev_open() };
+	struct scoped s = {.fd = dev_open()};
 	char buf[16];
 	uint64_t n;
 
@@ -182,7 +179,7 @@ static void scope_file(void)
 static void scope_group(void)
 {
 	int a = dev_open(), b = dev_open(), c = dev_open();
-	struct beeline_group g = { 0 }, stranger = { 0 };
+	struct beeline_group g = {0}, stranger = {0};
 	struct beeline_handle h;
 	char buf[16];
 	uint64_t n;
@@ -216,7 +213,7 @@ static void scope_group(void)
 
 static ssize_t by_ptrace(pid_t pid, void *from, void *to, size_t len)
 {
-	struct iovec l = { to, len }, r = { from, len };
+	struct iovec l = {to, len}, r = {from, len};
 	ssize_t n = process_vm_readv(pid, &l, 1, &r, 1, 0);
 
 	return n < 0 ? -errno : n;
@@ -227,7 +224,8 @@ struct ns_owner {
 	bool userns;
 };
 
-/* An exporter that is nobody's business: another user, and in user and PID namespaces of its own. */
+/* An exporter that is nobody's business: another user, and in user and PID namespaces of its own.
+ */
 static void ns_owner(int sock, void *arg)
 {
 	struct ns_owner *o = arg;
@@ -268,8 +266,8 @@ static void ns_importer(void *arg)
 /* Where process_vm_readv() is refused, a handle still serves. */
 static void across_user_namespaces(void)
 {
-	struct ns_owner o = { dev_open(), true };
-	struct scoped s = { .fd = dev_open() };
+	struct ns_owner o = {dev_open(), true};
+	struct scoped s = {.fd = dev_open()};
 	struct peer p = peer_start(ns_owner, &o);
 	int ready;
 
@@ -300,8 +298,8 @@ static void yama_importer(void *arg)
 
 static void under_yama(void)
 {
-	struct ns_owner o = { dev_open(), false };
-	struct scoped s = { .fd = dev_open() };
+	struct ns_owner o = {dev_open(), false};
+	struct scoped s = {.fd = dev_open()};
 	struct peer p;
 	int f = open("/proc/sys/kernel/yama/ptrace_scope", O_WRONLY), ready;
 
@@ -326,16 +324,16 @@ static void sizes_of_requests(void)
 	struct {
 		struct beeline_export e;
 		uint64_t later;
-	} big = { .e = { .addr = (uintptr_t)memory, .len = 8, .rights = 1 } };
-	const unsigned long longer = _IOC(_IOC_READ | _IOC_WRITE, BEELINE_IOC_MAGIC, 0x41,
-					  sizeof(big));
+	} big = {.e = {.addr = (uintptr_t)memory, .len = 8, .rights = 1}};
+	const unsigned long longer =
+		_IOC(_IOC_READ | _IOC_WRITE, BEELINE_IOC_MAGIC, 0x41, sizeof(big));
 	const unsigned long shorter = _IOC(_IOC_READ | _IOC_WRITE, BEELINE_IOC_MAGIC, 0x41, 40);
 	struct {
 		struct beeline_copy c;
 		uint64_t later[4];
-	} copy = { .c = { .len = 8, .local = (uintptr_t)(memory + 64) } };
-	const unsigned long longer_copy = _IOC(_IOC_READ | _IOC_WRITE, BEELINE_IOC_MAGIC, 0x44,
-					       sizeof(copy));
+	} copy = {.c = {.len = 8, .local = (uintptr_t)(memory + 64)}};
+	const unsigned long longer_copy =
+		_IOC(_IOC_READ | _IOC_WRITE, BEELINE_IOC_MAGIC, 0x44, sizeof(copy));
 	int fd = dev_open();
 
 	EQ(dev_ioctl(fd, longer, &big), 0);
@@ -358,7 +356,7 @@ static void sizes_of_requests(void)
 		struct beeline_export *ro = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 		uint64_t live = dev_stat(fd, 0).live;
 
-		*ro = (struct beeline_export){ .addr = 4096, .len = 8, .rights = 1 };
+		*ro = (struct beeline_export){.addr = 4096, .len = 8, .rights = 1};
 		mprotect(ro, PAGE, PROT_READ);
 		EQ(dev_ioctl(fd, BEELINE_IOC_EXPORT, ro), -EFAULT);
 		EQ(dev_stat(fd, 0).live, live);
@@ -370,21 +368,18 @@ static void sizes_of_requests(void)
 static int export_raw(int fd, uint64_t addr, uint64_t len, unsigned int rights, unsigned int scope,
 		      unsigned int reserved)
 {
-	struct beeline_export e = { .addr = addr,
-				    .len = len,
-				    .rights = rights,
-				    .scope = scope,
-				    .reserved = reserved };
+	struct beeline_export e = {
+		.addr = addr, .len = len, .rights = rights, .scope = scope, .reserved = reserved};
 
 	return dev_ioctl(fd, BEELINE_IOC_EXPORT, &e);
 }
 
 static void what_is_refused(void)
 {
-	struct beeline_copy c = { .len = 8, .local = (uintptr_t)(memory + 64) };
-	struct beeline_import im = { .reserved = 1 };
-	struct beeline_group g = { .flags = 1 };
-	struct beeline_stat st = { .flags = 2 };
+	struct beeline_copy c = {.len = 8, .local = (uintptr_t)(memory + 64)};
+	struct beeline_import im = {.reserved = 1};
+	struct beeline_group g = {.flags = 1};
+	struct beeline_stat st = {.flags = 2};
 	int fd = dev_open();
 	uint64_t here = (uintptr_t)memory;
 
@@ -414,7 +409,7 @@ static void what_is_refused(void)
 
 static void stat_as_user(void *arg)
 {
-	struct beeline_stat st = { .flags = BEELINE_STAT_MODULE };
+	struct beeline_stat st = {.flags = BEELINE_STAT_MODULE};
 
 	become(SOME_UID);
 	EQ(dev_ioctl(*(int *)arg, BEELINE_IOC_STAT, &st), -EPERM);
@@ -428,7 +423,7 @@ static void counters(void)
 	struct beeline_stat before = dev_stat(fd, BEELINE_STAT_MODULE), st;
 	struct beeline_info info;
 	struct beeline_handle h;
-	char buf[100] = { 0 };
+	char buf[100] = {0};
 	uint64_t n;
 
 	EQ(dev_ioctl(fd, BEELINE_IOC_INFO, &info), 0);
@@ -474,19 +469,19 @@ static void limit_of_exports(void)
 }
 
 static const struct test tests[] = {
-	{ "handle_guessing", handle_guessing, 0 },
-	{ "handles_differ", handles_differ, 0 },
-	{ "revoke_once", revoke_once, 0 },
-	{ "directions", directions, 0 },
-	{ "scope_uid", scope_uid, 0 },
-	{ "scope_file", scope_file, 0 },
-	{ "scope_group", scope_group, 0 },
-	{ "across_user_namespaces", across_user_namespaces, 0 },
-	{ "under_yama", under_yama, 0 },
-	{ "sizes_of_requests", sizes_of_requests, 0 },
-	{ "what_is_refused", what_is_refused, 0 },
-	{ "counters", counters, 0 },
-	{ "limit_of_exports", limit_of_exports, 0 },
+	{"handle_guessing", handle_guessing, 0},
+	{"handles_differ", handles_differ, 0},
+	{"revoke_once", revoke_once, 0},
+	{"directions", directions, 0},
+	{"scope_uid", scope_uid, 0},
+	{"scope_file", scope_file, 0},
+	{"scope_group", scope_group, 0},
+	{"across_user_namespaces", across_user_namespaces, 0},
+	{"under_yama", under_yama, 0},
+	{"sizes_of_requests", sizes_of_requests, 0},
+	{"what_is_refused", what_is_refused, 0},
+	{"counters", counters, 0},
+	{"limit_of_exports", limit_of_exports, 0},
 };
 
 int main(int argc, char **argv)

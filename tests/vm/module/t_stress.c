@@ -27,7 +27,7 @@ static struct {
 	_Atomic bool stop;
 	_Atomic uint64_t copies, refused;
 	struct post post[CROWD];
-} *all;
+} * all;
 
 static uint64_t rng;
 
@@ -152,9 +152,24 @@ static struct {
 
 static uint64_t odd_number(void)
 {
-	static const uint64_t odd[] = { 0, 1, 2, 3, 64, 4095, 4096, 4097, 1024, 1025, 1ull << 31,
-					1ull << 32, 1ull << 47, ~0ull, ~0ull - 4095, 1ull << 63,
-					0xffffffff81000000ull, 512 * 4096 };
+	static const uint64_t odd[] = {0,
+				       1,
+				       2,
+				       3,
+				       64,
+				       4095,
+				       4096,
+				       4097,
+				       1024,
+				       1025,
+				       1ull << 31,
+				       1ull << 32,
+				       1ull << 47,
+				       ~0ull,
+				       ~0ull - 4095,
+				       1ull << 63,
+				       0xffffffff81000000ull,
+				       512 * 4096};
 
 	switch (rnd(4)) {
 	case 0:
@@ -168,13 +183,16 @@ static uint64_t odd_number(void)
 	}
 }
 
-/* The fields of a request, each a good value or an odd one. */
+/*
+ * The fields of a request, each a good value or an odd one. The first quarter of the handles is
+ * that of the parent, which outlives all; the others come and go.
+ */
 static void *make_request(unsigned long cmd, uint64_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		words[i] = rnd(6) ? 0 : odd_number();
 	if (cmd == BEELINE_IOC_COPY || cmd == BEELINE_IOC_REVOKE || cmd == BEELINE_IOC_IMPORT)
-		memcpy(words, &fz.h[rnd(NHANDLE)], 16);
+		memcpy(words, &fz.h[rnd(rnd(2) ? NHANDLE : NHANDLE / 4)], 16);
 	if (cmd == BEELINE_IOC_EXPORT) {
 		struct beeline_export *e = (void *)words;
 
@@ -187,10 +205,10 @@ static void *make_request(unsigned long cmd, uint64_t *words, size_t n)
 	if (cmd == BEELINE_IOC_COPY) {
 		struct beeline_copy *c = (void *)words;
 
-		c->offset = rnd(3) ? rnd(FUZZ_AREA) : odd_number();
-		c->len = rnd(3) ? rnd(200 * PAGE) : odd_number();
+		c->offset = rnd(8) ? rnd(20 * PAGE) : odd_number();
+		c->len = rnd(8) ? rnd(rnd(4) ? 2 * PAGE : 200 * PAGE) : odd_number();
 		c->local = rnd(6) ? (uintptr_t)fz.area + rnd(FUZZ_AREA) : odd_number();
-		c->niov = rnd(4) ? 0 : rnd(1030);
+		c->niov = rnd(6) ? 0 : rnd(1030);
 		c->flags = rnd(16) ? rnd(4) : rnd(256);
 		c->reserved = rnd(30) ? 0 : 1;
 	}
@@ -212,7 +230,7 @@ static void litter(void)
 	uint64_t words[8];
 
 	if (rnd(2)) {
-		struct beeline_iov iov = { (uintptr_t)fz.area + rnd(FUZZ_AREA), rnd(3 * PAGE) };
+		struct beeline_iov iov = {(uintptr_t)fz.area + rnd(FUZZ_AREA), rnd(3 * PAGE)};
 
 		memcpy(words, &iov, sizeof(iov));
 	} else {
@@ -262,7 +280,8 @@ static void one_step(void)
 	}
 	if (rnd(20)) {
 		if (!ioctl(fd, cmd, words) && cmd == BEELINE_IOC_EXPORT)
-			memcpy(&fz.h[rnd(NHANDLE)], &((struct beeline_export *)words)->handle, 16);
+			memcpy(&fz.h[NHANDLE / 4 + rnd(NHANDLE * 3 / 4)],
+			       &((struct beeline_export *)words)->handle, 16);
 	} else {
 		ioctl(fd, cmd, odd_number());
 	}
@@ -317,7 +336,7 @@ static void fuzz(void)
 {
 	struct peer p[3];
 	uint64_t seed = fuzz_seed;
-	struct rlimit no_core = { 0, 0 };
+	struct rlimit no_core = {0, 0};
 	unsigned int born = 0;
 
 	setrlimit(RLIMIT_CORE, &no_core);
@@ -332,7 +351,7 @@ static void fuzz(void)
 		p[i] = peer_start(fuzzer, (void *)(uintptr_t)(seed * 31 + ++born));
 	while (vt_now() < fuzz_until) {
 		size_t i = rnd(NELEM(p));
-		struct pollfd end = { .fd = p[i].sock, .events = POLLIN };
+		struct pollfd end = {.fd = p[i].sock, .events = POLLIN};
 
 		poll(&end, 1, 300 + rnd(500));
 		kill(p[i].pid, SIGKILL);
@@ -353,7 +372,7 @@ static void fuzz(void)
 
 int main(int argc, char **argv)
 {
-	struct test t = { "crowd", crowd, 0 };
+	struct test t = {"crowd", crowd, 0};
 
 	if (argc < 3)
 		return 2;
@@ -363,7 +382,7 @@ int main(int argc, char **argv)
 		t.name = "crowd_mortal";
 	} else if (!strcmp(argv[1], "fuzz")) {
 		fuzz_seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)time(NULL);
-		t = (struct test){ "fuzz", fuzz, 0 };
+		t = (struct test){"fuzz", fuzz, 0};
 	}
 	t.seconds = seconds + 120;
 	return vt_main(&t, 1, 1, argv);

@@ -128,7 +128,7 @@ int dev_ioctl(int fd, unsigned long request, void *arg)
 
 int dev_export(int fd, const void *addr, size_t len, unsigned int rights, struct beeline_handle *h)
 {
-	struct beeline_export e = { .addr = (uintptr_t)addr, .len = len, .rights = rights };
+	struct beeline_export e = {.addr = (uintptr_t)addr, .len = len, .rights = rights};
 	int ret = dev_ioctl(fd, BEELINE_IOC_EXPORT, &e);
 
 	*h = e.handle;
@@ -137,7 +137,7 @@ int dev_export(int fd, const void *addr, size_t len, unsigned int rights, struct
 
 int dev_revoke(int fd, const struct beeline_handle *h, unsigned int flags)
 {
-	struct beeline_revoke r = { .handle = *h, .flags = flags };
+	struct beeline_revoke r = {.handle = *h, .flags = flags};
 
 	return dev_ioctl(fd, BEELINE_IOC_REVOKE, &r);
 }
@@ -145,13 +145,13 @@ int dev_revoke(int fd, const struct beeline_handle *h, unsigned int flags)
 static int dev_copy(int fd, const struct beeline_handle *h, uint64_t offset, const void *local,
 		    size_t len, uint64_t *copied, unsigned int flags)
 {
-	struct beeline_copy c = { .handle = *h,
-				  .offset = offset,
-				  .len = len,
-				  .local = (uintptr_t)local,
-				  .flags = flags,
-				  .copied = ~0ull,
-				  .status = 12345 };
+	struct beeline_copy c = {.handle = *h,
+				 .offset = offset,
+				 .len = len,
+				 .local = (uintptr_t)local,
+				 .flags = flags,
+				 .copied = ~0ull,
+				 .status = 12345};
 	int ret = dev_ioctl(fd, BEELINE_IOC_COPY, &c);
 
 	EQ(c.status, ret);
@@ -177,7 +177,7 @@ int dev_to(int fd, const struct beeline_handle *h, uint64_t offset, const void *
 
 struct beeline_stat dev_stat(int fd, unsigned int flags)
 {
-	struct beeline_stat st = { .flags = flags };
+	struct beeline_stat st = {.flags = flags};
 
 	EQ(dev_ioctl(fd, BEELINE_IOC_STAT, &st), 0);
 	return st;
@@ -256,7 +256,7 @@ void vt_send(int sock, const void *msg, size_t len)
 
 void vt_recv(int sock, void *msg, size_t len)
 {
-	struct pollfd p = { .fd = sock, .events = POLLIN };
+	struct pollfd p = {.fd = sock, .events = POLLIN};
 
 	CHECK(poll(&p, 1, WAIT_MS) == 1);
 	CHECK(recv(sock, msg, len, 0) == (ssize_t)len);

@@ -60,8 +60,7 @@ double vt_now(void);
 /* /dev/beeline */
 int dev_open(void);
 int dev_ioctl(int fd, unsigned long request, void *arg);
-int dev_export(int fd, const void *addr, size_t len, unsigned int rights,
-	       struct beeline_handle *h);
+int dev_export(int fd, const void *addr, size_t len, unsigned int rights, struct beeline_handle *h);
 int dev_revoke(int fd, const struct beeline_handle *h, unsigned int flags);
 /* copied may be NULL; then a short copy without an error fails the test. */
 int dev_from(int fd, const struct beeline_handle *h, uint64_t offset, void *to, size_t len,
