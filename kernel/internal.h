@@ -24,8 +24,9 @@
  *	bl_file.lock	spinlock: the list of exports. Innermost; nothing is taken under it.
  *	bl_files_lock	mutex: the list of open files and the counters of closed ones.
  *	bl_group_lock	mutex: the table of groups.
- * No two of these nest. The copy path takes none of them: it finds the export in the hash
- * table under RCU, and what it shares with other copies is the export's count.
+ * bl_file.lock is taken inside bl_files_lock (to sum the counters); no other two nest. The copy
+ * path takes none of them: it finds the export in the hash table under RCU, and what it shares
+ * with other copies is the export's count.
  */
 #ifndef BL_INTERNAL_H
 #define BL_INTERNAL_H
