@@ -42,6 +42,10 @@
 
 #include "../include/uapi/beeline.h"
 
+#if BITS_PER_LONG != 64
+#error "beeline.ko is for 64-bit kernels: lengths and addresses of 64 bits are one word here"
+#endif
+
 struct mm_struct;
 
 #define BL_MAX_IOV	1024u

@@ -148,6 +148,7 @@ class Guest:
                 cmd += ["-object", f"memory-backend-ram,id=m{n},size={self.memory // self.nodes}M"]
                 cmd += ["-numa", f"node,nodeid={n},cpus={n * share}-{n * share + share - 1},memdev=m{n}"]
         append = f"console=ttyS0 panic=-1 nokaslr {self.append}"
+        append += f" PATIENCE={os.environ.get('BEELINE_VM_PATIENCE', '1')}"
         cmd += ["-kernel", str(self.kernel.image), "-initrd", str(work / "initramfs.gz")]
         cmd += ["-append", append, "-no-reboot", "-display", "none"]
         cmd += ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]

@@ -464,9 +464,9 @@ static const struct test tests[] = {
 	{"limic_memory_ends", memory_ends, 0},
 	{"limic_announcements_end", announcements_end, 0},
 	{"limic_announced_after_fork", announced_after_fork, 0},
-	{"limic_more_than_2_gib", more_than_2_gib, 300},
-	{"limic_oldest_is_retired", oldest_is_retired, 200},
-	{"limic_threads", threads, 120},
+	{"limic_more_than_2_gib", more_than_2_gib, 600},
+	{"limic_oldest_is_retired", oldest_is_retired, 600},
+	{"limic_threads", threads, 300},
 };
 
 int main(int argc, char **argv)

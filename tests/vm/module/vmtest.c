@@ -58,6 +58,14 @@ double vt_now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+int vt_patience(void)
+{
+	const char *text = getenv("PATIENCE");
+	int n = text ? atoi(text) : 1;
+
+	return n > 1 ? n : 1;
+}
+
 static bool wanted(const char *name, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
@@ -68,7 +76,7 @@ static bool wanted(const char *name, int argc, char **argv)
 
 static bool run_one(const struct test *t)
 {
-	unsigned int seconds = t->seconds ? t->seconds : 60;
+	unsigned int seconds = (t->seconds ? t->seconds : 60) * vt_patience();
 	double began = vt_now();
 	int status = 0;
 	pid_t pid;

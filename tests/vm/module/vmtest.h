@@ -35,7 +35,7 @@
 #define PAGE	    4096ul
 #define HUGE	    (2ul << 20)
 #define NELEM(a)    (sizeof(a) / sizeof((a)[0]))
-#define WAIT_MS	    20000
+#define WAIT_MS	    (20000 * vt_patience())
 #define STR_(x)	    #x
 #define STR(x)	    STR_(x)
 #define CHECK(cond) vt_check((cond), __FILE__ ":" STR(__LINE__) ": " #cond)
@@ -56,6 +56,8 @@ _Noreturn void vt_skip(const char *format, ...) __attribute__((format(printf, 1,
 void vt_check(bool ok, const char *what);
 void vt_eq(long long is, long long should, const char *what);
 double vt_now(void);
+/* By how much all deadlines are longer on a slow machine: PATIENCE of the environment, or 1. */
+int vt_patience(void);
 
 /* /dev/beeline */
 int dev_open(void);
