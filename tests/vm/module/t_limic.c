@@ -426,6 +426,31 @@ static void oldest_is_retired(void)
 	limic_close(fd);
 }
 
+/*
+ * An announcement made without the module serves a receiver that has it. The other way round it
+ * cannot: that is an error, not wrong bytes.
+ */
+static void module_on_one_side(void)
+{
+	char *p = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE), buf[PAGE];
+	int without = open("/dev/null", O_RDWR | O_CLOEXEC);
+	limic_user lu;
+
+	fd = limic_open();
+	mem_fill(p, PAGE, 9);
+	EQ(limic_tx_init(without, p, PAGE, &lu), PAGE);
+	EQ(limic_rx_comp(fd, buf, PAGE, &lu), PAGE);
+	CHECK(mem_is(buf, PAGE, 9));
+	memset(buf, 0x33, PAGE);
+	EQ(limic_tx_init(fd, p, PAGE, &lu), PAGE);
+	if (limic_rx_comp(without, buf, PAGE, &lu))
+		CHECK(mem_is(buf, PAGE, 9));
+	else
+		CHECK(errno && mem_all(buf, PAGE, 0x33));
+	limic_close(without);
+	limic_close(fd);
+}
+
 static void *one_thread(void *arg)
 {
 	char *p = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE), buf[PAGE];
@@ -466,6 +491,7 @@ static const struct test tests[] = {
 	{"limic_announced_after_fork", announced_after_fork, 0},
 	{"limic_more_than_2_gib", more_than_2_gib, 600},
 	{"limic_oldest_is_retired", oldest_is_retired, 600},
+	{"limic_module_on_one_side", module_on_one_side, 0},
 	{"limic_threads", threads, 300},
 };
 

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "beeline.h"
+#include "uapi/beeline.h"
 
 #define PAGE	    4096ul
 #define HUGE	    (2ul << 20)
