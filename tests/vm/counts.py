@@ -43,7 +43,7 @@ def measured(results: str, marks: Path) -> dict[tuple[str, int], int]:
     for name, size, rounds in re.findall(r"^count (\S+) (\d+) (\d+)$", results, re.M):
         pairs = numbers[at : at + 2 * int(rounds)]
         at += 2 * int(rounds)
-        found[name, int(size)] = min(b - a for a, b in zip(pairs[::2], pairs[1::2]))
+        found[name, int(size)] = min(b - a for a, b in zip(pairs[::2], pairs[1::2], strict=True))
     if at != len(numbers):
         raise ValueError(f"{len(numbers)} marks, expected {at}")
     nothing = found.pop(("nothing", 0), 0)

@@ -146,7 +146,8 @@ class Guest:
             share = self.cpus // self.nodes
             for n in range(self.nodes):
                 cmd += ["-object", f"memory-backend-ram,id=m{n},size={self.memory // self.nodes}M"]
-                cmd += ["-numa", f"node,nodeid={n},cpus={n * share}-{n * share + share - 1},memdev=m{n}"]
+                cpus = f"{n * share}-{n * share + share - 1}"
+                cmd += ["-numa", f"node,nodeid={n},cpus={cpus},memdev=m{n}"]
         append = f"console=ttyS0 panic=-1 nokaslr {self.append}"
         append += f" PATIENCE={os.environ.get('BEELINE_VM_PATIENCE', '1')}"
         cmd += ["-kernel", str(self.kernel.image), "-initrd", str(work / "initramfs.gz")]
@@ -160,7 +161,8 @@ class Guest:
         if self.wire:
             side, port = self.wire
             cmd += ["-netdev", f"socket,id=w,{side}=127.0.0.1:{port}"]
-            cmd += ["-device", f"virtio-net-pci,netdev=w,mac=52:54:00:00:00:0{1 + (side == 'connect')}"]
+            mac = "52:54:00:00:00:01" if side == "listen" else "52:54:00:00:00:02"
+            cmd += ["-device", f"virtio-net-pci,netdev=w,mac={mac}"]
         else:
             cmd += ["-nic", "none"]
         if self.plugin:
@@ -197,7 +199,8 @@ class Guest:
                 status = (code >> 1) - 0x10
                 why = f"exit status {status}"
             else:
-                why = f"qemu ended with {code}: {read(work / 'qemu')[-500:].strip() or 'guest died'}"
+                said = read(work / "qemu")[-500:].strip()
+                why = f"qemu ended with {code}: {said or 'guest died'}"
         return Result(status, why, read(work / "results"), read(work / "console"))
 
     def run(self, work: Path) -> Result:
@@ -212,8 +215,8 @@ def compiled(source: Path, work: Path, *flags: str) -> Path:
     """A static program for the guest, compiled here."""
     out = work / source.stem
     if not out.exists() or out.stat().st_mtime < source.stat().st_mtime or flags:
-        sh("gcc", "-std=gnu17", "-O2", "-g0", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", "-static", "-pthread",
-           "-D_GNU_SOURCE", source, *flags, "-o", out)
+        sh("gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g0", "-fno-strict-aliasing", "-Wall",
+           "-Wextra", "-Werror", "-static", "-pthread", source, *flags, "-o", out)
     return out
 
 
