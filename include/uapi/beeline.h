@@ -175,9 +175,8 @@ struct beeline_iov {
  *	EACCES	the caller is outside the export's scope, or the right was not given
  *	ESRCH	the exporter's address space is gone (exit or execve)
  *	ERANGE	offset and len do not lie in the export
- *	ENXIO	the exporter's memory cannot be reached there: unmapped, no permission, or
- *		truncated under its mapping
- *	EHWPOISON	the exporter's memory has failed there
+ *	ENXIO	the exporter's memory cannot be reached there: unmapped, no permission, truncated
+ *		under its mapping, or a page whose hardware has failed
  *	EFAULT	the same for the caller's own memory
  *	EINVAL	more than max_iov segments, or the segments hold less than len (they have been
  *		used up: see copied)
