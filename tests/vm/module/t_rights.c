@@ -235,7 +235,7 @@ static void ns_owner(int sock, void *arg)
 
 	mem_fill(p, PAGE, 6);
 	become(SOME_UID);
-	ready = !o->userns || !unshare(CLONE_NEWUSER);
+	ready = !o->userns || !unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET);
 	vt_send(sock, &ready, sizeof(ready));
 	if (!ready)
 		return;

@@ -142,7 +142,7 @@ static const unsigned long known[] = {
 	BEELINE_IOC_COPY, BEELINE_IOC_BATCH,  BEELINE_IOC_GROUP,  BEELINE_IOC_STAT,
 };
 
-enum { NFD = 8, NHANDLE = 32 };
+enum { NFD = 8, NHANDLE = 32, LASTING = 8 };
 static struct {
 	int fd[NFD];
 	struct beeline_handle h[NHANDLE];
@@ -184,15 +184,17 @@ static uint64_t odd_number(void)
 }
 
 /*
- * The fields of a request, each a good value or an odd one. The first quarter of the handles is
- * that of the parent, which outlives all; the others come and go.
+ * The fields of a request, each a good value or an odd one. The first LASTING handles are those of
+ * the parent, which outlives all; the others come and go.
  */
 static void *make_request(unsigned long cmd, uint64_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		words[i] = rnd(6) ? 0 : odd_number();
-	if (cmd == BEELINE_IOC_COPY || cmd == BEELINE_IOC_REVOKE || cmd == BEELINE_IOC_IMPORT)
-		memcpy(words, &fz.h[rnd(rnd(2) ? NHANDLE : NHANDLE / 4)], 16);
+	if (cmd == BEELINE_IOC_COPY || cmd == BEELINE_IOC_IMPORT)
+		memcpy(words, &fz.h[rnd(rnd(2) ? NHANDLE : LASTING)], 16);
+	if (cmd == BEELINE_IOC_REVOKE)
+		memcpy(words, &fz.h[LASTING + rnd(NHANDLE - LASTING)], 16);
 	if (cmd == BEELINE_IOC_EXPORT) {
 		struct beeline_export *e = (void *)words;
 
@@ -236,10 +238,11 @@ static void litter(void)
 	} else {
 		make_request(BEELINE_IOC_COPY, words, 8);
 	}
-	mprotect(fz.area + (at & ~(PAGE - 1)), 2 * PAGE, PROT_READ | PROT_WRITE);
 	mmap(fz.area + (at & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	memcpy(fz.area + at, words, sizeof(words));
+	/* The other thread may take the page away again: this way it is an error, not a signal. */
+	process_vm_writev(getpid(), &(struct iovec){words, sizeof(words)}, 1,
+			  &(struct iovec){fz.area + at, sizeof(words)}, 1, 0);
 }
 
 static void upset_memory(void)
@@ -280,7 +283,7 @@ static void one_step(void)
 	}
 	if (rnd(20)) {
 		if (!ioctl(fd, cmd, words) && cmd == BEELINE_IOC_EXPORT)
-			memcpy(&fz.h[NHANDLE / 4 + rnd(NHANDLE * 3 / 4)],
+			memcpy(&fz.h[LASTING + rnd(NHANDLE - LASTING)],
 			       &((struct beeline_export *)words)->handle, 16);
 	} else {
 		ioctl(fd, cmd, odd_number());
