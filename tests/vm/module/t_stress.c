@@ -116,7 +116,8 @@ static void crowd(void)
 		vt_tell(p[i].sock);
 	until = vt_now() + seconds;
 	rng = 99;
-	while (vt_now() < until) {
+	/* For the time given, and on a slow machine until there is something to look back on. */
+	while (vt_now() < until || atomic_load(&all->copies) < 4 * CROWD) {
 		long i = rnd(CROWD);
 
 		usleep(20000);
@@ -213,6 +214,8 @@ static void *make_request(unsigned long cmd, uint64_t *words, size_t n)
 		c->niov = rnd(6) ? 0 : rnd(1030);
 		c->flags = rnd(16) ? rnd(4) : rnd(256);
 		c->reserved = rnd(30) ? 0 : 1;
+		if ((c->flags & BEELINE_COPY_ADDRESS) && rnd(8))
+			c->offset += (uintptr_t)fz.area;
 	}
 	if (cmd == BEELINE_IOC_BATCH) {
 		struct beeline_batch *b = (void *)words;
@@ -277,6 +280,8 @@ static void one_step(void)
 	if (!rnd(12)) {
 		size = rnd(sizeof(words));
 		cmd = _IOC(rnd(4), BEELINE_IOC_MAGIC, rnd(256), size);
+		if (_IOC_NR(cmd) == _IOC_NR(BEELINE_IOC_REVOKE))
+			return; /* the words may hold a lasting handle */
 	} else if (!rnd(12)) {
 		size = rnd(sizeof(words));
 		cmd = _IOC(_IOC_DIR(cmd), BEELINE_IOC_MAGIC, _IOC_NR(cmd), size);
@@ -349,7 +354,7 @@ static void fuzz(void)
 		fz.fd[i] = dev_open();
 	rng = seed;
 	for (int i = 0; i < NHANDLE; i++)
-		dev_export(fz.fd[i % NFD], fz.area, FUZZ_AREA, 3, &fz.h[i]);
+		EQ(dev_export(fz.fd[i % NFD], fz.area, FUZZ_AREA, 3, &fz.h[i]), 0);
 	for (size_t i = 0; i < NELEM(p); i++)
 		p[i] = peer_start(fuzzer, (void *)(uintptr_t)(seed * 31 + ++born));
 	while (vt_now() < fuzz_until) {
