@@ -56,7 +56,7 @@ def test_tables(rows: Sequence[Row], test: str, width: int) -> list[Table]:
     """One table of a test, or more where the MPIs don't fit side by side."""
     rows = [r for r in rows if r.test == test]
     mpis = list(dict.fromkeys(r.mpi for r in rows))
-    beside = max(1, (width - 8) // 36)
+    beside = max(1, (width - 10) // 34)
     groups = [mpis[i : i + beside] for i in range(0, len(mpis), beside)]
     return [_test_table(rows, test, group) for group in groups]
 
@@ -71,12 +71,14 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
         title_justify="left",
         caption_justify="left",
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("\nsize", justify="right", style="bold", no_wrap=True)
+    table.add_column("\n\nsize", justify="right", style="bold", no_wrap=True)
     for mpi in mpis:
-        table.add_column(f"{mpi}\ndefault", justify="right", no_wrap=True)
-        table.add_column("\nBeeline", justify="right", no_wrap=True)
-        table.add_column("\nratio", justify="right", no_wrap=True)
+        name, _, version = mpi.rpartition(" ")
+        table.add_column(f"{name}\n{version}\ndefault", justify="right", no_wrap=True)
+        table.add_column("\n\nBeeline", justify="right", no_wrap=True)
+        table.add_column("\n\nratio", justify="right", no_wrap=True)
     for size in sorted({r.size for r in rows}):
         cells: list[str | Text] = [show_size(size)]
         for mpi in mpis:
