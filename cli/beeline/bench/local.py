@@ -32,7 +32,7 @@ KIB, MIB = summary.KIB, summary.MIB
 QUICK_SIZES = [0, 8, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
 FULL_SIZES = [0] + [1 << i for i in range(3, 27)]
 LIMIT_SIZES = [4 * KIB, 64 * KIB, MIB, 16 * MIB]
-BARE_SIZES = [0, 8, 64, 128, KIB, 4 * KIB, 64 * KIB, MIB, 16 * MIB]
+BARE_SIZES = [0, 8, 64, KIB, 4 * KIB, 64 * KIB, MIB, 16 * MIB]
 
 
 @dataclass
@@ -171,7 +171,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="begin no new round after this long (default: 900, with --quick 75)",
     )
     parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer sizes and rounds, and no goals: a minute"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
     parser.set_defaults(func=main)
@@ -239,13 +241,14 @@ def progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    # Drawn between the launches only: a thread that draws would take a core from them.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=total)
         first = True
 
         def step(what: str) -> None:
             nonlocal first
-            bar.update(task, description=what, advance=0 if first else 1)
+            bar.update(task, description=what, advance=0 if first else 1, refresh=True)
             first = False
 
         yield step
@@ -344,6 +347,7 @@ def report(
     limit_rows: list[summary.LimitRow],
     verdicts: list[summary.Verdict],
 ) -> None:
+    """verdicts: [] leaves the goals out."""
     from beeline.bench import table
 
     for test in session.tests:
@@ -352,6 +356,24 @@ def report(
     for one in (table.limits_table(limit_rows), table.goals_table(verdicts)):
         if one:
             console.print(one)
+
+
+def headlines(rows: list[summary.Row]) -> list[str]:
+    """For whoever reads only one line: a short and a long message under each MPI."""
+    from beeline.bench.table import show_time
+
+    lines = []
+    for mpi in dict.fromkeys(row.mpi for row in rows):
+        mine = {r.size: r for r in rows if r.mpi == mpi and r.test == "latency"}
+        parts = [
+            f"{summary.show_size(size)} in {show_time(mine[size].beeline.median)} "
+            f"instead of {show_time(mine[size].default.median)}"
+            for size in (8, 4 * MIB)
+            if size in mine
+        ]
+        if parts:
+            lines.append(f"{mpi} over Beeline: " + ", ".join(parts))
+    return lines
 
 
 def main(args: argparse.Namespace) -> int:
@@ -377,7 +399,9 @@ def main(args: argparse.Namespace) -> int:
     rows = summary.compare(session.launches, {m.title: m.kind for m in session.chosen})
     limit_rows = summary.limits(session.limits)
     verdicts = summary.judge(rows, limit_rows)
-    report(console, session, rows, limit_rows, verdicts)
+    report(console, session, rows, limit_rows, [] if args.quick else verdicts)
+    for line in headlines(rows):
+        console.print(line, markup=False)
     files: list[Path] = []
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
