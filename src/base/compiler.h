@@ -19,7 +19,7 @@
 #define bl_noinline	 __attribute__((noinline))
 #define bl_printf(f, a)	 __attribute__((format(printf, f, a)))
 
-#define BL_LINE 64 /* bytes that move between caches at once */
+#define BL_LINE 64  /* bytes that move between caches at once */
 #define BL_PAIR 128 /* two lines: what the adjacent-line prefetcher moves */
 
 #define bl_containerof(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))

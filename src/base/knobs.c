@@ -23,15 +23,15 @@
 #define UPPER_numa	     "FI_BEELINE_NUMA"
 
 const struct bl_knob_info bl_knob_table[] = {
-#define X(field, kind_, init_, least_, most_, choices_, help_)                                   \
-	{.name = #field,                                                                         \
-	 .variable = UPPER_##field,                                                              \
-	 .choices = choices_,                                                                    \
-	 .help = help_,                                                                          \
-	 .kind = kind_,                                                                          \
-	 .init = init_,                                                                          \
-	 .least = least_,                                                                        \
-	 .most = most_,                                                                          \
+#define X(field, kind_, init_, least_, most_, choices_, help_)                                     \
+	{.name = #field,                                                                           \
+	 .variable = UPPER_##field,                                                                \
+	 .choices = choices_,                                                                      \
+	 .help = help_,                                                                            \
+	 .kind = kind_,                                                                            \
+	 .init = init_,                                                                            \
+	 .least = least_,                                                                          \
+	 .most = most_,                                                                            \
 	 .offset = offsetof(struct bl_knobs, field)},
 	BL_KNOBS(X)
 #undef X

@@ -20,26 +20,26 @@ enum bl_knob_kind {
 
 /* X(field, kind, default, least, most, choices, help). The variable's name is
  * FI_BEELINE_ and the field in capitals. */
-#define BL_KNOBS(X)                                                                              \
-	X(log, BL_KNOB_CHOICE, 0, 0, 2, "warn|info|debug",                                       \
-	  "How much to say. Under libfabric, FI_LOG_LEVEL decides instead.")                     \
-	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 16384, NULL,                               \
-	  "Longest message that goes through the ring in two short copies; a longer one is "     \
-	  "copied once, when it has been matched. auto: where one copy was found faster, "       \
-	  "measured at start.")                                                                  \
-	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                    \
-	  "Shortest message that sender and receiver copy together. auto: from the measured "    \
-	  "cost of a system call.")                                                              \
-	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                           \
-	  "Largest piece that either process takes when both copy one message.")                 \
-	X(copy, BL_KNOB_CHOICE, 0, 0, 2, "auto|vm|ring",                                         \
-	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "      \
-	  "through shared memory, auto is the best that works for each pair.")                   \
-	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                             \
-	  "Polls inside one empty completion queue read that follows another closely; 0 polls "  \
-	  "once.")                                                                               \
-	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                            \
-	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "   \
+#define BL_KNOBS(X)                                                                                \
+	X(log, BL_KNOB_CHOICE, 0, 0, 2, "warn|info|debug",                                         \
+	  "How much to say. Under libfabric, FI_LOG_LEVEL decides instead.")                       \
+	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 16384, NULL,                                 \
+	  "Longest message that goes through the ring in two short copies; a longer one is "       \
+	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
+	  "measured at start.")                                                                    \
+	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
+	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
+	  "cost of a system call.")                                                                \
+	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
+	  "Largest piece that either process takes when both copy one message.")                   \
+	X(copy, BL_KNOB_CHOICE, 0, 0, 2, "auto|vm|ring",                                           \
+	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
+	  "through shared memory, auto is the best that works for each pair.")                     \
+	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                               \
+	  "Polls inside one empty completion queue read that follows another closely; 0 polls "    \
+	  "once.")                                                                                 \
+	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
+	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")
 
 struct bl_knobs {
@@ -49,7 +49,7 @@ struct bl_knobs {
 };
 
 struct bl_knob_info {
-	const char *name; /* "eager_max" */
+	const char *name;     /* "eager_max" */
 	const char *variable; /* "FI_BEELINE_EAGER_MAX" */
 	const char *choices;
 	const char *help;

@@ -189,14 +189,13 @@ static void measure(void)
 		}
 		free(memory);
 	}
-	plan.eager_max =
-		knobs->eager_max != BL_KNOB_AUTO ? knobs->eager_max : eager_class(enter);
+	plan.eager_max = knobs->eager_max != BL_KNOB_AUTO ? knobs->eager_max : eager_class(enter);
 	/* Half of the copy must be worth a second entry and the handshake. */
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min
 				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
-	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
-							  : 256 * 1024;
+	plan.chunk_max =
+		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != 2;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, both hands from %zu, "
 		 "pieces of %zu",

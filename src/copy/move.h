@@ -15,11 +15,11 @@ struct bl_chunk16 {
 	uint64_t a, b;
 };
 
-#define BL_MOVE(type, dst, src)                         \
-	do {                                            \
-		type bl_v_;                             \
-		__builtin_memcpy(&bl_v_, src, sizeof bl_v_); \
-		__builtin_memcpy(dst, &bl_v_, sizeof bl_v_); \
+#define BL_MOVE(type, dst, src)                                                                    \
+	do {                                                                                       \
+		type bl_v_;                                                                        \
+		__builtin_memcpy(&bl_v_, src, sizeof bl_v_);                                       \
+		__builtin_memcpy(dst, &bl_v_, sizeof bl_v_);                                       \
 	} while (0)
 
 /*

@@ -26,23 +26,23 @@
 #include "local/addr.h" /* struct bl_addr: where an endpoint can be reached */
 
 /* Completion and operation flags (= FI_MSG, FI_TAGGED, ...). */
-#define BL_MSG		   (1ULL << 1)
-#define BL_TAGGED	   (1ULL << 3)
-#define BL_RECV		   (1ULL << 10)
-#define BL_SEND		   (1ULL << 11)
-#define BL_MULTI_RECV	   (1ULL << 16)
-#define BL_REMOTE_CQ_DATA  (1ULL << 17)
-#define BL_COMPLETION	   (1ULL << 24)
-#define BL_INJECT	   (1ULL << 25)
-#define BL_INJECT_COMPLETE (1ULL << 26)
+#define BL_MSG		     (1ULL << 1)
+#define BL_TAGGED	     (1ULL << 3)
+#define BL_RECV		     (1ULL << 10)
+#define BL_SEND		     (1ULL << 11)
+#define BL_MULTI_RECV	     (1ULL << 16)
+#define BL_REMOTE_CQ_DATA    (1ULL << 17)
+#define BL_COMPLETION	     (1ULL << 24)
+#define BL_INJECT	     (1ULL << 25)
+#define BL_INJECT_COMPLETE   (1ULL << 26)
 #define BL_TRANSMIT_COMPLETE (1ULL << 27)
 #define BL_DELIVERY_COMPLETE (1ULL << 28)
-#define BL_PEEK		   (1ULL << 19)
-#define BL_CLAIM	   (1ULL << 59)
-#define BL_DISCARD	   (1ULL << 58)
+#define BL_PEEK		     (1ULL << 19)
+#define BL_CLAIM	     (1ULL << 59)
+#define BL_DISCARD	     (1ULL << 58)
 
-#define BL_ADDR_ANY	   UINT64_MAX /* as a source: anybody; as a result: not in the vector */
-#define BL_IOV_MAX	   8	      /* buffers in one operation */
+#define BL_ADDR_ANY UINT64_MAX /* as a source: anybody; as a result: not in the vector */
+#define BL_IOV_MAX  8	       /* buffers in one operation */
 
 /* One completion. Its layout is that of struct fi_cq_tagged_entry; the shorter
  * formats are prefixes of it. */
@@ -105,7 +105,7 @@ void bl_cq_push(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src);
 
 /* --- counter ------------------------------------------------------------ */
 int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr);
-int bl_cntr_close(struct bl_cntr *cntr); /* -EBUSY while an endpoint is bound */
+int bl_cntr_close(struct bl_cntr *cntr);	/* -EBUSY while an endpoint is bound */
 uint64_t bl_cntr_read(struct bl_cntr *cntr);	/* makes progress first */
 uint64_t bl_cntr_readerr(struct bl_cntr *cntr); /* makes progress first */
 void bl_cntr_add(struct bl_cntr *cntr, uint64_t value);

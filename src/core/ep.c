@@ -256,8 +256,7 @@ struct slab {
 
 void *bl_slab(struct bl_ep *ep, size_t bytes)
 {
-	struct slab *slab =
-		aligned_alloc(BL_LINE, bl_round_up(sizeof *slab + bytes, BL_LINE));
+	struct slab *slab = aligned_alloc(BL_LINE, bl_round_up(sizeof *slab + bytes, BL_LINE));
 
 	if (!slab)
 		return NULL;

@@ -84,7 +84,7 @@ struct bl_post {
 	uint32_t flags; /* BL_POST_* */
 	uint32_t niov;
 	struct iovec *iov; /* niov > 1; pooled */
-	uint32_t users; /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
+	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
 };
 #define BL_POST_QUIET 0x1u /* no completion unless it fails */
 #define BL_POST_MULTI 0x2u /* many messages into one buffer */
@@ -128,7 +128,7 @@ struct bl_ep {
 	struct bl_cq *tx_cq, *rx_cq;
 	struct bl_cntr *tx_cntr, *rx_cntr;
 	size_t eager_max;
-	uint32_t work; /* transfers, requests being served, peers with control packets */
+	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	struct bl_peer *warm; /* its next payload is to be prefetched when idle */
 
 	struct bl_domain *domain;
@@ -198,8 +198,7 @@ bl_always_inline void bl_complete(struct bl_cq *cq, struct bl_sink *sink, void *
 
 /* --- matching ----------------------------------------------------------- */
 
-bl_always_inline bool bl_match(const struct bl_post *post, const struct bl_peer *peer,
-			       uint64_t tag)
+bl_always_inline bool bl_match(const struct bl_post *post, const struct bl_peer *peer, uint64_t tag)
 {
 	return !((post->tag ^ tag) & ~post->ignore) && (!post->src || post->src == peer);
 }
@@ -259,10 +258,10 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 		struct bl_post **at = bl_match_find(&ep->tagged, peer, tag), *post = *at;
 		const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
 
-		if (likely(post && bytes && len <= post->len && post->niov <= 1 &&
-			   !post->flags)) {
-			uint64_t flags = BL_TAGGED | BL_RECV |
-					 (BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+		if (likely(post && bytes && len <= post->len && post->niov <= 1 && !post->flags)) {
+			uint64_t flags =
+				BL_TAGGED | BL_RECV |
+				(BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 
 			bl_post_unlink(&ep->tagged, at);
 			bl_move(post->buf, bytes, len);
@@ -384,8 +383,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 bl_always_inline int bl_put_flags(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 				  uint64_t tag, uint64_t data, uint64_t flags)
 {
-	return bl_put(ep, dest, buf, len, tag, data,
-		      flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG,
+	return bl_put(ep, dest, buf, len, tag, data, flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG,
 		      flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
 }
 

@@ -380,7 +380,7 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	uint64_t pushed;
 
 	if (!t || t->arrived >= t->missing)
-		return; /* of a message that has failed meanwhile */
+		return;			 /* of a message that has failed meanwhile */
 	if (data & BL_FRAGMENT_PUSHED) { /* written directly; the bytes say how much */
 		if (len < sizeof pushed)
 			return;

@@ -57,16 +57,16 @@ struct bl_transfer {
 	struct iovec mine[BL_IOV_MAX], theirs[BL_IOV_MAX];
 	uint32_t nmine, ntheirs;
 	uint32_t generation;
-	size_t want, sent; /* bytes to copy, bytes of the message */
+	size_t want, sent;    /* bytes to copy, bytes of the message */
 	struct bl_coop *coop; /* NULL: alone */
 	uint32_t coop_index, coop_generation;
 	size_t chunk;
-	uint32_t count, next; /* chunks: all, first not taken (alone) */
-	uint32_t taken, done; /* by us: chunks taken, copied */
-	uint32_t handed;      /* after an error: chunks that were handed out */
-	bool handed_out;      /* no chunk is left to take */
-	bool stopped;	      /* by us, before all were taken */
-	bool got_back;	      /* the sender gave one back, and we have dealt with it */
+	uint32_t count, next;	   /* chunks: all, first not taken (alone) */
+	uint32_t taken, done;	   /* by us: chunks taken, copied */
+	uint32_t handed;	   /* after an error: chunks that were handed out */
+	bool handed_out;	   /* no chunk is left to take */
+	bool stopped;		   /* by us, before all were taken */
+	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
 	int error;
@@ -142,8 +142,7 @@ void bl_control_flush(struct bl_ep *ep);
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
 /* The peer broke the protocol, or is gone: nothing of it is believed any more. */
-bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-			     int err);
+bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);

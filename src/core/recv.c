@@ -201,7 +201,7 @@ static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u
 		return false;
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
-		struct bl_arrival a = {u->peer, u->request, u->tag,   u->data,
+		struct bl_arrival a = {u->peer, u->request, u->tag,    u->data,
 				       u->len,	u->piece,   u->npiece, u->flags};
 
 		bl_transfer_begin(ep, sink, &a, &t);
@@ -309,7 +309,8 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
 	const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
 	struct iovec piece[BL_IOV_MAX];
-	struct bl_arrival a = {.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
+	struct bl_arrival a = {
+		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
 
 	if (unlikely(peer->broken))
 		return false;
@@ -490,10 +491,10 @@ static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, s
 	post->buf = recv->niov ? recv->iov[0].iov_base : NULL;
 	post->len = recv->niov ? recv->iov[0].iov_len : 0;
 	post->context = recv->context;
-	post->flags = (recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
-		      /* a message that was claimed has the buffer for itself */
-		      (recv->flags & BL_MULTI_RECV && !(recv->flags & BL_CLAIM) ? BL_POST_MULTI
-										: 0);
+	post->flags =
+		(recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
+		/* a message that was claimed has the buffer for itself */
+		(recv->flags & BL_MULTI_RECV && !(recv->flags & BL_CLAIM) ? BL_POST_MULTI : 0);
 	post->niov = (uint32_t)recv->niov;
 	return post;
 }

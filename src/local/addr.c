@@ -58,8 +58,7 @@ int bl_addr_make(struct bl_addr *addr)
 
 bool bl_addr_valid(const struct bl_addr *addr)
 {
-	return addr->magic == BL_ADDR_MAGIC && addr->version == BL_ADDR_VERSION &&
-	       !addr->flags &&
+	return addr->magic == BL_ADDR_MAGIC && addr->version == BL_ADDR_VERSION && !addr->flags &&
 	       memchr(addr->hostname, 0, sizeof addr->hostname);
 }
 

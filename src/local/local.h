@@ -45,15 +45,15 @@ struct bl_peer {
 	alignas(BL_PAIR) struct bl_rx rx;
 	/* owner only */
 	struct bl_copy_pair copy;
-	uint64_t av_index; /* where in the address vector; BL_ADDR_ANY */
+	uint64_t av_index;	    /* where in the address vector; BL_ADDR_ANY */
 	struct bl_control *control; /* queue of control packets */
 	uint32_t ncontrol, room_control;
 	uint64_t coop_busy; /* descriptors of our lane that are in use */
-	uint32_t dead;	  /* an errno once it is known to be gone */
+	uint32_t dead;	    /* an errno once it is known to be gone */
 	bool adopted, hot;
-	bool broken;	   /* it made no sense, or we can't answer it */
-	uint32_t seen_next; /* packets received at the last look */
-	uint64_t seen_at;   /* ticks: the last look that found new ones */
+	bool broken;			       /* it made no sense, or we can't answer it */
+	uint32_t seen_next;		       /* packets received at the last look */
+	uint64_t seen_at;		       /* ticks: the last look that found new ones */
 	_Atomic uint64_t *bell, *bell_summary; /* ours in its header */
 	uint64_t bell_bit, bell_summary_bit;
 	struct bl_local *local;
@@ -161,14 +161,13 @@ void bl_segment_close(struct bl_segment *seg);
 int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane);
 /* Map a neighbour's header, and its lane at `at`, from a received fd, after
  * checking size and seals. */
-int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header,
-			struct bl_lane **lane);
+int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane);
 void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
 
-int bl_service_attach(struct bl_local *local); /* starts the thread with the first */
-void bl_service_detach(struct bl_local *local); /* ends it with the last */
+int bl_service_attach(struct bl_local *local);	 /* starts the thread with the first */
+void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */
-bool bl_service_membarrier(void); /* this process may be drained by others */
+bool bl_service_membarrier(void);		 /* this process may be drained by others */
 
 /* Service thread, local->lock held: the peer named addr, made with a lane. */
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);

@@ -207,7 +207,8 @@ static int start_connecting(struct bl_peer *peer)
 	if (err) {
 		peer->error = err;
 		atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
-		bl_warn("%s (process %u) is %s: Beeline reaches the processes of one node; for other "
+		bl_warn("%s (process %u) is %s: Beeline reaches the processes of one node; for "
+			"other "
 			"hosts let the MPI library choose another provider",
 			peer->addr.hostname, peer->addr.pid,
 			err == -EHOSTUNREACH ? "another host" : "in another network namespace");
@@ -290,8 +291,7 @@ static int remember_index(struct bl_local *local, struct bl_peer *peer)
 
 		if (!grown)
 			return -ENOMEM;
-		memset(grown + local->nby_index, 0,
-		       (room - local->nby_index) * sizeof(*grown));
+		memset(grown + local->nby_index, 0, (room - local->nby_index) * sizeof(*grown));
 		local->by_index = grown;
 		local->nby_index = room;
 	}
@@ -357,8 +357,7 @@ void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *
 
 	for (; words; words &= words - 1) {
 		uint32_t w = (uint32_t)__builtin_ctzll(words);
-		uint64_t bits =
-			atomic_exchange_explicit(&header->bell[w], 0, memory_order_acquire);
+		uint64_t bits = atomic_exchange_explicit(&header->bell[w], 0, memory_order_acquire);
 
 		for (; bits; bits &= bits - 1) {
 			uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(bits);

@@ -21,7 +21,7 @@
 #include "copy/move.h"
 #include "local/wire.h"
 
-#define BL_CREDIT_EVERY	 8u     /* packets */
+#define BL_CREDIT_EVERY	 8u	/* packets */
 #define BL_CREDIT_BYTES	 12288u /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST 8192u
 
@@ -29,12 +29,12 @@
 struct bl_tx {
 	struct bl_slot *slot; /* NULL until connected */
 	struct bl_lane *lane;
-	uint32_t next;	/* number of the next packet */
-	uint32_t limit; /* packets below this number have room */
-	uint32_t last;	/* length of the last packet */
-	uint32_t pay_at;    /* where in the payload ring the next bytes go */
-	uint64_t pay_head;  /* bytes ever taken, the skipped ones included */
-	uint64_t pay_tail;  /* bytes ever given back */
+	uint32_t next;		    /* number of the next packet */
+	uint32_t limit;		    /* packets below this number have room */
+	uint32_t last;		    /* length of the last packet */
+	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
+	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
+	uint64_t pay_tail;	    /* bytes ever given back */
 	uint64_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight */
 };
 

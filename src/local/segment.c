@@ -39,7 +39,8 @@ static int grow(struct bl_segment *seg, size_t by)
 		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
 	if (err) {
-		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job (cgroup "
+		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job "
+			"(cgroup "
 			"memory.max, or free memory)",
 			by / 1024, strerror(-err));
 		return err;
@@ -50,8 +51,8 @@ static int grow(struct bl_segment *seg, size_t by)
 
 static void *map(int fd, size_t at, size_t len, void *where)
 {
-	void *p = mmap(where, len, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | (where ? MAP_FIXED : 0), fd, (off_t)at);
+	void *p = mmap(where, len, PROT_READ | PROT_WRITE, MAP_SHARED | (where ? MAP_FIXED : 0), fd,
+		       (off_t)at);
 
 	return p == MAP_FAILED ? NULL : p;
 }

@@ -107,9 +107,8 @@ bool bl_service_membarrier(void)
 	int state = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (!state) {
-		state = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0)
-				? 2
-				: 1;
+		state = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) ? 2
+												: 1;
 		atomic_store_explicit(&known, state, memory_order_relaxed);
 	}
 	return state == 1;

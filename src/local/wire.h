@@ -32,27 +32,27 @@
 #define BL_SEG_MAGIC   0x67657342u
 #define BL_SEG_VERSION 1
 
-#define BL_SLOTS	  32u
-#define BL_SLOT_SIZE	  256u
-#define BL_SLOT_INLINE	  232u /* bytes of a message in its slot */
-#define BL_SLOT_FIRST	  40u  /* of them in the slot's first line */
-#define BL_COOPS	  62u
-#define BL_PAYLOAD_SIZE	  49152u
-#define BL_LANE_SIZE	  65536u
-#define BL_SEG_HEADER	  4096u
-#define BL_BELL_WORDS	  64u
-#define BL_BELLS	  (BL_BELL_WORDS * 64u)
+#define BL_SLOTS	32u
+#define BL_SLOT_SIZE	256u
+#define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
+#define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
+#define BL_COOPS	62u
+#define BL_PAYLOAD_SIZE 49152u
+#define BL_LANE_SIZE	65536u
+#define BL_SEG_HEADER	4096u
+#define BL_BELL_WORDS	64u
+#define BL_BELLS	(BL_BELL_WORDS * 64u)
 
 /* What a slot holds. */
 enum bl_op {
-	BL_OP_TAGGED = 1,  /* message; match by tag */
-	BL_OP_MSG = 2,	   /* message; in order of arrival */
+	BL_OP_TAGGED = 1,     /* message; match by tag */
+	BL_OP_MSG = 2,	      /* message; in order of arrival */
 	BL_OP_TAGGED_RTS = 3, /* its description: struct bl_rts */
 	BL_OP_MSG_RTS = 4,
-	BL_OP_CTS = 5,	   /* receiver to sender: help to copy; struct bl_cts */
-	BL_OP_STREAM = 6,  /* receiver to sender: send these bytes; struct bl_stream */
-	BL_OP_FRAGMENT = 7,/* sender to receiver: bytes asked for */
-	BL_OP_FIN = 8,	   /* receiver to sender: the message is over */
+	BL_OP_CTS = 5,	    /* receiver to sender: help to copy; struct bl_cts */
+	BL_OP_STREAM = 6,   /* receiver to sender: send these bytes; struct bl_stream */
+	BL_OP_FRAGMENT = 7, /* sender to receiver: bytes asked for */
+	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 };
 
 #define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */

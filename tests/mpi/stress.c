@@ -297,8 +297,8 @@ static void matched_probes(int round)
 				continue;
 			}
 			while (!flag)
-				MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, &m[i],
-					    &found[i]);
+				MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag,
+					    &m[i], &found[i]);
 		}
 		for (int i = held - 1; i >= 0; i--) {
 			int count;
@@ -312,7 +312,8 @@ static void matched_probes(int round)
 				MPI_Imrecv(p, count, MPI_BYTE, &m[i], &r);
 				MPI_Wait(&r, &st);
 			}
-			verify(p, &st, known(round, found[i].MPI_SOURCE, me, found[i].MPI_TAG - 300),
+			verify(p, &st,
+			       known(round, found[i].MPI_SOURCE, me, found[i].MPI_TAG - 300),
 			       found[i].MPI_SOURCE);
 		}
 		left -= held;
@@ -331,7 +332,8 @@ static void cancels(int round)
 		MPI_Status st;
 		int cancelled, sent = i + round, got = -1, gone, theirs;
 
-		MPI_Irecv(&got, 1, MPI_INT, i & 1 ? MPI_ANY_SOURCE : prev, tag, MPI_COMM_WORLD, &rx);
+		MPI_Irecv(&got, 1, MPI_INT, i & 1 ? MPI_ANY_SOURCE : prev, tag, MPI_COMM_WORLD,
+			  &rx);
 		MPI_Cancel(&rx);
 		MPI_Wait(&rx, &st);
 		MPI_Test_cancelled(&st, &cancelled);
@@ -647,11 +649,16 @@ static const struct {
 	const char *name;
 	void (*run)(int round);
 } parts[] = {
-	{"directed", directed},		{"any_source", any_source},
-	{"any_tag", any_tag},		{"probes", probes},
-	{"matched_probes", matched_probes}, {"cancels", cancels},
-	{"truncation", truncation},	{"datatypes", datatypes},
-	{"collectives", collectives},	{"communicators", communicators},
+	{"directed", directed},
+	{"any_source", any_source},
+	{"any_tag", any_tag},
+	{"probes", probes},
+	{"matched_probes", matched_probes},
+	{"cancels", cancels},
+	{"truncation", truncation},
+	{"datatypes", datatypes},
+	{"collectives", collectives},
+	{"communicators", communicators},
 };
 
 int main(int argc, char **argv)

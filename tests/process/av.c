@@ -10,8 +10,8 @@
 
 /* What struct bl_addr (src/local/addr.h) has of an endpoint's own from here to there:
  * its random id and its host. */
-#define ID_OFFSET   8
-#define HOST_END    32
+#define ID_OFFSET 8
+#define HOST_END  32
 
 static void ping(struct t_node *n, fi_addr_t to, uint64_t tag)
 {

@@ -240,10 +240,8 @@ static void multi(void)
 	if (t_rank == 1) {
 		struct iovec iov = {b.p, b.len};
 		struct t_op op = {0}, next = {0};
-		struct fi_msg m = {.msg_iov = &iov,
-				   .iov_count = 1,
-				   .addr = FI_ADDR_UNSPEC,
-				   .context = &op};
+		struct fi_msg m = {
+			.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &op};
 
 		T_TRY(fi_recvmsg(n.ep, &m, FI_MULTI_RECV | FI_COMPLETION));
 		t_barrier();

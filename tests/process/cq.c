@@ -158,10 +158,8 @@ static void selective(void)
 	for (int i = 0; i < 6; i++) {
 		size_t len = lens[i / 2];
 		struct iovec iov;
-		struct fi_msg_tagged m = {.msg_iov = &iov,
-					  .iov_count = 1,
-					  .tag = (uint64_t)i,
-					  .context = &op[i]};
+		struct fi_msg_tagged m = {
+			.msg_iov = &iov, .iov_count = 1, .tag = (uint64_t)i, .context = &op[i]};
 		uint64_t flags = i & 1 ? FI_COMPLETION : 0;
 
 		b[i] = t_buf(len, 1);

@@ -294,8 +294,8 @@ static bool read_queue(struct t_node *n, struct fid_cq *cq)
 	T_CHECK(got > 0 && (size_t)got <= max, "fi_cq_read returned %zd (%s)", got,
 		got < 0 ? fi_strerror((int)-got) : "more than asked");
 	for (size_t i = size * max; i < sizeof(raw); i++)
-		T_CHECK(raw[i] == 0xc3, "fi_cq_read wrote beyond its %zd entries of %zu bytes",
-			got, size);
+		T_CHECK(raw[i] == 0xc3, "fi_cq_read wrote beyond its %zd entries of %zu bytes", got,
+			size);
 	for (ssize_t i = 0; i < got; i++) {
 		struct fi_cq_tagged_entry e = {.flags = T_ABSENT,
 					       .len = T_ABSENT,
@@ -362,8 +362,7 @@ void t_wait(const char *file, int line, struct t_op *op, int err)
 
 /* --- short cuts ------------------------------------------------------------ */
 
-void t_tsend(struct t_node *n, int rank, const void *buf, size_t len, uint64_t tag,
-	     struct t_op *op)
+void t_tsend(struct t_node *n, int rank, const void *buf, size_t len, uint64_t tag, struct t_op *op)
 {
 	op->done = 0;
 	T_TRY(fi_tsend(n->ep, buf, len, NULL, n->peer[rank], tag, op));
@@ -378,7 +377,8 @@ void t_trecv(struct t_node *n, fi_addr_t src, void *buf, size_t len, uint64_t ta
 
 void t_mark(struct t_node *n, int rank, uint64_t number)
 {
-	T_TRY(fi_tinject(n->ep, NULL, 0, n->peer[rank], T_MARK_TAG | (uint64_t)t_rank << 32 | number));
+	T_TRY(fi_tinject(n->ep, NULL, 0, n->peer[rank],
+			 T_MARK_TAG | (uint64_t)t_rank << 32 | number));
 }
 
 void t_wait_mark(struct t_node *n, int rank, uint64_t number)

@@ -32,10 +32,10 @@ struct t_opts {
 	enum fi_av_type av;
 	enum fi_cq_format format;
 	enum fi_threading threading;
-	uint64_t selective; /* FI_SEND and/or FI_RECV: complete only with FI_COMPLETION */
+	uint64_t selective;	     /* FI_SEND and/or FI_RECV: complete only with FI_COMPLETION */
 	uint64_t tx_flags, rx_flags; /* the endpoint's default operation flags */
 	size_t min_multi_recv;
-	size_t iov; /* buffers per operation that the case needs */
+	size_t iov;   /* buffers per operation that the case needs */
 	bool two_cqs; /* sends complete on another queue than receives */
 	bool counters;
 	bool batch_one; /* read one completion at a time */

@@ -188,10 +188,8 @@ static void levels(void)
 			struct t_buf b = t_buf(lens[s], 2);
 			struct iovec iov = {b.p, lens[s]};
 			struct t_op op = {0};
-			struct fi_msg_tagged m = {.msg_iov = &iov,
-						  .iov_count = 1,
-						  .tag = id,
-						  .context = &op};
+			struct fi_msg_tagged m = {
+				.msg_iov = &iov, .iov_count = 1, .tag = id, .context = &op};
 
 			if (t_rank == 0) {
 				t_fill(b.p, lens[s], id, 0);

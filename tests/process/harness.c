@@ -297,9 +297,8 @@ static int watch(struct child *child, int n, double deadline, char *why, size_t 
 			return FAILED;
 		}
 		for (int i = 0; i < T_PROC_MAX; i++)
-			pfd[i] = (struct pollfd){
-				.fd = i < n && child[i].pid ? child[i].sock : -1,
-				.events = i < n && child[i].gave ? 0 : POLLIN};
+			pfd[i] = (struct pollfd){.fd = i < n && child[i].pid ? child[i].sock : -1,
+						 .events = i < n && child[i].gave ? 0 : POLLIN};
 		if (poll(pfd, T_PROC_MAX, (int)(left * 1000) + 1) < 0 && errno != EINTR) {
 			snprintf(why, size, "poll: %s", strerror(errno));
 			return FAILED;

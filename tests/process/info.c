@@ -205,9 +205,8 @@ static void names(void)
 /* MPICH wants back the level that it asked for. */
 static void threading(void)
 {
-	static const enum fi_threading levels[] = {FI_THREAD_SAFE,	 FI_THREAD_FID,
-						   FI_THREAD_DOMAIN,	 FI_THREAD_COMPLETION,
-						   FI_THREAD_ENDPOINT};
+	static const enum fi_threading levels[] = {FI_THREAD_SAFE, FI_THREAD_FID, FI_THREAD_DOMAIN,
+						   FI_THREAD_COMPLETION, FI_THREAD_ENDPOINT};
 	struct fi_info *hints, *info;
 
 	for (int i = 0; i < 5; i++) {
@@ -318,11 +317,8 @@ static void versions(void)
 /* The caller narrows caps; the endpoint must open with what came back. */
 static void narrowed(void)
 {
-	static const uint64_t caps[] = {FI_TAGGED,
-					FI_MSG,
-					FI_TAGGED | FI_SEND,
-					FI_TAGGED | FI_SEND | FI_RECV,
-					FI_MSG | FI_RECV};
+	static const uint64_t caps[] = {FI_TAGGED, FI_MSG, FI_TAGGED | FI_SEND,
+					FI_TAGGED | FI_SEND | FI_RECV, FI_MSG | FI_RECV};
 
 	for (int i = 0; i < 5; i++) {
 		struct fi_info *hints = t_hints(&(struct t_opts){0}), *info;

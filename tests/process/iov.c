@@ -77,10 +77,8 @@ static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint6
 					   .addr = n->peer[1],
 					   .tag = k,
 					   .context = &op};
-		struct fi_msg m = {.msg_iov = iov,
-				   .iov_count = ntx,
-				   .addr = n->peer[1],
-				   .context = &op};
+		struct fi_msg m = {
+			.msg_iov = iov, .iov_count = ntx, .addr = n->peer[1], .context = &op};
 
 		cut(own, len, ntx, iov, b);
 		fill(iov, ntx, k);
@@ -114,10 +112,8 @@ static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint6
 		else
 			T_TRY(fi_trecvv(n->ep, iov, NULL, nrx, FI_ADDR_UNSPEC, k, 0, &op));
 	} else {
-		struct fi_msg m = {.msg_iov = iov,
-				   .iov_count = nrx,
-				   .addr = FI_ADDR_UNSPEC,
-				   .context = &op};
+		struct fi_msg m = {
+			.msg_iov = iov, .iov_count = nrx, .addr = FI_ADDR_UNSPEC, .context = &op};
 
 		if (with_flags)
 			T_TRY(fi_recvmsg(n->ep, &m, FI_COMPLETION));

@@ -12,7 +12,7 @@
 struct taken {
 	struct t_buf buf;
 	struct t_op op;
-	uint64_t next; /* the seed that the next message must have */
+	uint64_t next;	  /* the seed that the next message must have */
 	uint64_t *shared; /* if set: the next seed, counted over several buffers */
 	uint64_t count;
 	size_t used; /* end of the last message, from the buffer's start */
@@ -53,10 +53,8 @@ static void take(struct t_op *op, const struct t_comp *c)
 static void post(struct t_node *n, struct taken *t, size_t size, const size_t *lens, size_t nlens)
 {
 	struct iovec iov;
-	struct fi_msg m = {.msg_iov = &iov,
-			   .iov_count = 1,
-			   .addr = FI_ADDR_UNSPEC,
-			   .context = &t->op};
+	struct fi_msg m = {
+		.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &t->op};
 
 	*t = (struct taken){.buf = t_buf(size, 0), .lens = lens, .nlens = nlens};
 	t->op.each = take;
@@ -318,10 +316,8 @@ static void selective_release(void)
 		struct t_buf b = t_buf(3000, 0);
 		struct iovec iov = {b.p, 3000};
 		struct t_op op = {0};
-		struct fi_msg m = {.msg_iov = &iov,
-				   .iov_count = 1,
-				   .addr = FI_ADDR_UNSPEC,
-				   .context = &op};
+		struct fi_msg m = {
+			.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &op};
 
 		T_TRY(fi_recvmsg(n.ep, &m, FI_MULTI_RECV));
 		t_barrier();
@@ -358,10 +354,8 @@ static void release_last(void)
 	b = t_buf(LARGE + LEAST, 0);
 	if (t_rank == 1) {
 		struct iovec iov = {b.p, b.len};
-		struct fi_msg m = {.msg_iov = &iov,
-				   .iov_count = 1,
-				   .addr = FI_ADDR_UNSPEC,
-				   .context = &op[0]};
+		struct fi_msg m = {
+			.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &op[0]};
 
 		t_blank(&b);
 		T_TRY(fi_recvmsg(n.ep, &m, FI_MULTI_RECV));

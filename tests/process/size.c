@@ -294,8 +294,8 @@ static void kinds_of_memory(void)
 		for (size_t i = 0; i < len; i++)
 			T_CHECK(p[i] == 0, "byte %zu of untouched memory is %d", i, p[i]);
 	} else {
-		unsigned char *fresh = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-					    0);
+		unsigned char *fresh =
+			mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		T_CHECK(fresh != MAP_FAILED, "mmap");
 		t_trecv(&n, FI_ADDR_UNSPEC, p, len, 0, 0, &op);

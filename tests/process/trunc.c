@@ -130,9 +130,8 @@ static void scattered(void)
 			t_tsend(&n, 1, b.p, sent[i], i, &op);
 			T_WAIT(&op);
 		} else {
-			struct iovec iov[3] = {{b.p, third},
-					       {b.p + third, third},
-					       {b.p + 2 * third, third - 1}};
+			struct iovec iov[3] = {
+				{b.p, third}, {b.p + third, third}, {b.p + 2 * third, third - 1}};
 			size_t room = 3 * third - 1;
 
 			T_TRY(fi_trecvv(n.ep, iov, NULL, 3, FI_ADDR_UNSPEC, i, 0, &op));
