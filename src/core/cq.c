@@ -19,6 +19,12 @@
  * while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
+/* A wait that lasts so long gives its core away at each further empty read: what
+ * it waits for may need the core. Longer than a short message's way, so that two
+ * ranks with a core each never pay for it. */
+#define YIELD_AFTER_US	30
+#define COMPUTING_TICKS 20000 /* between two reads: its core is of use to the caller */
+
 struct bl_cq bl_no_queue;
 
 int bl_cq_open(struct bl_domain *domain, size_t size, struct bl_cq **cq)
@@ -133,6 +139,7 @@ ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64
 			src[n] = q->src;
 		cq->head++;
 	}
+	cq->full += n != 0;
 	return n ? (ssize_t)n : -EAGAIN;
 }
 
@@ -201,20 +208,32 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 
 	uint64_t now = bl_ticks();
 	bool waiting = now - cq->last_empty < WAITING_TICKS;
+	bool computing = now - cq->last_empty > COMPUTING_TICKS;
 
 	look_around(cq, sink, now);
 	if (waiting) {
 		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
-			if (unlikely(sink->n || cq->head != cq->tail))
+			if (unlikely(sink->n || cq->head != cq->tail)) {
+				cq->full++;
 				return harvest(cq, sink);
+			}
 		}
 		now = bl_ticks();
 	}
-	cq->last_empty = now;
 	n = harvest(cq, sink);
-	return n ? n : -EAGAIN;
+	if (n)
+		return n;
+	if (computing || cq->wait_full != cq->full) {
+		cq->wait_full = cq->full;
+		cq->wait_began = now;
+	} else if (now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
+		sched_yield();
+		now = bl_ticks();
+	}
+	cq->last_empty = now;
+	return -EAGAIN;
 }
 
 /* --- counters ----------------------------------------------------------- */

@@ -57,6 +57,8 @@ struct bl_cq {
 	uint32_t mask;
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
+	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
+	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
