@@ -22,7 +22,14 @@ import mpis
 VERSION = "4.1.2"
 LOCAL = ("datatype", "pack", "util_dtlib", "io", "msgspec", "doc", "mpiapi", "mpiabi")
 JOBS = ("spawn", "dynproc")
-LIMIT = 200 if not mpis.FULL else 850
+LIMIT = 400 if not mpis.FULL else 850
+# What fails over any libfabric provider under this MPI library, and not over its own
+# default: seen in the same way with libfabric's tcp provider.
+ANY_PROVIDER = {
+    "mpich": {"testDistgraphcomm": "miscounts or hangs in MPICH's ofi netmod, over tcp as well"},
+    "openmpi": {"testRevoke": "Open MPI revokes in pml ob1 only, not over an mtl"},
+    "impi": {},
+}
 HERE = Path(__file__).resolve().parent
 FAILED = re.compile(r"^(?:FAIL|ERROR): (.*)$", re.M)
 RAN = re.compile(r"^Ran (\d+) tests", re.M)
@@ -87,6 +94,8 @@ def suite(top: Path, mpi: str, path: str, ranks: int, modules: list[str]) -> Out
     if not modules and not mpis.FULL:
         for name in LOCAL + JOBS:
             argv += ["-e", rf"test_{name}\.py$"]
+    for name in ANY_PROVIDER[mpi]:
+        argv += ["-x", name]
     extra = {
         "PYTHONPATH": str(top / "site"),
         "MPI4PY_LIBMPI": str(mpis.prefix(mpi) / "lib" / mpis.LIBRARY[mpi]),
@@ -121,5 +130,7 @@ def main(mpi: str) -> None:
         print(f"{mpi} is not installed in {mpis.MPIS}")
         sys.exit(77)
     top = fetch()
+    for name, why in ANY_PROVIDER[mpi].items():
+        mpis.skip(f"mpi4py_{mpi}_{name}", why)
     for ranks in (1, 2, 3, 4):
         compare(top, mpi, ranks)
