@@ -6,7 +6,8 @@ for the modules in which it did.
 
 What mpi4py leaves out for an MPI library by itself stays left out. So that `make
 test` stays short, modules that start other jobs (spawn, dynproc) or only compute in
-one process (datatype, pack, ...) run with BEELINE_FULL=1 alone.
+one process (datatype, pack, ...) run with BEELINE_FULL=1 alone, and one-sided
+communication with 3 and 4 ranks likewise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ import mpis
 VERSION = "4.1.2"
 LOCAL = ("datatype", "pack", "util_dtlib", "io", "msgspec", "doc", "mpiapi", "mpiabi")
 JOBS = ("spawn", "dynproc")
-LIMIT = 200 if not mpis.FULL else 850
+SLOW = ("rma", "rma_nb")  # half of the time; with 1 and 2 ranks only
+LIMIT = 400 if not mpis.FULL else 850
+# What fails over any libfabric provider under this MPI library, and not over its own
+# default: seen in the same way with libfabric's tcp provider.
+ANY_PROVIDER = {
+    "mpich": {"testDistgraphcomm": "miscounts or hangs in MPICH's ofi netmod, over tcp as well"},
+    "openmpi": {"testRevoke": "Open MPI revokes in pml ob1 only, not over an mtl"},
+    "impi": {},
+}
 HERE = Path(__file__).resolve().parent
 FAILED = re.compile(r"^(?:FAIL|ERROR): (.*)$", re.M)
 RAN = re.compile(r"^Ran (\d+) tests", re.M)
@@ -85,8 +94,10 @@ def suite(top: Path, mpi: str, path: str, ranks: int, modules: list[str]) -> Out
     argv = [str(mpis.VENV / "bin/python"), str(HERE / "mpi4py_rank.py"), str(prefix), str(main)]
     argv += ["-v", *modules]
     if not modules and not mpis.FULL:
-        for name in LOCAL + JOBS:
+        for name in LOCAL + JOBS + (SLOW if ranks > 2 else ()):
             argv += ["-e", rf"test_{name}\.py$"]
+    for name in ANY_PROVIDER[mpi]:
+        argv += ["-x", name]
     extra = {
         "PYTHONPATH": str(top / "site"),
         "MPI4PY_LIBMPI": str(mpis.prefix(mpi) / "lib" / mpis.LIBRARY[mpi]),
@@ -121,5 +132,7 @@ def main(mpi: str) -> None:
         print(f"{mpi} is not installed in {mpis.MPIS}")
         sys.exit(77)
     top = fetch()
+    for name, why in ANY_PROVIDER[mpi].items():
+        mpis.skip(f"mpi4py_{mpi}_{name}", why)
     for ranks in (1, 2, 3, 4):
         compare(top, mpi, ranks)

@@ -116,11 +116,13 @@ def environment(mpi: str, path: str) -> dict[str, str]:
 
 
 def run(argv: list[str], environ: dict[str, str], limit: float, cwd: Path | None = None) -> Result:
-    """Runs a program with all it starts; nothing of it is left when this returns."""
+    """Runs a program with all it starts; nothing of it is left when this returns, nor
+    when this process is killed (a launcher that is asked to end takes its ranks along).
+    """
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
-            argv,
+            ["setpriv", "--pdeathsig", "TERM", *argv],
             env=environ,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
