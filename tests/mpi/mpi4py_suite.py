@@ -12,6 +12,7 @@ communication with 3 and 4 ranks likewise.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -134,5 +135,10 @@ def main(mpi: str) -> None:
     top = fetch()
     for name, why in ANY_PROVIDER[mpi].items():
         mpis.skip(f"mpi4py_{mpi}_{name}", why)
+    cores = len(os.sched_getaffinity(0))
     for ranks in (1, 2, 3, 4):
+        if ranks > cores and not mpis.FULL:
+            why = f"{ranks} ranks on {cores} cores take many minutes: BEELINE_FULL=1 runs them"
+            mpis.skip(f"mpi4py_{mpi}_{ranks}", why)
+            continue
         compare(top, mpi, ranks)
