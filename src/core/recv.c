@@ -431,12 +431,8 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_unex **at, *u;
 
-	/* What is here already answers first; only a miss looks further. */
+	bl_ep_progress(ep);
 	at = find_early(early, &wanted, tagged);
-	if (!*at) {
-		bl_ep_progress(ep);
-		at = find_early(early, &wanted, tagged);
-	}
 	u = *at;
 	if (!u) {
 		fail_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
