@@ -160,8 +160,12 @@ static void say_hello(int sock, const struct plan *plan, struct hello *hello, co
 static void wait_for(int fd, short events)
 {
 	struct pollfd p = {fd, events, 0};
+	int n;
 
-	require(poll(&p, 1, PATIENCE_MS) == 1); /* the service thread must not wedge */
+	do /* libFuzzer's timer interrupts the call now and then */
+		n = poll(&p, 1, PATIENCE_MS);
+	while (n < 0 && errno == EINTR);
+	require(n == 1); /* the service thread must not wedge */
 }
 
 /* It answers or hangs up; a descriptor of its own may come along. */
@@ -227,7 +231,7 @@ static void be_called(const struct plan *plan, struct hello *hello, const uint8_
 	err = bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED);
 	require(err == -EAGAIN);
 	wait_for(listener, POLLIN);
-	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC); /* it is there: no wait */
 	require(sock >= 0);
 	read_answer(sock); /* its hello */
 	say_hello(sock, plan, hello, data, size);
