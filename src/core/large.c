@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/window.h"
+
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
 #define POOL_STEP     32
@@ -142,6 +144,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	struct bl_cq *cq = ep->rx_cq;
 	int err = t->error;
 
+	bl_window(BL_WINDOW_COPIED, NULL);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
 	if (!err && t->sent > t->want)
 		err = BL_ETRUNC;
@@ -225,8 +228,11 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 {
 	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
-	int err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+	int err;
 
+	bl_window(BL_WINDOW_TAKEN, NULL);
+	err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+	bl_window(BL_WINDOW_PULLED, NULL);
 	if (likely(!err))
 		t->done++;
 	else if (err == -EOPNOTSUPP)
@@ -354,6 +360,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 		t->error = (int)t->peer->dead;
 	if (likely(!t->error))
 		plan(ep, t);
+	bl_window(BL_WINDOW_MATCHED, NULL);
 	if (transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
@@ -528,7 +535,9 @@ static bool help(struct bl_request *r)
 		return false;
 	off = chunk * r->chunk;
 	len = bl_min(r->chunk, r->want - off);
+	bl_window(BL_WINDOW_HELPING, NULL);
 	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
+	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (unlikely(err)) {
 		bl_coop_give_back(r->coop, chunk);
 		return false;
@@ -608,6 +617,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 		slot->data = range->off;
 		bl_tx_publish(tx, slot, (uint32_t)len);
 		bl_peer_notify(r->peer);
+		bl_window(BL_WINDOW_STREAMING, NULL);
 		range->off += len;
 	}
 }
@@ -639,6 +649,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 {
 	struct bl_request *r = request_find(ep, peer, tag);
 
+	bl_window(BL_WINDOW_TOLD, NULL);
 	if (r)
 		request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }

@@ -63,7 +63,8 @@ struct bl_peer {
 	struct bl_addr addr;
 	struct bl_peer *next_hash, *next_all;
 	struct bl_peer *next_arrived, *next_wanting; /* it may be in both lists */
-	uint32_t index; /* ours: its bell in our header, its lane in our segment */
+	struct bl_peer *next_spare;		     /* it is gone, its lane waits for another */
+	uint32_t index; /* once it has a lane: its bell in our header */
 	bool has_lane;
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
@@ -97,7 +98,8 @@ struct bl_local {
 	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
 	struct bl_peer *wanting; /* to be called by the service thread */
 	struct bl_peer *all;
-	uint32_t npeers;
+	struct bl_peer *spare; /* gone, with lanes to be used again */
+	uint32_t nlanes;       /* ever made */
 	/* service thread's */
 	int listener;
 	struct bl_local *next_service;
@@ -137,6 +139,10 @@ void bl_local_calm(struct bl_local *local, uint64_t before);
 
 /* Never poll this peer again. Owner. */
 void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
+
+/* It is gone and can't touch what it had of us: unmap what we had of it, and let
+ * another have its lane. After bl_local_forget(), with `dead` set. Owner. */
+void bl_local_release(struct bl_local *local, struct bl_peer *peer);
 
 /* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
 int bl_peer_life(const struct bl_peer *peer);

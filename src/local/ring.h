@@ -18,6 +18,7 @@
 #ifndef BL_LOCAL_RING_H
 #define BL_LOCAL_RING_H
 
+#include "base/window.h"
 #include "copy/move.h"
 #include "local/wire.h"
 
@@ -82,6 +83,7 @@ bl_always_inline void bl_tx_publish(struct bl_tx *tx, struct bl_slot *slot, uint
 	tx->pay_end[n % BL_SLOTS] = tx->pay_head;
 	tx->next = n + 1;
 	tx->last = len;
+	bl_window(BL_WINDOW_PACKET, slot);
 	/* release: pairs with the acquire in bl_rx_peek */
 	atomic_store_explicit(&slot->seq, n + 1, memory_order_release);
 }

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/window.h"
 #include "local/local.h"
 
 #define BACKLOG	      4096
@@ -191,6 +192,7 @@ static int send_hello(int fd, const struct bl_peer *peer, int status)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	memcpy(hello.to, peer->addr.id, sizeof hello.to);
+	bl_window(BL_WINDOW_HELLO, &hello);
 	if (!status) {
 		msg.msg_control = control.bytes;
 		msg.msg_controllen = sizeof control.bytes;
@@ -298,6 +300,7 @@ static bool call(struct bl_peer *peer)
 			return false;
 		goto failed;
 	}
+	bl_window(BL_WINDOW_CALLED, NULL);
 	err = neighbour_pid(fd, &pid); /* another user's would hang up without a word */
 	if (!err)
 		err = send_hello(fd, peer, 0);
@@ -358,6 +361,7 @@ static void answered(struct exchange *x)
 		err = -EPROTO;
 
 	pthread_mutex_lock(&peer->local->lock);
+	bl_window(BL_WINDOW_ATTACHED, NULL);
 	if (!err)
 		err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
 	if (err)
@@ -387,6 +391,7 @@ static void asked(struct exchange *x)
 		goto done; /* whoever that was learns nothing */
 	}
 
+	bl_window(BL_WINDOW_ASKED, NULL);
 	pthread_mutex_lock(&local->lock);
 	peer = bl_peer_get_locked(local, &hello.from);
 	if (peer) {
@@ -397,6 +402,7 @@ static void asked(struct exchange *x)
 	pthread_mutex_unlock(&local->lock);
 	if (peer)
 		send_hello(x->fd, peer, err);
+	bl_window(BL_WINDOW_ANSWERED, NULL);
 done:
 	if (got >= 0)
 		close(got);

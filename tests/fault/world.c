@@ -21,8 +21,23 @@ struct bl_domain *domain;
 struct bl_av *av;
 struct bl_cq *cq;
 struct bl_ep *ep;
+uint64_t world_index[RANKS];
 
 /* --- test program --------------------------------------------------------- */
+
+void world_start_rank(int rank, void (*run)(int rank))
+{
+	fflush(NULL);
+	world_pid[rank] = fork();
+	assert_true(world_pid[rank] >= 0);
+	if (world_pid[rank])
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL); /* cmocka's handlers are the parent's */
+	run(rank);
+	_exit(0);
+}
 
 void world_start(int count, void (*run)(int rank))
 {
@@ -33,18 +48,8 @@ void world_start(int count, void (*run)(int rank))
 	}
 	memset(world, 0, sizeof *world);
 	started = count;
-	fflush(NULL);
-	for (int rank = 0; rank < count; rank++) {
-		world_pid[rank] = fork();
-		assert_true(world_pid[rank] >= 0);
-		if (!world_pid[rank]) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (int sig = 1; sig < NSIG; sig++)
-				signal(sig, SIG_DFL); /* cmocka's handlers are the parent's */
-			run(rank);
-			_exit(0);
-		}
-	}
+	for (int rank = 0; rank < count; rank++)
+		world_start_rank(rank, run);
 }
 
 static void kill_all(void)
@@ -64,6 +69,19 @@ static void say_why(void)
 			print_error("rank %d: %s\n", rank, world->why[rank]);
 }
 
+void world_fail(const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	kill_all();
+	say_why();
+	fail_msg("%s", text);
+}
+
 static bool anybody_failed(void)
 {
 	for (int rank = 0; rank < started; rank++)
@@ -77,68 +95,70 @@ void world_until(bool (*condition)(void), const char *what)
 	uint64_t until = bl_clock_ns() + WORLD_NS;
 
 	while (!condition()) {
-		if (anybody_failed() || bl_clock_ns() > until) {
-			kill_all();
-			say_why();
-			fail_msg("waiting for: %s", what);
-		}
+		if (anybody_failed() || bl_clock_ns() > until)
+			world_fail("waiting for: %s", what);
 		usleep(200);
 	}
 }
 
-/* An abstract socket of one of the ranks that still exists, or NULL. */
-static const char *socket_left(void)
+/* An abstract socket of the rank that still exists, or NULL. */
+static const char *socket_left(int rank)
 {
 	static char line[512];
 	FILE *f = fopen("/proc/net/unix", "r");
+	char id[33];
 
 	assert_non_null(f);
+	for (int i = 0; i < 16; i++)
+		snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
 	while (fgets(line, sizeof line, f))
-		for (int rank = 0; rank < started; rank++) {
-			char id[33];
-
-			for (int i = 0; i < 16; i++)
-				snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
-			if (strstr(line, id)) {
-				fclose(f);
-				return line;
-			}
+		if (strstr(line, id)) {
+			fclose(f);
+			return line;
 		}
 	fclose(f);
 	return NULL;
 }
 
-/* A file that one of the ranks may have made, or NULL: it names the library, and
- * the rank by its process or its endpoint. */
-static const char *file_left(const char *folder)
+/* A file that the rank may have made, or NULL: it names the library, and the rank
+ * by its process or its endpoint. */
+static const char *file_left(const char *folder, int rank)
 {
 	static char name[512];
 	DIR *dir = opendir(folder);
+	char pid[16], id[9];
 	struct dirent *entry;
 	bool found = false;
 
 	if (!dir)
 		return NULL;
+	snprintf(pid, sizeof pid, "%u", world->addr[rank].pid);
+	for (int i = 0; i < 4; i++)
+		snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
 	while (!found && (entry = readdir(dir))) {
 		snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
-		for (int rank = 0; rank < started && strstr(name, "beeline"); rank++) {
-			char pid[16], id[9];
-
-			snprintf(pid, sizeof pid, "%u", world->addr[rank].pid);
-			for (int i = 0; i < 4; i++)
-				snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
-			found |= strstr(name, pid) || strstr(name, id);
-		}
+		found = strstr(name, "beeline") && (strstr(name, pid) || strstr(name, id));
 	}
 	closedir(dir);
 	return found ? name : NULL;
+}
+
+const char *world_left_of(int rank)
+{
+	const char *left;
+
+	if (!atomic_load(&world->here[rank]))
+		return NULL; /* it never had an address */
+	left = socket_left(rank);
+	if (!left)
+		left = file_left("/dev/shm", rank);
+	return left ? left : file_left("/tmp", rank);
 }
 
 void world_end(int victim)
 {
 	uint64_t until = bl_clock_ns() + WORLD_NS;
 	bool bad = false;
-	const char *left;
 
 	for (int rank = 0; rank < started; rank++) {
 		pid_t pid = world_pid[rank];
@@ -161,16 +181,21 @@ void world_end(int victim)
 	}
 	say_why();
 	assert_false(bad);
-	if ((left = socket_left()) || (left = file_left("/dev/shm")) || (left = file_left("/tmp")))
-		fail_msg("left behind: %s", left);
+	for (int rank = 0; rank < started; rank++)
+		if (world_left_of(rank))
+			fail_msg("left behind: %s", world_left_of(rank));
 }
 
 /* --- rank --------------------------------------------------------------------- */
+
+bool rank_is_mad;
 
 _Noreturn void rank_fail(int rank, const char *format, ...)
 {
 	va_list args;
 
+	if (rank_is_mad)
+		_exit(0);
 	va_start(args, format);
 	vsnprintf(world->why[rank], sizeof world->why[rank], format, args);
 	va_end(args);
@@ -179,7 +204,7 @@ _Noreturn void rank_fail(int rank, const char *format, ...)
 
 static int descriptors_before;
 
-static int descriptors(void)
+int rank_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	int n = 0;
@@ -193,9 +218,9 @@ static int descriptors(void)
 
 void rank_open(int rank, int count)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS, index;
+	uint64_t until = bl_clock_ns() + WORLD_NS;
 
-	descriptors_before = descriptors();
+	descriptors_before = rank_descriptors();
 	RANK_CHECK(rank, !bl_domain_open(&domain));
 	RANK_CHECK(rank, !bl_av_open(domain, &av));
 	RANK_CHECK(rank, !bl_cq_open(domain, 0, &cq));
@@ -211,26 +236,32 @@ void rank_open(int rank, int count)
 				rank_fail(rank, "rank %d never came", i);
 			sched_yield();
 		}
-		RANK_CHECK(rank, !bl_av_insert(av, &world->addr[i], &index));
+		RANK_CHECK(rank, !bl_av_insert(av, &world->addr[i], &world_index[i]));
 	}
+}
+
+int rank_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		n += strstr(line, "memfd:beeline") != NULL;
+	if (f)
+		fclose(f);
+	return n;
 }
 
 void rank_close(int rank)
 {
-	char line[512];
-	FILE *f;
-
 	RANK_CHECK(rank, !bl_ep_close(ep));
 	RANK_CHECK(rank, !bl_cq_close(cq));
 	RANK_CHECK(rank, !bl_av_close(av));
 	RANK_CHECK(rank, !bl_domain_close(domain));
-	f = fopen("/proc/self/maps", "r");
-	RANK_CHECK(rank, f);
-	while (fgets(line, sizeof line, f))
-		if (strstr(line, "memfd:beeline"))
-			rank_fail(rank, "still mapped: %s", line);
-	fclose(f);
-	if (descriptors() != descriptors_before)
+	if (rank_mappings())
+		rank_fail(rank, "%d mappings of shared memory are left", rank_mappings());
+	if (rank_descriptors() != descriptors_before)
 		rank_fail(rank, "%d descriptors were open before, %d are now", descriptors_before,
-			  descriptors());
+			  rank_descriptors());
 }
