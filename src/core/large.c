@@ -233,6 +233,9 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	bl_window(BL_WINDOW_TAKEN, NULL);
 	err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
 	bl_window(BL_WINDOW_PULLED, NULL);
+	/* Whoever has called exec() answers to the same PID, with other memory. */
+	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
+		err = -ESRCH;
 	if (likely(!err))
 		t->done++;
 	else if (err == -EOPNOTSUPP)
@@ -528,7 +531,7 @@ static bool help(struct bl_request *r)
 	uint32_t chunk;
 	int err;
 
-	if (r->peer->copy.push == BL_COPY_NOTHING)
+	if (r->peer->copy.push == BL_COPY_NOTHING || bl_peer_life(r->peer))
 		return false;
 	chunk = bl_coop_take(r->coop, r->coop_generation, r->count, true);
 	if (chunk == BL_COOP_NONE)
@@ -576,8 +579,11 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const vo
 static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *range)
 {
 	size_t len = bl_min(range->end - range->off, PUSH_STEP);
-	int err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
-			       range->off, len);
+	int err = bl_peer_life(r->peer);
+
+	if (!err)
+		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
+				   range->off, len);
 
 	if (!err) {
 		range->off += len;

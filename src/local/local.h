@@ -75,8 +75,9 @@ struct bl_segment {
 	int fd;
 	size_t size; /* of the file */
 	struct bl_seg_header *header;
-	void *life_page; /* private page before the header; see service.c */
-	int node;	 /* NUMA node, or negative */
+	void *private_page; /* before the header's */
+	void *life_page;    /* BL_SEG_HEADER before the header, private; see service.c */
+	int node;	    /* NUMA node, or negative */
 };
 
 struct bl_local {
@@ -102,7 +103,7 @@ struct bl_local {
 	uint32_t nlanes;       /* ever made */
 	/* service thread's */
 	int listener;
-	struct bl_local *next_service;
+	struct bl_local *next_service, *next_listening;
 };
 
 /* Fill and open; enable makes it reachable. 0 or -errno, logged where decided. */
@@ -170,6 +171,8 @@ int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **l
 int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane);
 void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
 
+int bl_service_listen(struct bl_local *local); /* it can be called from now on */
+void bl_service_unlisten(struct bl_local *local);
 int bl_service_attach(struct bl_local *local);	 /* starts the thread with the first */
 void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */

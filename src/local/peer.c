@@ -22,10 +22,17 @@
 
 int bl_local_open(struct bl_local *local)
 {
+	int err;
+
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
 	local->seg.fd = local->listener = -1;
-	return bl_addr_make(&local->addr);
+	err = bl_addr_make(&local->addr);
+	if (!err)
+		return bl_service_listen(local);
+	bl_warn("no address: %s%s", strerror(-err),
+		err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+	return err;
 }
 
 int bl_local_enable(struct bl_local *local)
@@ -34,6 +41,8 @@ int bl_local_enable(struct bl_local *local)
 
 	if (local->enabled)
 		return 0;
+	if (local->listener < 0)
+		return -ENOTCONN; /* it is our parent's: this process is a forked child */
 	/* Where Yama restricts process_vm_readv to ancestors, let our neighbours in:
 	 * the kernel still asks for the same user. No Yama: an error, no matter. */
 	if (bl_copy_plan()->may_vm)
@@ -67,6 +76,7 @@ void bl_local_close(struct bl_local *local)
 		bl_window(BL_WINDOW_CLOSING, NULL);
 		bl_service_detach(local);
 	}
+	bl_service_unlisten(local);
 	for (struct bl_peer *p = local->all, *next; p; p = next) {
 		next = p->next_all;
 		free_peer(p);
@@ -81,7 +91,7 @@ void bl_local_orphan(struct bl_local *local)
 {
 	if (local->seg.fd >= 0)
 		close(local->seg.fd);
-	local->seg.fd = local->listener = -1;
+	local->seg.fd = -1;
 	local->seg.header = NULL;
 	local->enabled = false;
 	local->nhot = local->ncold = 0;

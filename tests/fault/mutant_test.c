@@ -40,7 +40,7 @@ static void mutant(unsigned n, struct life *life)
 static void mutants(void **state)
 {
 	const char *text = getenv("BEELINE_FUZZ_SECONDS");
-	uint64_t seconds = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 15;
+	uint64_t seconds = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 15 / SLOWER;
 	uint64_t until = bl_clock_ns() + seconds * 1000000000ull;
 	unsigned all = 0, mistrusted = 0;
 

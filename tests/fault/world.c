@@ -5,6 +5,7 @@
 #include "fault/world.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -132,7 +133,10 @@ static const char *file_left(const char *folder, int rank)
 
 	if (!dir)
 		return NULL;
-	snprintf(pid, sizeof pid, "%u", world->addr[rank].pid);
+	/* In a namespace of its own it may be number 1, as many a name has it. */
+	snprintf(pid, sizeof pid, "-%u", world->addr[rank].pid);
+	if (world->addr[rank].pid < 100)
+		snprintf(pid, sizeof pid, "no number");
 	for (int i = 0; i < 4; i++)
 		snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
 	while (!found && (entry = readdir(dir))) {
@@ -202,6 +206,35 @@ _Noreturn void rank_fail(int rank, const char *format, ...)
 	_exit(1);
 }
 
+static int log_pipe = -1; /* a pipe: the limits on files are tested, too */
+
+void rank_keep_log(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return;
+	fflush(stderr);
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[1]);
+	log_pipe = ends[0];
+}
+
+unsigned rank_logged(const char *text)
+{
+	static char log[65536];
+	static size_t len;
+	unsigned count = 0;
+	ssize_t n;
+
+	while (len < sizeof log - 1 && (n = read(log_pipe, log + len, sizeof log - 1 - len)) > 0)
+		len += (size_t)n;
+	log[len] = 0;
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		count++;
+	return count;
+}
+
 static int descriptors_before;
 
 int rank_descriptors(void)
@@ -232,6 +265,8 @@ void rank_open(int rank, int count)
 	atomic_store(&world->here[rank], 1);
 	for (int i = 0; i < count; i++) {
 		while (!atomic_load(&world->here[i])) {
+			if (atomic_load(&world->stop))
+				_exit(0); /* nobody will */
 			if (bl_clock_ns() > until)
 				rank_fail(rank, "rank %d never came", i);
 			sched_yield();

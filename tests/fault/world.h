@@ -19,7 +19,9 @@
 /* The same on a machine with far more to run than cores; sanitizers cost as much again. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TOLERATED_NS 10000000000ull
+#define SLOWER	     5 /* so much less work */
 #else
+#define SLOWER	     1
 #define TOLERATED_NS 2000000000ull
 #endif
 
@@ -66,6 +68,9 @@ extern uint64_t world_index[RANKS];
 
 /* Open an endpoint, tell its address, learn those of `count` ranks. */
 void rank_open(int rank, int count);
+/* What this process logs from now on; how many times it has said so. */
+void rank_keep_log(void);
+unsigned rank_logged(const char *text);
 /* Descriptors that are open, and mappings of endpoints' memory, in this process. */
 int rank_descriptors(void);
 int rank_mappings(void);
