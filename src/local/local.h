@@ -25,7 +25,8 @@
 
 #define BL_PEER_TABLE 256 /* hash buckets */
 #define BL_HOT_MAX    64  /* lanes polled one by one */
-#define BL_HOT_CALM   8	  /* so many are polled even when silent */
+#define BL_HOT_CALM   8	  /* so many are polled even when silent; of more, only */
+#define BL_HOT_KEEP   1	  /* so many of those that are silent */
 
 enum bl_peer_state {
 	BL_PEER_NEW,	    /* known by address only */

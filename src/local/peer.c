@@ -427,7 +427,7 @@ void bl_local_calm(struct bl_local *local, uint64_t before)
 	struct bl_peer *quiet[BL_HOT_MAX];
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_CALM; i++) {
+	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_KEEP; i++) {
 		struct bl_peer *peer = local->hot[i];
 
 		if ((int64_t)(peer->seen_at - before) < 0 &&
