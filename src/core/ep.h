@@ -249,6 +249,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
+	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_AHEAD) % BL_SLOTS]);
 	/* Have the reply's line on its way; long replies are better left alone. */
 	if (peer->tx.last <= BL_SLOT_FIRST)
 		bl_prefetch_write(bl_tx_slot(&peer->tx));
@@ -359,9 +360,12 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
+	bool stream = bl_tx_streams(tx, peer->rx.next);
 
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_prefetch_write(slot);
+		if (stream)
+			bl_tx_slot_ahead(tx, len);
 		bl_slot_fill(slot, buf, len);
 	} else {
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
@@ -371,6 +375,8 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		memcpy(to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
+		if (stream)
+			bl_tx_payload_ahead(tx, len);
 		ep->warm = peer;
 	}
 	bl_compiler_barrier();

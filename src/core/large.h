@@ -151,6 +151,8 @@ void bl_ep_adopt(struct bl_ep *ep);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
 #define BL_EAGER_MOST 16384 /* what FI_BEELINE_EAGER_MAX may be at most */
+static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE,
+	      "a drained ring has room for any packet, whatever is not credited or skipped");
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
 

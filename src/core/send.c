@@ -9,7 +9,7 @@
 #include "core/core.h"
 #include "core/large.h"
 
-#define CREDIT_POLLS 60 /* about 100 ns */
+#define CREDIT_POLLS 400 /* about 700 ns */
 
 size_t bl_inject_max(void)
 {

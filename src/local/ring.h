@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring.h: one direction between two endpoints: 32 slots and a payload ring in
+ * ring.h: one direction between two endpoints: 64 slots and a payload ring in
  * the sender's memory.
  *
  * One producer (the sender's domain) and one consumer (the receiver's), each
@@ -21,9 +21,12 @@
 #include "copy/move.h"
 #include "local/wire.h"
 
-#define BL_CREDIT_EVERY	 8u	/* packets */
-#define BL_CREDIT_BYTES	 12288u /* or payload bytes, whichever comes first */
+#define BL_CREDIT_EVERY	 8u    /* packets */
+#define BL_CREDIT_BYTES	 8192u /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST 8192u
+#define BL_AHEAD	 2u    /* packets: whose lines a stream asks for early */
+#define BL_AHEAD_MOST	 4096u /* payload bytes of them */
+#define BL_RX_AHEAD	 4u    /* packets: which slot the receiver asks for early */
 
 /* The producer's private half. */
 struct bl_tx {
@@ -33,6 +36,7 @@ struct bl_tx {
 	uint32_t limit;		    /* packets below this number have room */
 	uint32_t last;		    /* length of the last packet */
 	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
+	uint32_t heard;		    /* packets of the other direction at the last send */
 	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail;	    /* bytes ever given back */
 	uint64_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight */
@@ -72,6 +76,37 @@ bl_always_inline bool bl_tx_room(const struct bl_tx *tx)
 bl_always_inline struct bl_slot *bl_tx_slot(const struct bl_tx *tx)
 {
 	return &tx->slot[tx->next % BL_SLOTS];
+}
+
+/* Nothing has come back since the last packet: more will follow it. `received`:
+ * packets of the other direction. */
+bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
+{
+	uint32_t heard = tx->heard;
+
+	tx->heard = received;
+	return heard == received;
+}
+
+/* In a stream, have the lines of a later packet like this one on their way: they
+ * lie in the receiver's cache. Not in a dialogue, where nothing may be in the way
+ * of the one line that counts. */
+bl_always_inline void bl_tx_slot_ahead(const struct bl_tx *tx, size_t len)
+{
+	const char *slot = (const char *)&tx->slot[(tx->next + BL_AHEAD) % BL_SLOTS];
+
+	bl_prefetch_write(slot);
+	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
+		bl_prefetch_write(slot + off);
+}
+
+static inline void bl_tx_payload_ahead(const struct bl_tx *tx, size_t len)
+{
+	size_t end = bl_min(tx->pay_at + 2 * len, BL_PAYLOAD_SIZE);
+
+	if (len <= BL_AHEAD_MOST)
+		for (size_t off = tx->pay_at + len; off < end; off += BL_LINE)
+			bl_prefetch_write(tx->lane->payload + off);
 }
 
 /* Make the slot that bl_tx_slot() gave visible; all else has been stored. */

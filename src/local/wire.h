@@ -32,12 +32,12 @@
 #define BL_SEG_MAGIC   0x67657342u
 #define BL_SEG_VERSION 1
 
-#define BL_SLOTS	32u
+#define BL_SLOTS	64u
 #define BL_SLOT_SIZE	256u
 #define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
-#define BL_COOPS	62u
-#define BL_PAYLOAD_SIZE 49152u
+#define BL_COOPS	46u
+#define BL_PAYLOAD_SIZE 40960u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
 #define BL_BELL_WORDS	64u
@@ -122,7 +122,7 @@ struct bl_lane {
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	uint8_t unused[128];
+	uint8_t unused[2176];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");

@@ -114,11 +114,11 @@ struct start_row {
 static const struct start_row starts[] = {
 	{{"0", "a fresh ring: no slot has ever held a number"}, 0},
 	{{"1", "the first slot holds a number of the same lap"}, 1},
-	{{"31", "the next packet is the last slot of a lap"}, BL_SLOTS - 1},
-	{{"32", "the first slot for the second time"}, BL_SLOTS},
+	{{"63", "the next packet is the last slot of a lap"}, BL_SLOTS - 1},
+	{{"64", "the first slot for the second time"}, BL_SLOTS},
 	{{"2^31 - 5", "signed comparisons would turn here"}, 0x7ffffffbu},
-	{{"2^32 - 32", "a whole lap before the number wraps"}, UINT32_MAX - 31},
-	{{"2^32 - 17", "the number wraps in the middle of a lap"}, UINT32_MAX - 16},
+	{{"2^32 - 64", "a whole lap before the number wraps"}, UINT32_MAX - BL_SLOTS + 1},
+	{{"2^32 - 33", "the number wraps in the middle of a lap"}, UINT32_MAX - 32},
 	{{"2^32 - 2", "limit has wrapped, next has not"}, UINT32_MAX - 1},
 	{{"2^32 - 1", "this packet's flag is the number 0"}, UINT32_MAX},
 };
@@ -186,10 +186,10 @@ static const struct credit_row credits[] = {
 	{{"8 short", "by packets"}, 8, 8, true},
 	{{"7 of 232", "bytes in slots don't count: they return with the slots"}, 7, 232, false},
 	{{"7 of 233", "the shortest payload: few bytes, few packets"}, 7, 233, false},
-	{{"1 of 12287", "one byte less than by bytes"}, 1, BL_CREDIT_BYTES - 1, false},
-	{{"1 of 12288", "by bytes, at once"}, 1, BL_CREDIT_BYTES, true},
-	{{"2 of 6143", "sum one pair short"}, 2, 6143, false},
-	{{"2 of 6144", "by the sum of bytes"}, 2, 6144, true},
+	{{"1 of 8191", "one byte less than by bytes"}, 1, BL_CREDIT_BYTES - 1, false},
+	{{"1 of 8192", "by bytes, at once"}, 1, BL_CREDIT_BYTES, true},
+	{{"2 of 4095", "sum one pair short"}, 2, 4095, false},
+	{{"2 of 4096", "by the sum of bytes"}, 2, 4096, true},
 	{{"1 of 16384", "the longest eager message"}, 1, 16384, true},
 };
 
@@ -332,18 +332,20 @@ static void payload_full_by_bytes(void **state)
 {
 	struct ring r = ring_at(UINT32_MAX - 1);
 
-	for (uint32_t i = 0; i < 3; i++)
-		assert_true(put(&r, i, 16384));
+	static_assert(BL_PAYLOAD_SIZE == 4 * 10240, "four fill it");
+	for (uint32_t i = 0; i < 4; i++)
+		assert_true(put(&r, i, 10240));
 	assert_true(bl_tx_room(&r.tx)); /* slots are left, bytes are not */
-	assert_false(put(&r, 3, 233));
-	assert_true(put(&r, 3, 232)); /* a slot is all that it needs */
-	get(&r, 0, 16384);
-	assert_true(put(&r, 4, 16384));
-	assert_false(put(&r, 5, 233));
-	get(&r, 1, 16384);
-	get(&r, 2, 16384);
-	get(&r, 3, 232);
-	get(&r, 4, 16384);
+	assert_false(put(&r, 4, 233));
+	assert_true(put(&r, 4, 232)); /* a slot is all that it needs */
+	get(&r, 0, 10240);
+	assert_true(put(&r, 5, 10240));
+	assert_false(put(&r, 6, 233));
+	get(&r, 1, 10240);
+	get(&r, 2, 10240);
+	get(&r, 3, 10240);
+	get(&r, 4, 232);
+	get(&r, 5, 10240);
 	ring_drop(&r);
 }
 
