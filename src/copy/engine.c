@@ -169,7 +169,7 @@ static size_t eager_class(double enter_ns)
 {
 	if (enter_ns < 250)
 		return 4096;
-	return enter_ns < 1800 ? 8192 : 12288;
+	return enter_ns < 1800 ? 7168 : 12288;
 }
 
 static void measure(void)
