@@ -33,11 +33,11 @@
 #define BL_SEG_VERSION 1
 
 #define BL_SLOTS	64u
-#define BL_SLOT_SIZE	256u
-#define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
+#define BL_SLOT_SIZE	320u
+#define BL_SLOT_INLINE	296u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
-#define BL_PAYLOAD_SIZE 40960u
+#define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
 #define BL_BELL_WORDS	64u
