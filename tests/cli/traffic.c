@@ -117,11 +117,16 @@ static void send_early(size_t size, unsigned count)
 	must(beeline_send(ep, NULL, 0, peer, TAG, 0), "beeline_send");
 }
 
-static void wait_for_early(void)
+/* The oldest of them; the others wait on. */
+static void wait_for_early(size_t count)
 {
-	must(beeline_waitall(nearly, early, NULL), "beeline_waitall");
-	while (nearly)
-		free(early_buf[--nearly]);
+	must_be(count <= nearly, "fewer early messages");
+	must(beeline_waitall(count, early, NULL), "beeline_waitall");
+	for (size_t i = 0; i < count; i++)
+		free(early_buf[i]);
+	nearly -= count;
+	memmove(early, early + count, nearly * sizeof *early);
+	memmove(early_buf, early_buf + count, nearly * sizeof *early_buf);
 }
 
 static void deny(const char *call)
@@ -165,7 +170,7 @@ static void carry_out(const char *line)
 	} else if (!strcmp(word, "early")) {
 		child ? send_early(size, count) : receive_some(0, 1, TAG);
 	} else if (!strcmp(word, "take")) {
-		child ? wait_for_early() : receive_some(size, count, EARLY_TAG);
+		child ? wait_for_early(count) : receive_some(size, count, EARLY_TAG);
 	} else if (!strcmp(word, "deny")) {
 		must_be(sscanf(line, "%*s %15s", call) == 1, "deny what?");
 		if (!child)
