@@ -4,6 +4,7 @@ what it is told and then sleeps, so that the counts must be those of just now.""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -48,10 +49,8 @@ class Traffic:
 
     def end(self) -> None:
         for pid in (self.child, self.parent):
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         self.process.wait(DEADLINE)
 
 
@@ -244,9 +243,7 @@ def test_watch_sees_it_grow_and_end(traffic, beeline) -> None:
     both = traffic()
     both.do("send 8 10")
     command = [os.environ.get("BEELINE", "beeline"), "stat", "--json", "--watch", "0.1"]
-    with subprocess.Popen(
-        [*command, str(both.parent)], stdout=subprocess.PIPE, text=True
-    ) as watch:
+    with subprocess.Popen([*command, str(both.parent)], stdout=subprocess.PIPE, text=True) as watch:
         try:
             first = json.loads(watch.stdout.readline())
             assert first["endpoints"][0]["sent"]["inline"]["messages"] == 10

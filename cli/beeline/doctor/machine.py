@@ -313,5 +313,3 @@ def bpf(probe: Probe) -> Finding:
         "sudo setcap cap_bpf,cap_net_admin+ep PROGRAM",
         data,
     )
-
-
