@@ -32,7 +32,7 @@ LIFE_AT = 64
 LIFE = struct.Struct("<II")
 FUTEX_OWNER_DIED = 0x40000000
 STATS_MAGIC, STATS_VERSION = 0x74617453, 1
-STATS = struct.Struct("<IHHIiQII4H6H12x")
+STATS = struct.Struct("<IHHIiQII4H7H10x")
 COUNTER = struct.Struct("<32sQ")
 COUNTERS_MOST = 72
 STATS_AT = PAGE - STATS.size - COUNTERS_MOST * COUNTER.size
@@ -42,7 +42,6 @@ COUNTER_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 LANE = struct.Struct("<16sIiBBBxHHHxxIQ5Q4Qxxxxxxxx")
 CREDITS = struct.Struct("<IIQQQ")
 SLOT = struct.Struct("<II")
-IN_SLOT = 232  # bytes of a packet that lie in its slot
 LANES_MOST = 4096
 
 STATES = ("", "connecting", "connected", "closed", "died", "broken", "failed")
@@ -241,6 +240,7 @@ class _Layout:
     rx_long: int
     rx_long_bytes: int
     rx_size: int
+    in_slot: int  # bytes of a packet that lie in its slot
 
     @property
     def sane(self) -> bool:
@@ -283,7 +283,7 @@ def _sent(lane: bytes, layout: _Layout, shown: int) -> tuple[Packets, int]:
     for packet in range(number - in_flight, number):
         length = head.get(packet, 0)
         packets.bytes += length
-        if length > IN_SLOT:
+        if length > layout.in_slot:
             packets.long += 1
             packets.long_bytes += length
     return packets, in_flight

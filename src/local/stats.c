@@ -9,6 +9,9 @@
 
 #include "local/count.h"
 
+static_assert(offsetof(struct bl_slot, seq) == 0 && offsetof(struct bl_slot, head) == 4,
+	      "stats.h says so");
+
 struct bl_stats bl_no_stats;
 struct bl_lane_stats bl_no_lane_stats;
 
@@ -50,6 +53,7 @@ void bl_stats_open(struct bl_local *local)
 	s->rx_long = offsetof(struct bl_rx, nlong);
 	s->rx_long_bytes = offsetof(struct bl_rx, long_bytes);
 	s->rx_size = sizeof(struct bl_rx);
+	s->in_slot = BL_SLOT_INLINE;
 	for (uint32_t i = 0; i < BL_STAT_COUNT; i++)
 		strncpy(s->counter[i].name, names[i], sizeof s->counter[i].name - 1);
 	/* release: who sees it finds the rest in place */

@@ -12,7 +12,7 @@
  *
  * A short message costs nothing here. What the command needs is there anyway:
  *
- *   packets sent      the numbers in our lane's 32 slots
+ *   packets sent      the numbers in our lane's slots
  *   their bytes       what the receiver has told with its credits (bl_lane), and
  *                     the lengths in the slots that it hasn't told of
  *   packets received  bl_rx, private: published here by the owner's look every
@@ -96,12 +96,14 @@ struct bl_stats {
 	int32_t node;	   /* NUMA node that the segment is bound to, or negative */
 	uint64_t began_ns; /* CLOCK_BOOTTIME */
 	uint32_t eager_max;
-	/* where things are: sizes and offsets in a lane */
+	/* where things are: sizes and offsets in a lane, whose slots begin with two
+	 * words, the number and the head (bl_slot) */
 	uint32_t lane_size;
 	uint16_t slots, slot_size, slot_at, lane_stats_at;
 	/* offsets in struct bl_rx */
 	uint16_t rx_next, rx_bytes, rx_total, rx_long, rx_long_bytes, rx_size;
-	uint8_t pad[12];
+	uint16_t in_slot; /* a longer packet lies in the payload ring */
+	uint8_t pad[10];
 	struct bl_counter counter[BL_STATS_ROOM];
 };
 static_assert(sizeof(struct bl_stats) == 64 + 40 * BL_STATS_ROOM, "shared layout");

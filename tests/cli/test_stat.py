@@ -94,7 +94,8 @@ NUMBERS = [
     (7, "as many as are never acknowledged"),
     (8, "as many as give one credit"),
     (9, "one more"),
-    (32, "a full ring"),
+    (32, "four credits"),
+    (64, "a full ring"),
     (1003, "many times round"),
 ]
 
@@ -367,6 +368,7 @@ def own_page(**change: int) -> bytearray:
         "rx_long": 40,
         "rx_long_bytes": 48,
         "rx_size": 64,
+        "in_slot": 232,
     } | change
     page = bytearray(segments.PAGE)
     segments.SEGMENT.pack_into(
