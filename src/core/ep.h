@@ -149,7 +149,6 @@ struct bl_ep {
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
 	uint64_t next_look; /* ticks: after the lives of peers */
-	uint64_t depth_early;
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */

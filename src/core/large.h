@@ -36,6 +36,7 @@ struct bl_request {
 	uint32_t niov;
 	uint32_t index, generation;
 	bool serving, quiet;
+	uint8_t way; /* enum bl_stat_way */
 	size_t len;
 	void *context;
 	uint64_t flags; /* of its completion */
