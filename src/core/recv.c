@@ -449,6 +449,8 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_unex **at, *u;
 
+	/* Always: a read that finds this answer waiting makes no progress either, so one
+	 * that only probes, for a message that is there, would never see any other. */
 	bl_ep_progress(ep);
 	at = find_early(early, &wanted, tagged);
 	u = *at;
