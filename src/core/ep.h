@@ -149,7 +149,6 @@ struct bl_ep {
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
 	uint64_t next_look; /* ticks: after the lives of peers */
-	uint64_t depth_early;
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -241,6 +240,10 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
+/* Have the lines of the next long packet that we send on their way. Once for each
+ * that was sent: in an idle moment, or when a long one has come in. */
+bl_noinline void bl_warm_payload(struct bl_ep *ep);
+
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
 {
@@ -249,6 +252,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
+	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_AHEAD) % BL_SLOTS]);
 	/* Have the reply's line on its way; long replies are better left alone. */
 	if (peer->tx.last <= BL_SLOT_FIRST)
 		bl_prefetch_write(bl_tx_slot(&peer->tx));
@@ -267,6 +271,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 			bl_post_unlink(&ep->tagged, at);
 			bl_move(post->buf, bytes, len);
+			if (unlikely(len > BL_SLOT_INLINE && ep->warm))
+				bl_warm_payload(ep);
 			if (unlikely(ep->rx_cntr != NULL))
 				ep->rx_cntr->value++;
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
@@ -359,9 +365,12 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
+	bool stream = bl_tx_streams(tx, peer->rx.next);
 
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_prefetch_write(slot);
+		if (stream)
+			bl_tx_slot_ahead(tx, len);
 		bl_slot_fill(slot, buf, len);
 	} else {
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
@@ -371,6 +380,8 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		memcpy(to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
+		if (stream)
+			bl_tx_payload_ahead(tx, len);
 		ep->warm = peer;
 	}
 	bl_compiler_barrier();

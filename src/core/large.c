@@ -6,6 +6,8 @@
  */
 #include "core/large.h"
 
+#include "core/stat.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->serving = false;
 	r->coop = NULL;
 	r->nrange = 0;
+	r->way = BL_WAY_ONE_COPY;
 	return r;
 }
 
@@ -146,6 +149,11 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 
 	bl_window(BL_WINDOW_COPIED, NULL);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
+	bl_stat_received(ep,
+			 t->missing ? BL_WAY_STREAMED
+			 : t->coop  ? BL_WAY_BOTH_HANDS
+				    : BL_WAY_ONE_COPY,
+			 t->want, err);
 	if (!err && t->sent > t->want)
 		err = BL_ETRUNC;
 	if (unlikely(t->multi) && bl_multi_done(ep, t->multi)) {
@@ -214,6 +222,7 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 {
 	uint32_t front, end;
 
+	bl_stats_fallback(t->peer, BL_STAT_fallback_pull);
 	stop_handing_out(t, &front, &end);
 	if (front == end) {
 		ask_for(ep, t, chunk, 1);
@@ -236,12 +245,14 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
 		err = -ESRCH;
-	if (likely(!err))
+	if (likely(!err)) {
 		t->done++;
-	else if (err == -EOPNOTSUPP)
+		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
+	} else if (err == -EOPNOTSUPP) {
 		cannot_pull(ep, t, chunk);
-	else
+	} else {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
+	}
 }
 
 static uint32_t take(struct bl_transfer *t)
@@ -301,8 +312,10 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	uint64_t vacant = ~t->peer->coop_busy & ((1ULL << BL_COOPS) - 1);
 	struct bl_cts cts;
 
-	if (!vacant)
-		return; /* alone, then */
+	if (!vacant) { /* alone, then */
+		bl_stat_add(ep, BL_STAT_fallback_alone, 1);
+		return;
+	}
 	t->coop_index = (uint32_t)__builtin_ctzll(vacant);
 	t->peer->coop_busy |= 1ULL << t->coop_index;
 	t->coop = &t->peer->tx.lane->coop[t->coop_index];
@@ -435,6 +448,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS,
 		      send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + r->niov * sizeof(struct bl_piece));
+	bl_stats_announce_out(peer, len);
 	return 0;
 }
 
@@ -463,6 +477,7 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
 {
 	stop_serving(ep, r);
+	bl_stat_sent(ep, r->way, r->len, err);
 	if (likely(!err)) {
 		if (ep->tx_cntr)
 			ep->tx_cntr->value++;
@@ -521,11 +536,12 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	r->way = BL_WAY_BOTH_HANDS;
 	serve(ep, r);
 }
 
 /* Take a chunk; false: no more to do here. */
-static bool help(struct bl_request *r)
+static bool help(struct bl_ep *ep, struct bl_request *r)
 {
 	size_t off, len;
 	uint32_t chunk;
@@ -542,9 +558,12 @@ static bool help(struct bl_request *r)
 	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
 	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (unlikely(err)) {
+		if (err == -EOPNOTSUPP)
+			bl_stats_fallback(r->peer, BL_STAT_fallback_push);
 		bl_coop_give_back(r->coop, chunk);
 		return false;
 	}
+	bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	bl_coop_count(r->coop);
 	return true;
 }
@@ -572,6 +591,7 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const vo
 	range->pushing = peer->copy.push == BL_COPY_VM;
 	range->pushed = 0;
 	r->nrange++;
+	r->way = BL_WAY_STREAMED;
 	serve(ep, r);
 }
 
@@ -588,6 +608,9 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 	if (!err) {
 		range->off += len;
 		range->pushed += len;
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
+	} else if (err == -EOPNOTSUPP) {
+		bl_stats_fallback(r->peer, BL_STAT_fallback_push);
 	}
 	if (range->pushed && (err || range->off == range->end)) {
 		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
@@ -622,6 +645,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 		slot->tag = range->transfer;
 		slot->data = range->off;
 		bl_tx_publish(tx, slot, (uint32_t)len);
+		bl_stats_packet_out(r->peer, (uint32_t)len);
 		bl_peer_notify(r->peer);
 		bl_window(BL_WINDOW_STREAMING, NULL);
 		range->off += len;
@@ -631,7 +655,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 /* One step for one request; false: nothing is left to serve. */
 static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 {
-	if (r->coop && help(r))
+	if (r->coop && help(ep, r))
 		return true;
 	r->coop = NULL;
 	if (!r->nrange)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring.h: one direction between two endpoints: 32 slots and a payload ring in
+ * ring.h: one direction between two endpoints: 64 slots and a payload ring in
  * the sender's memory.
  *
  * One producer (the sender's domain) and one consumer (the receiver's), each
@@ -22,9 +22,12 @@
 #include "copy/move.h"
 #include "local/wire.h"
 
-#define BL_CREDIT_EVERY	 8u	/* packets */
-#define BL_CREDIT_BYTES	 12288u /* or payload bytes, whichever comes first */
+#define BL_CREDIT_EVERY	 8u    /* packets */
+#define BL_CREDIT_BYTES	 8192u /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST 8192u
+#define BL_AHEAD	 2u    /* packets: whose lines a stream asks for early */
+#define BL_AHEAD_MOST	 4096u /* payload bytes of them */
+#define BL_RX_AHEAD	 4u    /* packets: which slot the receiver asks for early */
 
 /* The producer's private half. */
 struct bl_tx {
@@ -34,9 +37,10 @@ struct bl_tx {
 	uint32_t limit;		    /* packets below this number have room */
 	uint32_t last;		    /* length of the last packet */
 	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
+	uint32_t heard;		    /* packets of the other direction at the last send */
 	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail;	    /* bytes ever given back */
-	uint64_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight */
+	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
 };
 
 /* The consumer's private half. */
@@ -45,7 +49,10 @@ struct bl_rx {
 	struct bl_lane *lane;
 	uint32_t next;	   /* number of the packet expected */
 	uint32_t credited; /* `consumed` as last told */
-	uint32_t bytes;	   /* payload consumed since */
+	uint32_t bytes;	   /* of the packets since */
+	/* for those who count (stats.h) */
+	uint64_t total;		    /* bytes of the packets before `credited` */
+	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
 };
 
 /* Learn what the receiver has consumed. Returns false if the ring is still full. */
@@ -59,7 +66,7 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 	 * in flight. */
 	if (likely(consumed - (tx->limit - BL_SLOTS) <= tx->next - (tx->limit - BL_SLOTS)) &&
 	    consumed != tx->limit - BL_SLOTS) {
-		tx->pay_tail = tx->pay_end[(consumed - 1) % BL_SLOTS];
+		tx->pay_tail += tx->pay_end[(consumed - 1) % BL_SLOTS] - (uint32_t)tx->pay_tail;
 		tx->limit = consumed + BL_SLOTS;
 	}
 	return tx->next != tx->limit;
@@ -75,12 +82,43 @@ bl_always_inline struct bl_slot *bl_tx_slot(const struct bl_tx *tx)
 	return &tx->slot[tx->next % BL_SLOTS];
 }
 
+/* Nothing has come back since the last packet: more will follow it. `received`:
+ * packets of the other direction. */
+bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
+{
+	uint32_t heard = tx->heard;
+
+	tx->heard = received;
+	return heard == received;
+}
+
+/* In a stream, have the lines of a later packet like this one on their way: they
+ * lie in the receiver's cache. Not in a dialogue, where nothing may be in the way
+ * of the one line that counts. */
+bl_always_inline void bl_tx_slot_ahead(const struct bl_tx *tx, size_t len)
+{
+	const char *slot = (const char *)&tx->slot[(tx->next + BL_AHEAD) % BL_SLOTS];
+
+	bl_prefetch_write(slot);
+	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
+		bl_prefetch_write(slot + off);
+}
+
+static inline void bl_tx_payload_ahead(const struct bl_tx *tx, size_t len)
+{
+	size_t end = bl_min(tx->pay_at + 2 * len, BL_PAYLOAD_SIZE);
+
+	if (len <= BL_AHEAD_MOST)
+		for (size_t off = tx->pay_at + len; off < end; off += BL_LINE)
+			bl_prefetch_write(tx->lane->payload + off);
+}
+
 /* Make the slot that bl_tx_slot() gave visible; all else has been stored. */
 bl_always_inline void bl_tx_publish(struct bl_tx *tx, struct bl_slot *slot, uint32_t len)
 {
 	uint32_t n = tx->next;
 
-	tx->pay_end[n % BL_SLOTS] = tx->pay_head;
+	tx->pay_end[n % BL_SLOTS] = (uint32_t)tx->pay_head;
 	tx->next = n + 1;
 	tx->last = len;
 	bl_window(BL_WINDOW_PACKET, slot);
@@ -155,18 +193,28 @@ bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 /* Tell the sender how far we have read. */
 bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 {
+	struct bl_lane *lane = rx->lane;
+
 	rx->credited = rx->next;
+	rx->total += rx->bytes;
 	rx->bytes = 0;
+	/* the same line: they cost no other */
+	atomic_store_explicit(&lane->consumed_bytes, rx->total, memory_order_relaxed);
+	atomic_store_explicit(&lane->consumed_long, rx->nlong, memory_order_relaxed);
+	atomic_store_explicit(&lane->consumed_long_bytes, rx->long_bytes, memory_order_relaxed);
 	/* release: pairs with the acquire in bl_tx_refresh */
-	atomic_store_explicit(&rx->lane->consumed, rx->next, memory_order_release);
+	atomic_store_explicit(&lane->consumed, rx->next, memory_order_release);
 }
 
 /* The packet of len bytes that bl_rx_peek() gave has been read. */
 bl_always_inline void bl_rx_consume(struct bl_rx *rx, uint32_t len)
 {
 	rx->next++;
-	if (unlikely(len > BL_SLOT_INLINE))
-		rx->bytes += len;
+	rx->bytes += len;
+	if (unlikely(len > BL_SLOT_INLINE)) {
+		rx->nlong++;
+		rx->long_bytes += len;
+	}
 	if (unlikely(rx->next - rx->credited >= BL_CREDIT_EVERY || rx->bytes >= BL_CREDIT_BYTES))
 		bl_rx_credit(rx);
 }

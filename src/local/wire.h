@@ -28,16 +28,17 @@
 
 #include "base/compiler.h"
 #include "copy/coop.h"
+#include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
 #define BL_SEG_VERSION 1
 
-#define BL_SLOTS	32u
-#define BL_SLOT_SIZE	256u
-#define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
+#define BL_SLOTS	64u
+#define BL_SLOT_SIZE	320u
+#define BL_SLOT_INLINE	296u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
-#define BL_COOPS	62u
-#define BL_PAYLOAD_SIZE 49152u
+#define BL_COOPS	46u
+#define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
 #define BL_BELL_WORDS	64u
@@ -116,13 +117,17 @@ static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a 
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
 	_Atomic uint32_t consumed;
-	uint8_t pad0[BL_LINE - 4];
+	uint32_t unused0;
+	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */
+	_Atomic uint64_t consumed_bytes, consumed_long, consumed_long_bytes;
+	uint8_t pad0[BL_LINE - 32];
 	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
 	_Atomic uint32_t polled;
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	uint8_t unused[128];
+	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
+	uint8_t unused[2048];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
@@ -145,7 +150,8 @@ struct bl_seg_header {
 	_Atomic uint64_t bell_summary;
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS];
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_stats)];
+	struct bl_stats stats; /* the owner writes, for `beeline stat` */
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
