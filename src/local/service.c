@@ -71,6 +71,7 @@ static struct {
 	bool running, stop, atfork;
 	bool full;  /* no descriptor for another caller: leave listeners alone a while */
 	bool retry; /* some call must be made again soon */
+	bool tight; /* a segment has come and there was no descriptor for it */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
@@ -143,6 +144,13 @@ static bool spares_fill(struct spares *spares)
 			return false;
 	}
 	return true;
+}
+
+/* A hello is about to be read: where a segment found no room before, make some. */
+static void make_room(struct spares *spares)
+{
+	if (service.tight && !spares->spent)
+		spares_close(spares); /* filled again before the next sleep */
 }
 
 /* `err` says that descriptors ran out: give up those aside. True: try again now. */
@@ -271,8 +279,11 @@ static void answered(struct exchange *x)
 	struct bl_hello hello;
 	struct bl_peer *peer = x->peer;
 	pid_t pid = 0;
-	int got, err = bl_hello_receive(x->fd, &hello, &got);
+	int got, err;
 
+	make_room(&service.calling);
+	err = bl_hello_receive(x->fd, &hello, &got);
+	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
 	if (!err)
@@ -304,8 +315,11 @@ static void asked(struct exchange *x)
 	struct bl_peer *peer = NULL;
 	struct bl_hello hello;
 	pid_t pid = 0;
-	int got, err = bl_hello_receive(x->fd, &hello, &got);
+	int got, err;
 
+	make_room(&service.answering);
+	err = bl_hello_receive(x->fd, &hello, &got);
+	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
 	bool full = err == -EMFILE; /* the rest of the hello is as it should be */
