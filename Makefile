@@ -6,6 +6,7 @@
 #   make test     all tests
 #   make build    .venv/bin/beeline and the libraries it needs
 #   make sanitize its unit, process and fault tests with the compilers' checks of memory and threads
+#   make soak     kill thousands of ranks and mutate neighbours for minutes, and report
 #   make bench    the full measurement, with plots
 #   make vm-test  the kernel module in emulated machines (long: it builds a debug kernel once)
 #   make vm-shell a shell in such a machine
@@ -23,7 +24,7 @@ export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help vm-test vm-shell deps venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deps venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -61,6 +62,11 @@ test:
 sanitize: build
 	@tests/sanitize.sh build-memory memory
 	@tests/sanitize.sh build-threads threads
+
+soak: KILLS ?= 3000
+soak: build
+	@BEELINE_KILLS=$(KILLS) build/tests/fault/kill_test
+	@BEELINE_FUZZ_SECONDS=120 build/tests/fault/mutant_test
 
 bench: MPIS ?= mpich openmpi impi
 bench: build

@@ -78,8 +78,10 @@ static int self_copy(const struct iovec *to, size_t nto, const struct iovec *fro
 static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, const char *what,
 			   int err)
 {
-	if (err == -ESRCH || err == -EFAULT || err == -ENOMEM)
+	if (err == -ESRCH || err == -EFAULT)
 		return err;
+	if (err == -ENOMEM) /* the kernel is short of memory now; another time it may not be */
+		return -EOPNOTSUPP;
 	bl_info("process %d: %s: %s; its large messages take another way", (int)pair->pid, what,
 		strerror(-err));
 	*way = BL_COPY_NOTHING;

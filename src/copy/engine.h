@@ -36,7 +36,8 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid);
  * (pull) or from ours into the peer's (push). Both descriptions cover the range.
  * 0: all of it. -EOPNOTSUPP: not permitted, not any more or not at all; nothing
  * that was copied counts, another way must be taken. -ESRCH: the peer is gone.
- * -EFAULT: a buffer isn't there.
+ * -EFAULT: a buffer isn't there, which is its user's error: to touch it from the
+ * process that owns it would end that process.
  */
 int bl_copy_pull(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len);

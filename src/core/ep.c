@@ -480,6 +480,11 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	 * that is cancelled next is no error; one that died is. */
 	if (err != ENOTCONN)
 		bl_recv_abandon(ep, sink, peer, err);
+	if (ep->warm == peer)
+		ep->warm = NULL;
+	/* Whoever broke the protocol lives and may write to its lane for as long. */
+	if (err == ECONNRESET || err == ENOTCONN || err == ECONNREFUSED)
+		bl_local_release(&ep->local, peer);
 }
 
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/window.h"
+
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
 #define POOL_STEP     32
@@ -145,6 +147,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	struct bl_cq *cq = ep->rx_cq;
 	int err = t->error;
 
+	bl_window(BL_WINDOW_COPIED, NULL);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
 	bl_stat_received(ep,
 			 t->missing ? BL_WAY_STREAMED
@@ -234,8 +237,14 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 {
 	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
-	int err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+	int err;
 
+	bl_window(BL_WINDOW_TAKEN, NULL);
+	err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+	bl_window(BL_WINDOW_PULLED, NULL);
+	/* Whoever has called exec() answers to the same PID, with other memory. */
+	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
+		err = -ESRCH;
 	if (likely(!err)) {
 		t->done++;
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
@@ -367,6 +376,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 		t->error = (int)t->peer->dead;
 	if (likely(!t->error))
 		plan(ep, t);
+	bl_window(BL_WINDOW_MATCHED, NULL);
 	if (transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
@@ -537,14 +547,16 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	uint32_t chunk;
 	int err;
 
-	if (r->peer->copy.push == BL_COPY_NOTHING)
+	if (r->peer->copy.push == BL_COPY_NOTHING || bl_peer_life(r->peer))
 		return false;
 	chunk = bl_coop_take(r->coop, r->coop_generation, r->count, true);
 	if (chunk == BL_COOP_NONE)
 		return false;
 	off = chunk * r->chunk;
 	len = bl_min(r->chunk, r->want - off);
+	bl_window(BL_WINDOW_HELPING, NULL);
 	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
+	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (unlikely(err)) {
 		if (err == -EOPNOTSUPP)
 			bl_stats_fallback(r->peer, BL_STAT_fallback_push);
@@ -587,8 +599,11 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const vo
 static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *range)
 {
 	size_t len = bl_min(range->end - range->off, PUSH_STEP);
-	int err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
-			       range->off, len);
+	int err = bl_peer_life(r->peer);
+
+	if (!err)
+		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
+				   range->off, len);
 
 	if (!err) {
 		range->off += len;
@@ -632,6 +647,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 		bl_tx_publish(tx, slot, (uint32_t)len);
 		bl_stats_packet_out(r->peer, (uint32_t)len);
 		bl_peer_notify(r->peer);
+		bl_window(BL_WINDOW_STREAMING, NULL);
 		range->off += len;
 	}
 }
@@ -663,6 +679,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 {
 	struct bl_request *r = request_find(ep, peer, tag);
 
+	bl_window(BL_WINDOW_TOLD, NULL);
 	if (r)
 		request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }

@@ -25,7 +25,8 @@
 
 #define BL_PEER_TABLE 256 /* hash buckets */
 #define BL_HOT_MAX    64  /* lanes polled one by one */
-#define BL_HOT_CALM   8	  /* so many are polled even when silent */
+#define BL_HOT_CALM   8	  /* so many are polled even when silent; of more, only */
+#define BL_HOT_KEEP   1	  /* so many of those that are silent */
 
 enum bl_peer_state {
 	BL_PEER_NEW,	    /* known by address only */
@@ -63,7 +64,8 @@ struct bl_peer {
 	struct bl_addr addr;
 	struct bl_peer *next_hash, *next_all;
 	struct bl_peer *next_arrived, *next_wanting; /* it may be in both lists */
-	uint32_t index; /* ours: its bell in our header, its lane in our segment */
+	struct bl_peer *next_spare;		     /* it is gone, its lane waits for another */
+	uint32_t index; /* once it has a lane: its bell in our header */
 	bool has_lane;
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
@@ -75,8 +77,9 @@ struct bl_segment {
 	int fd;
 	size_t size; /* of the file */
 	struct bl_seg_header *header;
-	void *life_page; /* private page before the header; see service.c */
-	int node;	 /* NUMA node, or negative */
+	void *private_page; /* before the header's */
+	void *life_page;    /* BL_SEG_HEADER before the header, private; see service.c */
+	int node;	    /* NUMA node, or negative */
 };
 
 struct bl_local {
@@ -99,10 +102,11 @@ struct bl_local {
 	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
 	struct bl_peer *wanting; /* to be called by the service thread */
 	struct bl_peer *all;
-	uint32_t npeers;
+	struct bl_peer *spare; /* gone, with lanes to be used again */
+	uint32_t nlanes;       /* ever made */
 	/* service thread's */
 	int listener;
-	struct bl_local *next_service;
+	struct bl_local *next_service, *next_listening;
 };
 
 /* Fill and open; enable makes it reachable. 0 or -errno, logged where decided. */
@@ -140,6 +144,10 @@ void bl_local_calm(struct bl_local *local, uint64_t before);
 /* Never poll this peer again. Owner. */
 void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
 
+/* It is gone and can't touch what it had of us: unmap what we had of it, and let
+ * another have its lane. After bl_local_forget(), with `dead` set. Owner. */
+void bl_local_release(struct bl_local *local, struct bl_peer *peer);
+
 /* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
 int bl_peer_life(const struct bl_peer *peer);
 
@@ -166,6 +174,8 @@ int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **l
 int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane);
 void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
 
+int bl_service_listen(struct bl_local *local); /* it can be called from now on */
+void bl_service_unlisten(struct bl_local *local);
 int bl_service_attach(struct bl_local *local);	 /* starts the thread with the first */
 void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */

@@ -15,17 +15,25 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
+#include "base/window.h"
 #include "local/count.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 
 int bl_local_open(struct bl_local *local)
 {
+	int err;
+
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
 	local->seg.fd = local->listener = -1;
 	local->stats = &bl_no_stats;
-	return bl_addr_make(&local->addr);
+	err = bl_addr_make(&local->addr);
+	if (!err)
+		return bl_service_listen(local);
+	bl_warn("no address: %s%s", strerror(-err),
+		err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+	return err;
 }
 
 int bl_local_enable(struct bl_local *local)
@@ -34,6 +42,8 @@ int bl_local_enable(struct bl_local *local)
 
 	if (local->enabled)
 		return 0;
+	if (local->listener < 0)
+		return -ENOTCONN; /* it is our parent's: this process is a forked child */
 	/* Where Yama restricts process_vm_readv to ancestors, let our neighbours in:
 	 * the kernel still asks for the same user. No Yama: an error, no matter. */
 	if (bl_copy_plan()->may_vm)
@@ -54,7 +64,7 @@ int bl_local_enable(struct bl_local *local)
 static void free_peer(struct bl_peer *peer)
 {
 	bl_segment_unmap(peer->header, peer->rx.lane);
-	if (peer->has_lane)
+	if (peer->tx.lane)
 		munmap(peer->tx.lane, BL_LANE_SIZE);
 	free(peer->control);
 	free(peer);
@@ -66,8 +76,10 @@ void bl_local_close(struct bl_local *local)
 	if (local->enabled) {
 		/* release: neighbours that see it find our packets complete */
 		atomic_store_explicit(&local->seg.header->closed, 1, memory_order_release);
+		bl_window(BL_WINDOW_CLOSING, NULL);
 		bl_service_detach(local);
 	}
+	bl_service_unlisten(local);
 	for (struct bl_peer *p = local->all, *next; p; p = next) {
 		next = p->next_all;
 		free_peer(p);
@@ -82,18 +94,18 @@ void bl_local_orphan(struct bl_local *local)
 {
 	if (local->seg.fd >= 0)
 		close(local->seg.fd);
-	local->seg.fd = local->listener = -1;
+	local->seg.fd = -1;
 	local->seg.header = NULL;
 	local->stats = &bl_no_stats;
 	local->enabled = false;
 	local->nhot = local->ncold = 0;
-	local->arrived = local->wanting = NULL;
+	local->arrived = local->wanting = local->spare = NULL;
 	for (uint32_t i = 0; i < local->nby_index; i++)
 		local->by_index[i] = NULL;
 	for (struct bl_peer *p = local->all; p; p = p->next_all) {
 		p->header = NULL;
 		p->stats = &bl_no_lane_stats;
-		p->rx.lane = NULL;
+		p->rx.lane = p->tx.lane = NULL;
 		p->has_lane = p->hot = false;
 		p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
 		p->dead = ENOTCONN;
@@ -119,7 +131,6 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	peer->local = local;
 	peer->av_index = NOT_IN_VECTOR;
 	peer->stats = &bl_no_lane_stats;
-	peer->index = local->npeers++;
 	peer->next_hash = local->table[bucket];
 	local->table[bucket] = peer;
 	peer->next_all = local->all;
@@ -139,18 +150,33 @@ struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr
 
 int bl_peer_give_lane_locked(struct bl_peer *peer)
 {
+	struct bl_local *local = peer->local;
+	struct bl_peer *donor = local->spare;
 	struct bl_lane *lane;
 	int err;
 
 	if (peer->has_lane)
 		return 0;
-	if (peer->index >= BL_BELLS) {
-		bl_warn("more than %u neighbours of one endpoint", BL_BELLS);
-		return -EUSERS;
+	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_FAILED)
+		return peer->error;
+	if (donor) {
+		local->spare = donor->next_spare;
+		lane = donor->tx.lane;
+		donor->tx.lane = NULL;
+		donor->stats = &bl_no_lane_stats;
+		memset(lane, 0, sizeof *lane);
+		peer->lane_at = donor->lane_at;
+		peer->index = donor->index;
+	} else {
+		if (local->nlanes == BL_BELLS) {
+			bl_warn("more than %u neighbours of one endpoint", BL_BELLS);
+			return -EUSERS;
+		}
+		err = bl_segment_add_lane(&local->seg, &peer->lane_at, &lane);
+		if (err)
+			return err;
+		peer->index = local->nlanes++;
 	}
-	err = bl_segment_add_lane(&peer->local->seg, &peer->lane_at, &lane);
-	if (err)
-		return err;
 	peer->tx.lane = lane;
 	peer->has_lane = true;
 	bl_stats_add_peer(peer);
@@ -338,6 +364,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		peer->adopted = true;
 		bl_stats_peer_ready(peer);
 		make_hot(peer);
+		bl_window(BL_WINDOW_ADOPTED, NULL);
 		adopt(peer);
 	}
 }
@@ -410,7 +437,7 @@ void bl_local_calm(struct bl_local *local, uint64_t before)
 	struct bl_peer *quiet[BL_HOT_MAX];
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_CALM; i++) {
+	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_KEEP; i++) {
 		struct bl_peer *peer = local->hot[i];
 
 		if ((int64_t)(peer->seen_at - before) < 0 &&
@@ -440,12 +467,31 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
 		cool(local, peer);
 	else if (peer->adopted)
 		local->ncold--;
-	if (peer->index < local->nby_index)
+	if (peer->adopted)
 		local->by_index[peer->index] = NULL;
+}
+
+void bl_local_release(struct bl_local *local, struct bl_peer *peer)
+{
+	pthread_mutex_lock(&local->lock);
+	peer->error = -(int)peer->dead;
+	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
+	bl_segment_unmap(peer->header, peer->rx.lane);
+	peer->header = NULL;
+	peer->rx.lane = NULL;
+	peer->bell = NULL;
+	if (peer->has_lane) {
+		peer->has_lane = false;
+		peer->next_spare = local->spare;
+		local->spare = peer;
+	}
+	pthread_mutex_unlock(&local->lock);
 }
 
 int bl_peer_life(const struct bl_peer *peer)
 {
+	if (unlikely(peer->dead))
+		return -(int)peer->dead;
 	if (!peer->adopted)
 		return 0;
 	/* acquire: pairs with the release in bl_local_close */

@@ -18,6 +18,7 @@
 #ifndef BL_LOCAL_RING_H
 #define BL_LOCAL_RING_H
 
+#include "base/window.h"
 #include "copy/move.h"
 #include "local/wire.h"
 
@@ -39,7 +40,7 @@ struct bl_tx {
 	uint32_t heard;		    /* packets of the other direction at the last send */
 	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail;	    /* bytes ever given back */
-	uint64_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight */
+	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
 };
 
 /* The consumer's private half. */
@@ -65,7 +66,7 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 	 * in flight. */
 	if (likely(consumed - (tx->limit - BL_SLOTS) <= tx->next - (tx->limit - BL_SLOTS)) &&
 	    consumed != tx->limit - BL_SLOTS) {
-		tx->pay_tail = tx->pay_end[(consumed - 1) % BL_SLOTS];
+		tx->pay_tail += tx->pay_end[(consumed - 1) % BL_SLOTS] - (uint32_t)tx->pay_tail;
 		tx->limit = consumed + BL_SLOTS;
 	}
 	return tx->next != tx->limit;
@@ -117,9 +118,10 @@ bl_always_inline void bl_tx_publish(struct bl_tx *tx, struct bl_slot *slot, uint
 {
 	uint32_t n = tx->next;
 
-	tx->pay_end[n % BL_SLOTS] = tx->pay_head;
+	tx->pay_end[n % BL_SLOTS] = (uint32_t)tx->pay_head;
 	tx->next = n + 1;
 	tx->last = len;
+	bl_window(BL_WINDOW_PACKET, slot);
 	/* release: pairs with the acquire in bl_rx_peek */
 	atomic_store_explicit(&slot->seq, n + 1, memory_order_release);
 }

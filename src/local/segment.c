@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,17 +32,36 @@ static int make_memfd(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* fallocate() beyond the limit of file sizes, which counts memfds too, doesn't just
+ * fail: it raises SIGXFSZ, which ends the program. */
+static bool fits_file_limit(size_t size)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	       size <= limit.rlim_cur;
+}
+
 static int grow(struct bl_segment *seg, size_t by)
 {
 	int err;
 
+	if (!fits_file_limit(seg->size + by)) {
+		bl_warn("no %zu KiB of shared memory: raise the limit of file sizes (ulimit -f)",
+			(seg->size + by) / 1024);
+		return -EFBIG;
+	}
 	do /* any signal of the process interrupts it, a profiler's too */
 		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
 	if (err) {
 		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job "
-			"(cgroup "
-			"memory.max, or free memory)",
+			"(memory.max of the cgroup), or free memory",
 			by / 1024, strerror(-err));
 		return err;
 	}
@@ -54,26 +74,36 @@ static void *map(int fd, size_t at, size_t len, void *where)
 	void *p = mmap(where, len, PROT_READ | PROT_WRITE, MAP_SHARED | (where ? MAP_FIXED : 0), fd,
 		       (off_t)at);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p != MAP_FAILED)
+		return p;
+	bl_warn("no %zu KiB of address space: %s; raise its limit (ulimit -v)", len / 1024,
+		strerror(errno));
+	return NULL;
 }
 
 /*
- * The header is mapped right behind a private page, which the service thread
- * uses to register the life futex with the kernel at a fixed distance.
+ * The header is mapped right behind a private page, whose end the service thread
+ * uses to register the life futex with the kernel at a fixed distance. Pages may be
+ * larger than the header: then only the beginning of its page is used.
  */
 static int map_header(struct bl_segment *seg)
 {
-	char *both = mmap(NULL, 2 * BL_SEG_HEADER, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t page = page_size();
+	char *both =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (both == MAP_FAILED)
+	if (both == MAP_FAILED) {
+		bl_warn("no %zu KiB of address space: %s; raise its limit (ulimit -v)",
+			2 * page / 1024, strerror(errno));
 		return -ENOMEM;
-	seg->life_page = both;
-	seg->header = map(seg->fd, 0, BL_SEG_HEADER, both + BL_SEG_HEADER);
+	}
+	seg->private_page = both;
+	seg->life_page = both + page - BL_SEG_HEADER;
+	seg->header = map(seg->fd, 0, BL_SEG_HEADER, both + page);
 	if (!seg->header)
 		return -ENOMEM; /* the caller unmaps both */
 	/* A forked child has neither the thread nor the right to touch these. */
-	madvise(both, 2 * BL_SEG_HEADER, MADV_DONTFORK);
+	madvise(both, 2 * page, MADV_DONTFORK);
 	return bl_place_populate(seg->header, BL_SEG_HEADER, seg->node);
 }
 
@@ -107,8 +137,8 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	return 0;
 
 close_fd:
-	if (seg->life_page)
-		munmap(seg->life_page, 2 * BL_SEG_HEADER);
+	if (seg->private_page)
+		munmap(seg->private_page, 2 * page_size());
 	close(seg->fd);
 	memset(seg, 0, sizeof *seg);
 	seg->fd = -1;
@@ -119,7 +149,7 @@ void bl_segment_close(struct bl_segment *seg)
 {
 	if (seg->fd < 0)
 		return;
-	munmap(seg->life_page, 2 * BL_SEG_HEADER);
+	munmap(seg->private_page, 2 * page_size());
 	close(seg->fd);
 	seg->fd = -1;
 }

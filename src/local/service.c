@@ -9,46 +9,39 @@
  * whatever means. Neighbours read that word in memory they have mapped anyway:
  * no file descriptor, no system call and no PID is needed to notice a death.
  *
+ * An endpoint's rendezvous socket listens from the moment that its address exists:
+ * whoever calls before the endpoint is enabled waits in the socket's queue, and
+ * hears from the kernel if the process ends first. Connecting takes descriptors
+ * for a moment; two are kept aside for each direction, so that a process that has
+ * used up its own can still be connected, one neighbour at a time.
+ *
  * service.lock guards everything here; order: service.lock, then bl_local.lock.
  * A crash at any point leaves nothing behind: sockets are in the abstract
  * namespace, memory is memfds.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "local/local.h"
+#include "base/window.h"
+#include "local/hello.h"
 
-#define BACKLOG	      4096
-#define RETRY_MS      2	    /* the neighbour's backlog is full */
+#define RETRY_MS      2	    /* the neighbour's backlog is full, or descriptors are short */
+#define CALLS_MOST    32    /* that wait for an answer; each holds a descriptor */
+#define SPARES	      2	    /* the socket, and the segment that comes over it */
 #define EXCHANGE_MS   20000 /* a neighbour that doesn't answer may be stopped: ask again */
 #define LIFE_DISTANCE (BL_SEG_HEADER + offsetof(struct bl_seg_header, life))
-
-struct hello {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t size;
-	struct bl_addr from;
-	uint8_t to[16];
-	uint64_t lane_at; /* the sender's lane to the receiver, in the segment that comes along */
-	uint32_t bell;	  /* the receiver's bell in the sender's header */
-	int32_t status;	  /* answer: 0 or a negative errno */
-};
-#define HELLO_MAGIC 0x6f6c6c68u
-static_assert(sizeof(struct hello) == 104, "exchanged between processes");
 
 struct exchange {
 	struct exchange *next;
@@ -56,21 +49,37 @@ struct exchange {
 	struct bl_peer *peer; /* outgoing; NULL: incoming */
 	int fd;
 	uint64_t started_ms;
+	struct spares *spares; /* whose place its descriptors took, or NULL */
+};
+
+/* Descriptors that hold a place. */
+struct spares {
+	int fd[SPARES];
+	bool spent; /* an exchange lives in their place */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t started;
-	struct bl_local *locals;
+	struct bl_local *locals;    /* enabled */
+	struct bl_local *listening; /* all that have an address */
 	struct exchange *exchanges;
+	unsigned calls; /* exchanges that we began */
+	struct spares calling, answering;
 	unsigned generation; /* counts changes of the poll set by other threads */
 	int wake;	     /* eventfd */
 	bool running, stop, atfork;
-	bool full; /* no descriptor for another caller: leave listeners alone a while */
+	bool full;  /* no descriptor for another caller: leave listeners alone a while */
+	bool retry; /* some call must be made again soon */
+	bool tight; /* a segment has come and there was no descriptor for it */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
-} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .started = PTHREAD_COND_INITIALIZER, .wake = -1};
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	     .started = PTHREAD_COND_INITIALIZER,
+	     .wake = -1,
+	     .calling = {.fd = {-1, -1}},
+	     .answering = {.fd = {-1, -1}}};
 
 static uint64_t now_ms(void)
 {
@@ -114,145 +123,58 @@ bool bl_service_membarrier(void)
 	return state == 1;
 }
 
-/* --- sockets ------------------------------------------------------------ */
+/* --- descriptors kept aside; service.lock held --------------------------- */
 
-static socklen_t socket_name(struct sockaddr_un *name, const uint8_t id[16])
+static void spares_close(struct spares *spares)
 {
-	memset(name, 0, sizeof *name);
-	name->sun_family = AF_UNIX;
-	/* sun_path[0] is 0: the abstract namespace, no file */
-	int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "beeline-");
-
-	for (int i = 0; i < 16; i++)
-		n += snprintf(name->sun_path + 1 + n, sizeof name->sun_path - 1 - (size_t)n, "%02x",
-			      id[i]);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static int unix_socket(void)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int listen_for(struct bl_local *local)
-{
-	struct sockaddr_un name;
-	socklen_t len = socket_name(&name, local->addr.id);
-	int fd = unix_socket(), err;
-
-	if (fd < 0) {
-		bl_warn("no socket for connections: %s; raise the limit of open files (ulimit -n)",
-			strerror(-fd));
-		return fd;
+	for (int i = 0; i < SPARES; i++) {
+		if (spares->fd[i] >= 0)
+			close(spares->fd[i]);
+		spares->fd[i] = -1;
 	}
-	if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG)) {
-		err = -errno;
-		bl_warn("no rendezvous socket: %s", strerror(-err));
-		close(fd);
-		return err;
-	}
-	local->listener = fd;
-	return 0;
 }
 
-/* The other end's process as our PID namespace numbers it; -EPERM: not ours. */
-static int neighbour_pid(int fd, pid_t *pid)
+/* False: some are missing. */
+static bool spares_fill(struct spares *spares)
 {
-	struct ucred cred;
-	socklen_t len = sizeof cred;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
-	if (cred.uid != geteuid())
-		return -EPERM;
-	*pid = cred.pid;
-	return 0;
+	for (int i = 0; i < SPARES; i++) {
+		if (spares->fd[i] < 0)
+			spares->fd[i] = fcntl(service.wake, F_DUPFD_CLOEXEC, 0);
+		if (spares->fd[i] < 0)
+			return false;
+	}
+	return true;
 }
 
-static int send_hello(int fd, const struct bl_peer *peer, int status)
+/* A hello is about to be read: where a segment found no room before, make some. */
+static void make_room(struct spares *spares)
 {
-	const struct bl_local *local = peer->local;
-	struct hello hello = {
-		.magic = HELLO_MAGIC,
-		.version = BL_SEG_VERSION,
-		.size = sizeof hello,
-		.from = local->addr,
-		.lane_at = peer->lane_at,
-		.bell = peer->index,
-		.status = status,
-	};
-	struct iovec iov = {&hello, sizeof hello};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	memcpy(hello.to, peer->addr.id, sizeof hello.to);
-	if (!status) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof control.bytes;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &local->seg.fd, sizeof(int));
-	}
-	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -errno;
+	if (service.tight && !spares->spent)
+		spares_close(spares); /* filled again before the next sleep */
 }
 
-/* One hello and the descriptor that came along (*got, or -1). -EAGAIN: not yet. */
-static int receive_hello(int fd, struct hello *hello, int *got)
+/* `err` says that descriptors ran out: give up those aside. True: try again now. */
+static bool spares_spend(struct spares *spares, int err)
 {
-	struct iovec iov = {hello, sizeof *hello};
-	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof control.bytes};
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-
-	*got = -1;
-	if (n < 0)
-		return -errno;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
-			if (*got < 0)
-				*got = one;
-			else
-				close(one);
-		}
-	}
-	if (!n)
-		return -ECONNRESET;
-	if (n != (ssize_t)sizeof *hello || hello->magic != HELLO_MAGIC ||
-	    hello->size != sizeof *hello || hello->version != BL_SEG_VERSION ||
-	    !bl_addr_valid(&hello->from))
-		return -EPROTO;
-	return 0;
+	if ((err != -EMFILE && err != -ENFILE) || spares->spent)
+		return false;
+	spares_close(spares);
+	return true;
 }
 
 /* --- exchanges; service.lock held --------------------------------------- */
 
-static int exchange_add(struct bl_local *local, struct bl_peer *peer, int fd)
+static int exchange_add(struct bl_local *local, struct bl_peer *peer, int fd, struct spares *spares)
 {
 	struct exchange *x = malloc(sizeof *x);
 
 	if (!x)
 		return -ENOMEM;
-	*x = (struct exchange){service.exchanges, local, peer, fd, now_ms()};
+	*x = (struct exchange){service.exchanges, local, peer, fd, now_ms(), spares};
 	service.exchanges = x;
+	service.calls += peer != NULL;
+	if (spares)
+		spares->spent = true;
 	return 0;
 }
 
@@ -264,6 +186,9 @@ static void exchange_drop(struct exchange *x)
 		at = &(*at)->next;
 	*at = x->next;
 	close(x->fd);
+	service.calls -= x->peer != NULL;
+	if (x->spares)
+		x->spares->spent = false; /* filled again before the next sleep */
 	free(x);
 }
 
@@ -285,10 +210,18 @@ static void fail(struct bl_peer *peer, int error)
 static bool call(struct bl_peer *peer)
 {
 	struct sockaddr_un name;
-	socklen_t len = socket_name(&name, peer->addr.id);
-	int fd = unix_socket(), err = fd;
+	socklen_t len = bl_socket_name(&name, peer->addr.id);
+	int fd = bl_socket(), err;
+	struct spares *spares = NULL;
 	pid_t pid;
 
+	if (fd < 0 && spares_spend(&service.calling, fd)) {
+		fd = bl_socket();
+		spares = &service.calling;
+	}
+	if (fd == -EMFILE || fd == -ENFILE)
+		return false; /* when the call that has the spares is over */
+	err = fd;
 	if (fd < 0)
 		goto failed;
 	if (connect(fd, (struct sockaddr *)&name, len)) {
@@ -298,11 +231,12 @@ static bool call(struct bl_peer *peer)
 			return false;
 		goto failed;
 	}
-	err = neighbour_pid(fd, &pid); /* another user's would hang up without a word */
+	bl_window(BL_WINDOW_CALLED, NULL);
+	err = bl_socket_pid(fd, &pid); /* another user's would hang up without a word */
 	if (!err)
-		err = send_hello(fd, peer, 0);
+		err = bl_hello_send(fd, peer, 0);
 	if (!err)
-		err = exchange_add(peer->local, peer, fd);
+		err = exchange_add(peer->local, peer, fd, spares);
 	if (!err)
 		return true;
 	close(fd);
@@ -311,57 +245,64 @@ failed:
 	return true;
 }
 
-static bool call_all(struct bl_local *local)
+static void call_all(struct bl_local *local)
 {
-	bool retry = false;
-
 	pthread_mutex_lock(&local->lock);
 	struct bl_peer *peer = local->wanting, *next;
 	local->wanting = NULL;
 	pthread_mutex_unlock(&local->lock);
 
 	for (; peer; peer = next) {
+		bool later = service.calls >= CALLS_MOST; /* when some have been answered */
+
 		next = peer->next_wanting;
 		if (atomic_load_explicit(&peer->state, memory_order_relaxed) != BL_PEER_CONNECTING)
 			continue;
-		if (!call(peer)) {
-			pthread_mutex_lock(&local->lock);
-			want_again(peer);
-			pthread_mutex_unlock(&local->lock);
-			retry = true;
-		}
+		if (!later && !call(peer))
+			later = service.retry = true;
+		if (!later)
+			continue;
+		pthread_mutex_lock(&local->lock);
+		want_again(peer);
+		pthread_mutex_unlock(&local->lock);
 	}
-	return retry;
 }
 
-/* Why a neighbour refused, by its own word: believed only where it is an error,
- * and one that ends the matter. */
+/* Why a neighbour refused, by its own word: believed only where it is an error. */
 static int refusal(int32_t status)
 {
-	return status > 0 || status < -4095 || status == -EAGAIN ? -EPROTO : status;
+	return status > 0 || status < -4095 ? -EPROTO : status;
 }
 
 static void answered(struct exchange *x)
 {
-	struct hello hello;
+	struct bl_hello hello;
 	struct bl_peer *peer = x->peer;
 	pid_t pid = 0;
-	int got, err = receive_hello(x->fd, &hello, &got);
+	int got, err;
 
+	make_room(&service.calling);
+	err = bl_hello_receive(x->fd, &hello, &got);
+	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
 	if (!err)
-		err = neighbour_pid(x->fd, &pid);
+		err = bl_socket_pid(x->fd, &pid);
 	if (!err)
 		err = refusal(hello.status);
 	if (!err && (memcmp(hello.from.id, peer->addr.id, sizeof hello.from.id) || got < 0))
 		err = -EPROTO;
 
 	pthread_mutex_lock(&peer->local->lock);
+	bl_window(BL_WINDOW_ATTACHED, NULL);
 	if (!err)
 		err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
-	if (err)
+	if (err == -EMFILE || err == -EAGAIN) { /* here, or there: out of descriptors */
+		want_again(peer);
+		service.retry = true;
+	} else if (err) {
 		bl_peer_fail_locked(peer, err);
+	}
 	pthread_mutex_unlock(&peer->local->lock);
 	if (got >= 0)
 		close(got);
@@ -372,31 +313,39 @@ static void asked(struct exchange *x)
 {
 	struct bl_local *local = x->local;
 	struct bl_peer *peer = NULL;
-	struct hello hello;
+	struct bl_hello hello;
 	pid_t pid = 0;
-	int got, err = receive_hello(x->fd, &hello, &got);
+	int got, err;
 
+	make_room(&service.answering);
+	err = bl_hello_receive(x->fd, &hello, &got);
+	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
-	if (!err)
-		err = neighbour_pid(x->fd, &pid);
-	if (err || got < 0 || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
+	bool full = err == -EMFILE; /* the rest of the hello is as it should be */
+	if (!err || full)
+		err = bl_socket_pid(x->fd, &pid);
+	if (err || (got < 0 && !full) || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
 	    bl_addr_reachable(&local->addr, &hello.from)) {
 		if (err == -EPERM)
 			bl_info("a connection from another user was refused");
 		goto done; /* whoever that was learns nothing */
 	}
 
+	bl_window(BL_WINDOW_ASKED, NULL);
 	pthread_mutex_lock(&local->lock);
 	peer = bl_peer_get_locked(local, &hello.from);
-	if (peer) {
+	if (full) {
+		err = -EAGAIN; /* call again: by then it may be one of the spares' */
+	} else if (peer) {
 		err = bl_peer_give_lane_locked(peer);
 		if (!err)
 			err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
 	}
 	pthread_mutex_unlock(&local->lock);
 	if (peer)
-		send_hello(x->fd, peer, err);
+		bl_hello_send(x->fd, peer, err);
+	bl_window(BL_WINDOW_ANSWERED, NULL);
 done:
 	if (got >= 0)
 		close(got);
@@ -407,14 +356,19 @@ static void answer_callers(struct bl_local *local)
 {
 	for (;;) {
 		int fd = accept4(local->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct spares *spares = NULL;
 
+		if (fd < 0 && spares_spend(&service.answering, -errno)) {
+			fd = accept4(local->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			spares = &service.answering;
+		}
 		if (fd < 0) {
 			/* None left; or no descriptor for it: the backlog keeps it, and
 			 * polling would tell us so again at once, without end. */
 			service.full = errno != EAGAIN;
 			return;
 		}
-		if (exchange_add(local, NULL, fd)) {
+		if (exchange_add(local, NULL, fd, spares)) {
 			close(fd);
 			return;
 		}
@@ -503,7 +457,6 @@ static void serve(const struct watch *w, size_t listeners)
 static void *service_main(void *arg)
 {
 	struct watch w = {0};
-	bool retry = false;
 
 	pthread_mutex_lock(&service.lock);
 	service.robust.list.next = &service.robust.list;
@@ -518,9 +471,11 @@ static void *service_main(void *arg)
 	while (!service.stop) {
 		unsigned generation = service.generation;
 		size_t listeners = watch_all(&w);
-		int wait = retry || service.full ? RETRY_MS : service.exchanges ? EXCHANGE_MS : -1;
+		int wait = service.retry || service.full ? RETRY_MS
+			   : service.exchanges		 ? EXCHANGE_MS
+							 : -1;
 
-		service.full = false;
+		service.full = service.retry = false;
 		pthread_mutex_unlock(&service.lock);
 		int n = w.count ? poll(w.fds, w.count, wait) : 0;
 		pthread_mutex_lock(&service.lock);
@@ -534,9 +489,11 @@ static void *service_main(void *arg)
 		if (n > 0 && generation == service.generation)
 			serve(&w, listeners);
 		retry_old_exchanges();
-		retry = false;
 		for (struct bl_local *l = service.locals; l; l = l->next_service)
-			retry |= call_all(l);
+			call_all(l);
+		if ((!service.calling.spent && !spares_fill(&service.calling)) ||
+		    (!service.answering.spent && !spares_fill(&service.answering)))
+			service.retry = true;
 	}
 	pthread_mutex_unlock(&service.lock);
 	free(w.fds);
@@ -566,20 +523,34 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
-	for (struct bl_local *l = service.locals; l; l = l->next_service) {
+	for (struct bl_local *l = service.listening; l; l = l->next_listening) {
 		close(l->listener);
-		bl_local_orphan(l);
+		l->listener = -1;
 	}
+	for (struct bl_local *l = service.locals; l; l = l->next_service)
+		bl_local_orphan(l);
 	for (struct exchange *x = service.exchanges; x; x = x->next)
 		close(x->fd);
+	spares_close(&service.calling);
+	spares_close(&service.answering);
 	if (service.wake >= 0)
 		close(service.wake);
-	service.locals = NULL;
+	service.locals = service.listening = NULL;
 	service.exchanges = NULL;
+	service.calls = 0;
 	service.wake = -1;
 	service.running = service.stop = false;
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.started, NULL);
+}
+
+static void close_all(void)
+{
+	spares_close(&service.calling);
+	spares_close(&service.answering);
+	if (service.wake >= 0)
+		close(service.wake);
+	service.wake = -1;
 }
 
 static int start_thread(void)
@@ -589,11 +560,10 @@ static int start_thread(void)
 	int err;
 
 	service.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service.wake < 0)
-		return -errno;
-	if (!service.atfork) {
-		pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-		service.atfork = true;
+	if (service.wake < 0 || !spares_fill(&service.calling) ||
+	    !spares_fill(&service.answering)) {
+		err = errno;
+		goto close_all;
 	}
 	service.stop = false;
 	service.tid = 0;
@@ -604,36 +574,68 @@ static int start_thread(void)
 	err = pthread_create(&service.thread, &attr, service_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (err) {
-		close(service.wake);
-		service.wake = -1;
-		return -err;
-	}
+	if (err)
+		goto close_all;
 	pthread_setname_np(service.thread, "beeline");
 	service.running = true;
 	while (!service.tid)
 		pthread_cond_wait(&service.started, &service.lock);
 	return 0;
+
+close_all:
+	close_all();
+	bl_warn("no service thread: %s; raise the limit of %s", strerror(err),
+		err == EMFILE || err == ENFILE
+			? "open files (ulimit -n)"
+			: "processes (ulimit -u, or pids.max of the cgroup) or address space "
+			  "(ulimit -v)");
+	return -err;
 }
 
-int bl_service_attach(struct bl_local *local)
+int bl_service_listen(struct bl_local *local)
 {
 	int err;
 
 	pthread_mutex_lock(&service.lock);
+	if (!service.atfork) {
+		pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+		service.atfork = true;
+	}
+	err = bl_socket_listen(local);
+	if (!err) {
+		local->next_listening = service.listening;
+		service.listening = local;
+	}
+	pthread_mutex_unlock(&service.lock);
+	return err;
+}
+
+void bl_service_unlisten(struct bl_local *local)
+{
+	struct bl_local **at = &service.listening;
+
+	pthread_mutex_lock(&service.lock);
+	while (*at && *at != local)
+		at = &(*at)->next_listening;
+	if (*at) /* else it belongs to the parent of this process */
+		*at = local->next_listening;
+	if (local->listener >= 0)
+		close(local->listener);
+	local->listener = -1;
+	pthread_mutex_unlock(&service.lock);
+}
+
+int bl_service_attach(struct bl_local *local)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&service.lock);
 	while (service.stop) /* the last endpoint's close is ending the thread */
 		pthread_cond_wait(&service.started, &service.lock);
-	err = listen_for(local);
-	if (err)
-		goto unlock;
 	if (!service.running)
 		err = start_thread();
-	if (err) {
-		bl_warn("no service thread: %s; raise the limit of processes (ulimit -u)",
-			strerror(-err));
-		close(local->listener);
+	if (err)
 		goto unlock;
-	}
 	local->next_service = service.locals;
 	service.locals = local;
 	service.generation++;
@@ -657,7 +659,6 @@ static void forget(struct bl_local *local)
 		if (x->local == local)
 			exchange_drop(x);
 	}
-	close(local->listener);
 	robust_remove(local);
 	service.generation++;
 }
@@ -679,8 +680,7 @@ void bl_service_detach(struct bl_local *local)
 		return;
 	pthread_join(thread, NULL);
 	pthread_mutex_lock(&service.lock);
-	close(service.wake);
-	service.wake = -1;
+	close_all();
 	service.running = service.stop = false;
 	pthread_cond_broadcast(&service.started);
 	pthread_mutex_unlock(&service.lock);

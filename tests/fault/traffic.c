@@ -23,6 +23,7 @@ static struct {
 	struct op recv[RANKS][WINDOW], send[RANKS][WINDOW];
 	uint64_t sent[RANKS], posted[RANKS], received[RANKS];
 	uint64_t since_death, farewell[RANKS], bye;
+	uint64_t looked_at, waited; /* for the death to be noticed, ns */
 	bool dead[RANKS], ending, said[RANKS], heard[RANKS];
 	struct op bye_op[RANKS];
 } s;
@@ -71,7 +72,9 @@ static void mourn(int peer, int err)
 	if (peer != s.t->victim)
 		rank_fail(s.t->rank, "rank %d lives, and an operation with it failed: %s", peer,
 			  strerror(err));
-	if (!atomic_load(&world->hurt_at))
+	if (s.t->mad)
+		atomic_store(&world->mark[s.t->rank], !atomic_load(&world->hurt_at));
+	else if (!atomic_load(&world->hurt_at))
 		rank_fail(s.t->rank, "error with the victim before it was hurt: %s", strerror(err));
 	s.dead[peer] = true;
 }
@@ -92,7 +95,7 @@ static void post_some(int peer)
 		if (s.heard[peer] && s.posted[peer] >= s.farewell[peer])
 			return;
 		op->number = s.posted[peer];
-		err = bl_recv_buf(ep, op->buf, LONGEST, (uint64_t)peer, 1, 0, op,
+		err = bl_recv_buf(ep, op->buf, LONGEST, world_index[peer], 1, 0, op,
 				  BL_TAGGED | BL_COMPLETION);
 		if (err == -EAGAIN)
 			return;
@@ -119,7 +122,7 @@ static void send_some(int peer)
 			fill(op->buf, len, s.t->rank, number);
 			op->number = number;
 		}
-		err = bl_send_buf(ep, op->buf, len, (uint64_t)peer, 1, 0, op,
+		err = bl_send_buf(ep, op->buf, len, world_index[peer], 1, 0, op,
 				  BL_TAGGED | BL_COMPLETION);
 		if (err == -EAGAIN)
 			return;
@@ -136,6 +139,8 @@ static void received_one(struct op *op, size_t len)
 {
 	int peer = op->peer;
 
+	if (s.t->mad && peer == s.t->victim)
+		return;
 	if (len != length_of(peer, s.t->rank, op->number))
 		rank_fail(s.t->rank, "message %lu from %d has %zu bytes", (unsigned long)op->number,
 			  peer, len);
@@ -186,14 +191,19 @@ static bool noticed(void)
 {
 	int v = s.t->victim, me = s.t->rank;
 	uint64_t hurt = atomic_load(&world->hurt_at), now = bl_clock_ns();
+	uint64_t gap = now - s.looked_at;
 
 	if (v < 0 || v == me || atomic_load(&world->noticed_at[me]))
 		return v >= 0;
-	if (s.dead[v] && !under_way(v, true)) {
+	if (s.dead[v] && !under_way(v, true) && !s.bye_op[v].busy) {
 		atomic_store(&world->noticed_at[me], now);
 		return true;
 	}
-	if (hurt && now > hurt && now - hurt > TOLERATED_NS)
+	/* While the whole machine stood still nobody could notice anything. */
+	if (hurt && now > hurt)
+		s.waited += bl_min(bl_min(gap, now - hurt), TOLERATED_NS / 10);
+	s.looked_at = now;
+	if (s.waited > TOLERATED_NS)
 		rank_fail(me, "%lu ms after the death: %s", (unsigned long)((now - hurt) / 1000000),
 			  s.dead[v] ? "operations are still under way" : "not noticed");
 	return false;
@@ -231,7 +241,7 @@ static bool goodbye(void)
 		if (p == s.t->rank || s.dead[p])
 			continue;
 		if (!s.said[p]) {
-			int err = bl_inject(ep, &s.sent[p], sizeof s.sent[p], (uint64_t)p, 2, 0,
+			int err = bl_inject(ep, &s.sent[p], sizeof s.sent[p], world_index[p], 2, 0,
 					    BL_TAGGED);
 
 			s.said[p] = !err;
@@ -247,6 +257,7 @@ static bool goodbye(void)
 static void begin(const struct traffic *t)
 {
 	memset(&s, 0, sizeof s);
+	s.looked_at = bl_clock_ns();
 	s.t = t;
 	for (int p = 0; p < t->count; p++)
 		for (int i = 0; i < WINDOW; i++)
@@ -267,6 +278,9 @@ static void end(void)
 			free(s.recv[p][i].buf);
 			free(s.send[p][i].buf);
 		}
+	/* What was cancelled says so; another run must not hear of it. */
+	for (struct bl_comp_err err; bl_cq_readerr(cq, &err) == 1;)
+		RANK_CHECK(s.t->rank, err.err == ECANCELED);
 }
 
 void traffic_run(const struct traffic *t)
@@ -275,11 +289,16 @@ void traffic_run(const struct traffic *t)
 
 	begin(t);
 	for (int p = 0; p < t->count; p++) {
+		int err;
+
 		s.bye_op[p] = (struct op){.peer = p};
-		if (p != t->rank)
-			RANK_CHECK(t->rank, !bl_recv_buf(ep, &s.farewell[p], sizeof s.farewell[p],
-							 (uint64_t)p, 2, 0, &s.bye_op[p],
-							 BL_TAGGED | BL_COMPLETION));
+		if (p == t->rank)
+			continue;
+		err = bl_recv_buf(ep, &s.farewell[p], sizeof s.farewell[p], world_index[p], 2, 0,
+				  &s.bye_op[p], BL_TAGGED | BL_COMPLETION);
+		s.bye_op[p].busy = !err;
+		if (err)
+			mourn(p, -err);
 	}
 	while (!(s.ending && goodbye())) {
 		for (int p = 0; p < t->count; p++)

@@ -19,7 +19,9 @@
 /* The same on a machine with far more to run than cores; sanitizers cost as much again. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TOLERATED_NS 10000000000ull
+#define SLOWER	     5 /* so much less work */
 #else
+#define SLOWER	     1
 #define TOLERATED_NS 2000000000ull
 #endif
 
@@ -42,8 +44,14 @@ extern pid_t world_pid[RANKS];
 
 /* Start ranks 0..count-1. Each runs `run(rank)` and exits with 0 at its end. */
 void world_start(int count, void (*run)(int rank));
+/* Start one more process as this rank, whose last one has ended. */
+void world_start_rank(int rank, void (*run)(int rank));
 /* Wait until condition() holds or fail. */
 void world_until(bool (*condition)(void), const char *what);
+/* Kill all, say what each rank said, and fail. */
+void world_fail(const char *format, ...) bl_printf(1, 2);
+/* A socket or file of this rank that still exists, or NULL. */
+const char *world_left_of(int rank);
 /* All ranks must exit with 0; `victim` (or -1) may have gone in any way. Then
  * nothing of them may be left: no process, socket or file. */
 void world_end(int victim);
@@ -55,10 +63,20 @@ extern struct bl_av *av;
 extern struct bl_cq *cq;
 extern struct bl_ep *ep;
 
-/* Open an endpoint, tell its address, learn those of `count` ranks: index = rank. */
+/* Where each rank is in our address vector. */
+extern uint64_t world_index[RANKS];
+
+/* Open an endpoint, tell its address, learn those of `count` ranks. */
 void rank_open(int rank, int count);
+/* What this process logs from now on; how many times it has said so. */
+void rank_keep_log(void);
+unsigned rank_logged(const char *text);
+/* Descriptors that are open, and mappings of endpoints' memory, in this process. */
+int rank_descriptors(void);
+int rank_mappings(void);
 /* Close all; nothing of ours may be left in this process. */
 void rank_close(int rank);
+extern bool rank_is_mad; /* nobody cares why it fails */
 _Noreturn void rank_fail(int rank, const char *format, ...) bl_printf(2, 3);
 
 #define RANK_CHECK(rank, condition)                                                                \

@@ -23,14 +23,21 @@ static int entries(const char *path)
 	return n;
 }
 
+/* Sanitizers map memory of their own, more and more: there, only what is shared. */
 static int mappings(void)
 {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	const char *which = "memfd:";
+#else
+	const char *which = "-";
+#endif
 	FILE *f = fopen("/proc/self/maps", "r");
-	int lines = 0, ch;
+	char line[512];
+	int lines = 0;
 
 	T_CHECK(f, "/proc/self/maps");
-	while ((ch = getc(f)) != EOF)
-		lines += ch == '\n';
+	while (fgets(line, sizeof(line), f))
+		lines += strstr(line, which) != NULL;
 	fclose(f);
 	return lines;
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * window.h: the moments at which a death, or a lie, would hurt most. With
+ * -DBL_WINDOWS (a build of the library that only tests/fault links) each calls
+ * bl_window(), which the test program provides: it may end the process there, or
+ * change what is about to be said to a neighbour. In every other build nothing is
+ * left of them. Any thread; the caller may hold the library's locks.
+ */
+#ifndef BL_BASE_WINDOW_H
+#define BL_BASE_WINDOW_H
+
+enum bl_window {
+	/* connecting, in the service thread */
+	BL_WINDOW_CALLED,   /* the neighbour's socket is connected, nothing is said yet */
+	BL_WINDOW_HELLO,    /* about to be sent, a call or an answer; what: the hello */
+	BL_WINDOW_ASKED,    /* a call has been read, nothing has been answered */
+	BL_WINDOW_ANSWERED, /* the answer is out, our owner doesn't know of it yet */
+	BL_WINDOW_ATTACHED, /* the caller has read the answer */
+	/* any message */
+	BL_WINDOW_ADOPTED, /* the owner has taken the neighbour in */
+	BL_WINDOW_PACKET,  /* written, but its number; what: the slot */
+	/* a large message: its receiver */
+	BL_WINDOW_MATCHED, /* it has met its receive, nothing is copied */
+	BL_WINDOW_TAKEN,   /* a chunk is taken, not copied */
+	BL_WINDOW_PULLED,  /* a chunk is copied, not counted */
+	BL_WINDOW_COPIED,  /* all of it is there, its sender hasn't been told */
+	/* its sender */
+	BL_WINDOW_HELPING,   /* a chunk is taken, not written */
+	BL_WINDOW_PUSHED,    /* a chunk is written, not counted */
+	BL_WINDOW_STREAMING, /* some fragments are out, some not */
+	BL_WINDOW_TOLD,	     /* the end is read, not yet reported */
+	/* the end */
+	BL_WINDOW_CLOSING, /* closed is said, all is still mapped */
+	BL_WINDOWS_MOST,
+};
+
+#ifdef BL_WINDOWS
+void bl_window(enum bl_window window, void *what);
+#else
+#define bl_window(window, what) ((void)0)
+#endif
+
+#endif

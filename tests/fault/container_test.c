@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * container_test.c: two ranks, one of them in namespaces of its own, as container
+ * engines make them. Where they can reach each other, the same bytes arrive, by
+ * whatever way the kernel permits, and the log says once what it doesn't; where
+ * they can't, both hear so at once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fault/traffic.h"
+
+enum meeting { MEET, REFUSE };
+
+struct container_row {
+	struct row row;
+	int unshare;
+	bool map; /* our user into the new user namespace */
+	bool undumpable;
+	enum meeting meeting;
+	unsigned refusals; /* lines about process_vm_* that each may log, at most */
+};
+
+static const struct container_row rows[] = {
+	{{"none", "what the others are compared to"}, 0, false, false, MEET, 0},
+	{{"user", "no right to the other's memory, one way"}, CLONE_NEWUSER, true, false, MEET, 2},
+	{{"user, not mapped", "all users look alike from there"},
+	 CLONE_NEWUSER,
+	 false,
+	 false,
+	 REFUSE,
+	 0},
+	{{"PID", "one doesn't see the other"}, CLONE_NEWPID, false, false, MEET, 2},
+	{{"mount", "nothing is looked for in files"}, CLONE_NEWNS, false, false, MEET, 0},
+	{{"user, PID and mount", "a rootless container on the host's network"},
+	 CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS,
+	 true,
+	 false,
+	 MEET,
+	 2},
+	{{"IPC and UTS", "neither matters"}, CLONE_NEWIPC | CLONE_NEWUTS, false, false, MEET, 0},
+	{{"network", "the address is not local"}, CLONE_NEWNET, false, false, REFUSE, 0},
+	{{"not dumpable", "as Yama refuses, or a setuid program"}, 0, false, true, MEET, 2},
+};
+
+static const struct container_row *row;
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		rank_fail(1, "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void enter(void)
+{
+	char map[64];
+	uid_t uid = geteuid();
+
+	if (unshare(row->unshare))
+		rank_fail(1, "unshare: %s", strerror(errno));
+	if (row->map) {
+		snprintf(map, sizeof map, "%u %u 1", uid, uid);
+		write_text("/proc/self/setgroups", "deny");
+		write_text("/proc/self/uid_map", map);
+	}
+	if (row->unshare & CLONE_NEWPID) { /* it is our children that live there */
+		pid_t pid = fork();
+		int status = 1;
+
+		RANK_CHECK(1, pid >= 0);
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			return;
+		}
+		waitpid(pid, &status, 0);
+		_exit(status != 0);
+	}
+}
+
+static void must_be_refused(int rank)
+{
+	uint64_t until = bl_clock_ns() + TOLERATED_NS;
+	int err;
+
+	while ((err = bl_inject(ep, "x", 1, world_index[!rank], 1, 0, BL_TAGGED)) == -EAGAIN) {
+		bl_ep_progress(ep);
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "neither a connection nor an error");
+	}
+	if (!err)
+		rank_fail(rank, "a message went where none may");
+	atomic_store(&world->mark[rank], 1);
+	while (!atomic_load(&world->mark[!rank]))
+		bl_ep_progress(ep);
+}
+
+static void contained(int rank)
+{
+	struct traffic t = {
+		.rank = rank, .count = 2, .victim = -1, .least = 1, .most = 1500000, .limit = 40};
+
+	rank_keep_log();
+	if (row->undumpable && !geteuid()) /* root may read everybody */
+		RANK_CHECK(rank, !setgid(65534) && !setuid(65534));
+	if (row->undumpable)
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (rank)
+		enter();
+	rank_open(rank, 2);
+	if (row->meeting == REFUSE)
+		must_be_refused(rank);
+	else
+		traffic_run(&t);
+	if (rank_logged("take another way") > row->refusals)
+		rank_fail(rank, "%u lines about another way", rank_logged("take another way"));
+	atomic_fetch_add(&world->mark[2], rank_logged("take another way"));
+	if (!(row->unshare & CLONE_NEWPID))
+		rank_close(rank);
+}
+
+static void container(void **state)
+{
+	row = TABLE_ROW(struct container_row, state);
+	setenv("FI_BEELINE_LOG", "info", 1);
+	if (row->unshare && geteuid() && !(row->unshare & CLONE_NEWUSER))
+		skip(); /* an ordinary user may only make user namespaces */
+	world_start(2, contained);
+	world_end(-1);
+	if (row->unshare & CLONE_NEWUSER && row->meeting == MEET && !(row->unshare & CLONE_NEWPID))
+		assert_true(atomic_load(&world->mark[2])); /* it is a refusal that we tested */
+	if (row->undumpable)
+		assert_true(atomic_load(&world->mark[2]));
+}
+
+int main(void)
+{
+	TABLE_ROWS("container", container, rows);
+	return table_run("container");
+}

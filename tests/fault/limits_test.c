@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * limits_test.c: a process with too little of something: descriptors, address
+ * space, processes, file size, locked memory, /dev/shm. Either its endpoint can't
+ * be opened and the log says what to raise, or it opens and then talks to another
+ * like any other. Each value of a limit is a world of two: rank 0 is the poor one.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "fault/traffic.h"
+
+#define LARGE 300000
+
+enum outcome { UNKNOWN, REFUSED, TALKED };
+
+struct limit_row {
+	struct row row;
+	int resource;
+	rlim_t value[12]; /* 0 ends the list, but for its first */
+	bool more;	  /* than what is in use now */
+	bool user;	  /* it doesn't bind root */
+	const char *says; /* in the log of a refusal; NULL: there must be none */
+	bool too_little;  /* the first value must be too little, the last enough */
+};
+
+static const struct limit_row limits[] = {
+	{{"descriptors", "each number from none to enough"},
+	 RLIMIT_NOFILE,
+	 {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 14},
+	 true,
+	 false,
+	 "ulimit -n",
+	 true},
+	{{"address space", "each mapping may be the one that fails"},
+	 RLIMIT_AS,
+	 {4096, 65536, 131072, 262144, 524288, 1 << 20, 2 << 20, 4 << 20, 1 << 30},
+	 true,
+	 false,
+	 "ulimit -v",
+	 true},
+	{{"processes", "the service thread is one"},
+	 RLIMIT_NPROC,
+	 {0},
+	 false,
+	 true,
+	 "ulimit -u",
+	 false},
+	{{"file size", "which counts memfds, and kills"},
+	 RLIMIT_FSIZE,
+	 {0, 4096, 65536, 131072, 1 << 20},
+	 false,
+	 false,
+	 "ulimit -f",
+	 true},
+	{{"locked memory", "none is needed"}, RLIMIT_MEMLOCK, {0}, false, false, NULL, false},
+};
+
+static const struct limit_row *row;
+static rlim_t limit;
+
+/* The least number of the next descriptor, or the bytes that are mapped. */
+static rlim_t in_use(void)
+{
+	unsigned long pages = 0;
+	FILE *f;
+	int fd;
+
+	if (row->resource == RLIMIT_NOFILE) {
+		fd = open("/dev/null", O_RDONLY);
+		close(fd);
+		return (rlim_t)fd;
+	}
+	f = fopen("/proc/self/statm", "r");
+	if (f && fscanf(f, "%lu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void become_poor(void)
+{
+	struct rlimit r;
+
+	rank_keep_log();
+	if (row->user && !geteuid())
+		RANK_CHECK(0, !setgid(65534) && !setuid(65534));
+	r.rlim_cur = r.rlim_max = limit + (row->more ? in_use() : 0);
+	RANK_CHECK(0, !setrlimit((__rlimit_resource_t)row->resource, &r));
+}
+
+/* False: an error. */
+static bool open_endpoint(void)
+{
+	if (bl_domain_open(&domain) || bl_av_open(domain, &av) || bl_cq_open(domain, 0, &cq) ||
+	    bl_ep_open(domain, &ep))
+		return false;
+	return !bl_ep_bind_av(ep, av) && !bl_ep_bind_cq(ep, cq, BL_SEND | BL_RECV) &&
+	       !bl_ep_enable(ep);
+}
+
+/* Wait for so many completions; false: an error came instead. */
+static bool complete(int rank, unsigned count)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct bl_comp comp;
+	ssize_t n;
+
+	while (count) {
+		n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL);
+		if (n == -BL_EAVAIL)
+			return false;
+		count -= n == 1;
+		if (atomic_load(&world->stop))
+			return false;
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "%u completions are missing", count);
+	}
+	return true;
+}
+
+static bool say(int rank, const void *buf, size_t len, uint64_t tag)
+{
+	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct bl_send send = {&iov, 1,	   world_index[!rank],	     tag,
+			       0,    NULL, BL_TAGGED | BL_COMPLETION};
+	int err;
+
+	while ((err = bl_send(ep, &send)) == -EAGAIN) {
+		bl_ep_progress(ep);
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "no room, no connection and no error");
+	}
+	return !err;
+}
+
+static char large[LARGE], other_large[LARGE];
+
+/* Both send a short and a large message and receive the other's. */
+static bool talk(int rank)
+{
+	char letter = 0;
+
+	memset(large, 'a' + rank, sizeof large);
+	if (bl_recv_buf(ep, &letter, 1, world_index[!rank], 1, 0, NULL,
+			BL_TAGGED | BL_COMPLETION) ||
+	    bl_recv_buf(ep, other_large, LARGE, world_index[!rank], 2, 0, NULL,
+			BL_TAGGED | BL_COMPLETION) ||
+	    !say(rank, large, 1, 1) || !say(rank, large, LARGE, 2) || !complete(rank, 4))
+		return false;
+	RANK_CHECK(rank, letter == 'a' + !rank && other_large[LARGE - 1] == 'a' + !rank);
+	return true;
+}
+
+static void rank(int me)
+{
+	if (me) {
+		rank_open(me, 2);
+		talk(me);
+		_exit(0);
+	}
+	become_poor();
+	if (!open_endpoint()) {
+		atomic_store(&world->mark[0], REFUSED);
+	} else {
+		bl_ep_getname(ep, &world->addr[0]);
+		atomic_store(&world->here[0], 1);
+		while (!atomic_load(&world->here[1]))
+			usleep(100);
+		RANK_CHECK(0, !bl_av_insert(av, &world->addr[0], &world_index[0]) &&
+				      !bl_av_insert(av, &world->addr[1], &world_index[1]));
+		atomic_store(&world->mark[0], talk(0) ? TALKED : REFUSED);
+	}
+	if (atomic_load(&world->mark[0]) == REFUSED)
+		atomic_store(&world->stop, 1);
+	if (atomic_load(&world->mark[0]) == REFUSED && (!row->says || !rank_logged(row->says)))
+		rank_fail(0, "refused at %lu without a word about %s", (unsigned long)limit,
+			  row->says ? row->says : "anything that is to be raised");
+	/* The other may still be receiving. */
+	for (uint64_t until = bl_clock_ns() + PROMISED_NS / 10; ep && bl_clock_ns() < until;)
+		bl_ep_progress(ep);
+	_exit(0);
+}
+
+static void limited(void **state)
+{
+	enum outcome first = UNKNOWN, last = UNKNOWN;
+
+	row = TABLE_ROW(struct limit_row, state);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	if (row->resource == RLIMIT_AS)
+		skip(); /* a sanitizer's own needs are without end */
+#endif
+	for (size_t i = 0; i < bl_countof(row->value) && (!i || row->value[i]); i++) {
+		limit = row->value[i];
+		world_start(2, rank);
+		world_end(-1);
+		last = atomic_load(&world->mark[0]);
+		assert_int_not_equal(last, UNKNOWN);
+		if (first == UNKNOWN)
+			first = last;
+		if (!row->says)
+			assert_int_equal(last, TALKED);
+	}
+	if (row->too_little) {
+		assert_int_equal(first, REFUSED);
+		assert_int_equal(last, TALKED);
+	}
+}
+
+/* --- all used up once the endpoint is open ---------------------------------- */
+
+static void use_up_descriptors(int me)
+{
+	rank_open(me, 2);
+	while (dup(STDOUT_FILENO) >= 0)
+		;
+	atomic_store(&world->mark[me], 1);
+	while (!atomic_load(&world->mark[!me]))
+		usleep(100);
+	RANK_CHECK(me, talk(me));
+	atomic_store(&world->mark[me], 2);
+	while (atomic_load(&world->mark[!me]) < 2)
+		bl_ep_progress(ep);
+}
+
+/* Both must connect with the descriptors that were kept aside. */
+static void no_descriptor_is_left(void **state)
+{
+	world_start(2, use_up_descriptors);
+	world_end(-1);
+}
+
+/* --- /dev/shm --------------------------------------------------------------- */
+
+static void with_full_dev_shm(int me)
+{
+	static char block[65536];
+	int fd;
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/dev/shm", "tmpfs", 0, "size=1m"))
+		rank_fail(me, "a tmpfs of 1 MiB: %s", strerror(errno));
+	fd = open("/dev/shm/full", O_CREAT | O_WRONLY, 0600);
+	while (write(fd, block, sizeof block) > 0)
+		;
+	rank_open(me, 2);
+	RANK_CHECK(me, talk(me));
+	atomic_store(&world->mark[me], 1);
+	while (!atomic_load(&world->mark[!me]))
+		bl_ep_progress(ep);
+}
+
+static void full_dev_shm(void **state)
+{
+	world_start(2, with_full_dev_shm);
+	world_end(-1);
+}
+
+int main(void)
+{
+	TABLE_ROWS("limited", limited, limits);
+	TABLE_TEST(no_descriptor_is_left);
+	if (geteuid())
+		printf("skip full_dev_shm: only root can mount\n");
+	else
+		TABLE_TEST(full_dev_shm);
+	return table_run("limits");
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * mutant_test.c: a live neighbour that is mutated (mutate.c) talks to two real
+ * ranks, and its successor does, for as long as the time allows. The two never
+ * crash, never hang, never take anybody else's bytes for wrong or wrong ones for
+ * right, and hold nothing of it when it is gone. garbage_test.c writes nonsense at
+ * random; this one nearly makes sense. BEELINE_FUZZ_SECONDS: per row.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "fault/generations.h"
+
+struct mutant_row {
+	struct row row;
+	const char *copy;
+	size_t least, most;
+};
+
+static const struct mutant_row rows[] = {
+	{{"short", "lengths, tags and operations"}, "auto", 0, 500},
+	{{"payload ring", "places in it, and credits"}, "auto", 200, 4000},
+	{{"large", "pieces, chunk counters, numbers of transfers"}, "auto", 20000, 600000},
+	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", 20000, 200000},
+};
+
+static const struct mutant_row *row;
+static uint64_t seed;
+
+static void mutant(unsigned n, struct life *life)
+{
+	life->least = row->least;
+	life->most = row->most;
+	life->mad = true;
+	life->moment = EARLIEST;
+	life->wait_us = 10000 + (unsigned)(table_random(&seed) % 20000);
+	life->seed = table_random(&seed);
+}
+
+static void mutants(void **state)
+{
+	const char *text = getenv("BEELINE_FUZZ_SECONDS");
+	uint64_t seconds = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 15 / SLOWER;
+	uint64_t until = bl_clock_ns() + seconds * 1000000000ull;
+	unsigned all = 0, mistrusted = 0;
+
+	row = TABLE_ROW(struct mutant_row, state);
+	setenv("FI_BEELINE_COPY", row->copy, 1);
+	seed = bl_clock_ns();
+	while (bl_clock_ns() < until) { /* new survivors now and then, too */
+		struct outcome out;
+
+		print_message("             seed %lu\n", (unsigned long)seed);
+		generations_run(50, mutant, &out);
+		all += out.deaths;
+		mistrusted += out.mistrusted;
+		generations_free(&out);
+	}
+	print_message("             %u mutants, %u times one was given up before its death\n", all,
+		      mistrusted);
+	assert_true(mistrusted); /* else what it says isn't bad enough */
+}
+
+int main(void)
+{
+	TABLE_ROWS("mutant", mutants, rows);
+	return table_run("mutant");
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * scale_test.c: a thousand endpoints on one node, in few processes and in many.
+ * All talk to one and it to all, each talks to eight others; nothing fails, and
+ * each keeps to its footprint: 1 MiB per endpoint and 64 KiB for each neighbour
+ * that it talks to, two descriptors per endpoint and none per neighbour. How long
+ * connecting took, and what polling costs beside a thousand silent neighbours, is
+ * printed; only a generous deadline fails the test.
+ *
+ * Processes share a page of counters and the table of addresses; whoever fails
+ * says why there. One thread each.
+ */
+#include <dirent.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "unit/table.h"
+
+#define MOST	    1024u
+#define OTHERS	    8u
+#define DEADLINE_NS 120000000000ull
+#define MIB	    (1u << 20)
+#define POLLS	    2000
+#define ROUNDS	    31
+
+struct scale_row {
+	struct row row;
+	unsigned processes, each; /* endpoints */
+};
+
+static const struct scale_row rows[] = {
+	{{"few processes", "128 endpoints each"}, 8, 128},
+	{{"many processes", "one endpoint each, as MPI has it"}, 1024, 1},
+};
+
+/* Whom each talks to, besides the first: so far behind it. */
+static const unsigned distance[OTHERS] = {1, 2, 5, 17, 60, 130, 301, 511};
+
+static struct shared {
+	struct bl_addr addr[MOST];
+	_Atomic unsigned phase[16]; /* how many processes have come to it */
+	_Atomic unsigned failed;
+	_Atomic uint64_t began, connected; /* ns */
+	double one, thousand;		   /* ns of a poll */
+	uint64_t footprint, allowed;	   /* of the endpoint that came closest */
+	char why[256];
+} * shared;
+
+static unsigned processes, each, total, me; /* me: the process */
+
+/* --- a process --------------------------------------------------------------- */
+
+static struct bl_domain *domain;
+static struct bl_av *av;
+static struct bl_cq *cq;
+static struct bl_ep *ep[MOST];
+static uint64_t until;
+
+static _Noreturn void give_up(const char *format, ...) bl_printf(1, 2);
+
+static _Noreturn void give_up(const char *format, ...)
+{
+	va_list args;
+
+	if (!atomic_exchange(&shared->failed, 1)) {
+		va_start(args, format);
+		vsnprintf(shared->why, sizeof shared->why, format, args);
+		va_end(args);
+	}
+	_exit(1);
+}
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			give_up("process %u: line %d: %s", me, __LINE__, #condition);              \
+	} while (0)
+
+static unsigned done; /* completions of receives */
+
+static void progress(const char *what)
+{
+	struct bl_comp comp[64];
+	struct bl_comp_err err;
+	ssize_t n = bl_cq_read(cq, comp, 64, sizeof comp[0], NULL);
+
+	if (n == -BL_EAVAIL && bl_cq_readerr(cq, &err) == 1)
+		give_up("process %u: %s: %s", me, what, strerror(err.err));
+	if (n > 0)
+		done += (unsigned)n;
+	else
+		usleep(me ? processes * 20 : 20); /* far more to run than cores */
+	if (atomic_load(&shared->failed))
+		_exit(1);
+	if (bl_clock_ns() > until)
+		give_up("process %u hangs: %s, %u received", me, what, done);
+}
+
+/* All processes have come here. */
+static void barrier(unsigned phase, const char *what)
+{
+	atomic_fetch_add(&shared->phase[phase], 1);
+	while (atomic_load(&shared->phase[phase]) < processes)
+		progress(what);
+}
+
+static void send_one(unsigned from, unsigned to, const char *what)
+{
+	uint64_t bytes = from;
+	int err;
+
+	while ((err = bl_inject(ep[from - me * each], &bytes, sizeof bytes, to, to, 0,
+				BL_TAGGED)) == -EAGAIN)
+		progress(what);
+	if (err)
+		give_up("%u to %u: %s: %s", from, to, what, strerror(-err));
+}
+
+static uint64_t inbox[MOST * OTHERS];
+
+static void expect(unsigned at, unsigned from, unsigned slot)
+{
+	CHECK(!bl_recv_buf(ep[at - me * each], &inbox[slot], sizeof inbox[0], from, at, 0, NULL,
+			   BL_TAGGED | BL_COMPLETION));
+}
+
+static void await(unsigned count, const char *what)
+{
+	while (done < count)
+		progress(what);
+	CHECK(done == count);
+	done = 0;
+}
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+/* Not an endpoint's own: the address vector, and what its user has posted. */
+static size_t heap_before, heap_vector, heap_posts;
+
+static size_t heap_now(void)
+{
+	return mallinfo2().uordblks;
+}
+
+static void open_all(void)
+{
+	uint64_t index;
+
+	CHECK(!bl_domain_open(&domain) && !bl_av_open(domain, &av) && !bl_cq_open(domain, 0, &cq));
+	for (unsigned i = 0; i < each; i++) {
+		CHECK(!bl_ep_open(domain, &ep[i]) && !bl_ep_bind_av(ep[i], av));
+		CHECK(!bl_ep_bind_cq(ep[i], cq, BL_RECV) && !bl_ep_enable(ep[i]));
+		bl_ep_getname(ep[i], &shared->addr[me * each + i]);
+	}
+	barrier(0, "opening");
+	heap_vector = heap_now();
+	for (unsigned i = 0; i < total; i++)
+		CHECK(!bl_av_insert(av, &shared->addr[i], &index) && index == i);
+	heap_vector = heap_now() - heap_vector;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* ns of a poll of the first endpoint that finds nothing: the median of rounds. */
+static double cost_of_polling(void)
+{
+	double cost[ROUNDS];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t t = bl_ticks();
+
+		for (int i = 0; i < POLLS; i++)
+			bl_ep_progress(ep[0]);
+		cost[round] = (double)(bl_ticks() - t) * 1000.0 / (double)bl_ticks_per_us() / POLLS;
+	}
+	qsort(cost, ROUNDS, sizeof cost[0], by_size);
+	return cost[ROUNDS / 2];
+}
+
+/* The last of all and the first: a neighbour in another process. */
+static void poll_beside_one(void)
+{
+	if (me == processes - 1)
+		send_one(total - 1, 0, "one neighbour");
+	if (me == 0) {
+		expect(0, total - 1, 0);
+		await(1, "one neighbour");
+		CHECK(ep[0]->local.nhot == 1 && !ep[0]->local.ncold);
+		shared->one = cost_of_polling();
+		atomic_store(&shared->began, bl_clock_ns());
+	}
+}
+
+static void all_to_one_and_back(void)
+{
+	size_t before = heap_now();
+
+	for (unsigned i = 0; !me && i < total; i++) /* from anybody: no neighbour is made */
+		CHECK(!bl_recv_buf(ep[0], &inbox[i], sizeof inbox[0], BL_ADDR_ANY, 0, 0, NULL,
+				   BL_TAGGED | BL_COMPLETION));
+	heap_posts = heap_now() - before;
+	for (unsigned i = me * each; i < (me + 1) * each; i++)
+		send_one(i, 0, "all to one");
+	if (!me)
+		await(total, "all to one");
+	barrier(4, "all to one");
+	for (unsigned i = 0; i < each; i++)
+		expect(me * each + i, 0, i);
+	for (unsigned i = 0; !me && i < total; i++)
+		send_one(0, i, "one to all");
+	await(each, "one to all");
+	barrier(5, "one to all");
+	if (!me)
+		atomic_store(&shared->connected, bl_clock_ns());
+}
+
+static void each_to_others(void)
+{
+	for (unsigned i = me * each; i < (me + 1) * each; i++)
+		for (unsigned k = 0; k < OTHERS; k++)
+			expect(i, (i + total - distance[k] % total) % total,
+			       (i - me * each) * OTHERS + k);
+	for (unsigned i = me * each; i < (me + 1) * each; i++)
+		for (unsigned k = 0; k < OTHERS; k++)
+			send_one(i, (i + distance[k]) % total, "each to eight");
+	await(each * OTHERS, "each to eight");
+	barrier(6, "each to eight");
+}
+
+static void poll_beside_a_thousand(void)
+{
+	uint64_t calm_at = bl_clock_ns() + 100000000;
+
+	if (me)
+		return;
+	while (bl_clock_ns() < calm_at)
+		bl_ep_progress(ep[0]);
+	CHECK(ep[0]->local.ncold + ep[0]->local.nhot >= total - 1);
+	CHECK(ep[0]->local.nhot <= BL_HOT_CALM);
+	shared->thousand = cost_of_polling();
+}
+
+/* What an endpoint has of its own: its segment, and its share of the heap. */
+static void measure_footprint(void)
+{
+	size_t heap = (heap_now() - heap_before - heap_vector - heap_posts) / each;
+
+	for (unsigned i = 0; i < each; i++) {
+		uint64_t allowed = MIB + ep[i]->local.nlanes * 65536ull, has;
+		struct stat st;
+
+		CHECK(!fstat(ep[i]->local.seg.fd, &st));
+		has = (uint64_t)st.st_blocks * 512 + heap;
+		if (has > allowed)
+			give_up("endpoint %u has %lu KiB with %u neighbours", me * each + i,
+				(unsigned long)has / 1024, ep[i]->local.nlanes);
+		if (!me && !i) {
+			shared->footprint = has;
+			shared->allowed = allowed;
+		}
+	}
+}
+
+static void run(void)
+{
+	unsigned before = descriptors();
+
+	heap_before = heap_now();
+	until = bl_clock_ns() + DEADLINE_NS;
+	open_all();
+	barrier(1, "inserting");
+	poll_beside_one();
+	barrier(2, "one neighbour");
+	all_to_one_and_back();
+	each_to_others();
+	poll_beside_a_thousand();
+	barrier(7, "polling");
+	measure_footprint();
+	/* Two per endpoint; the wake-up and what is kept aside for connecting. */
+	if (descriptors() > before + 2 * each + 5)
+		give_up("process %u: %u descriptors for %u endpoints", me, descriptors() - before,
+			each);
+	barrier(8, "the end");
+	for (unsigned i = 0; i < each; i++)
+		CHECK(!bl_ep_close(ep[i]));
+	CHECK(descriptors() == before);
+	_exit(0);
+}
+
+/* --- test program --------------------------------------------------------- */
+
+static unsigned available_mib(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	unsigned long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "MemAvailable: %lu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return (unsigned)(kib / 1024);
+}
+
+static void scale(void **state)
+{
+	const struct scale_row *row = TABLE_ROW(struct scale_row, state);
+	bool bad = false;
+	pid_t pid[MOST];
+
+	processes = row->processes;
+	each = row->each;
+	if (available_mib() < 6144) {
+		processes = bl_min(processes, 256);
+		each = 256 / processes;
+	}
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	processes = (unsigned)bl_min(processes, 64);
+	each = (unsigned)bl_min(each, 16);
+#endif
+	total = processes * each;
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	fflush(NULL);
+	for (me = 0; me < processes; me++) {
+		pid[me] = fork();
+		if (!pid[me]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run();
+		}
+		bad |= pid[me] < 0;
+	}
+	for (unsigned i = 0; i < processes; i++) {
+		int status = 1;
+
+		if (bad && pid[i] > 0)
+			kill(pid[i], SIGKILL);
+		if (pid[i] > 0)
+			waitpid(pid[i], &status, 0);
+		bad |= status != 0;
+	}
+	if (shared->why[0])
+		print_error("%s\n", shared->why);
+	assert_false(bad);
+	print_message("             %u endpoints in %u processes: all connected to one and back "
+		      "in %.2f s; polling beside one neighbour %.1f ns, beside %u silent ones "
+		      "%.1f ns (%.2fx); the busiest holds %lu KiB of %lu KiB\n",
+		      total, processes, (double)(shared->connected - shared->began) / 1e9,
+		      shared->one, total - 1, shared->thousand, shared->thousand / shared->one,
+		      (unsigned long)shared->footprint / 1024,
+		      (unsigned long)shared->allowed / 1024);
+	munmap(shared, sizeof *shared);
+}
+
+int main(void)
+{
+	TABLE_ROWS("scale", scale, rows);
+	return table_run("scale");
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * life.c: what programs do besides sending: fork, start other programs, end
+ * threads, use an address before its owner is ready, close or exit with operations
+ * under way, unload the library. All of it is safe.
+ */
+#include "cases.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void once(struct t_node *n, size_t len, uint64_t tag)
+{
+	int other = 1 - t_rank;
+	struct t_buf out = t_buf(len, 1), in = t_buf(len, 2);
+	struct t_op tx = {0}, rx = {0};
+
+	t_fill(out.p, len, tag + (uint64_t)t_rank, 0);
+	t_blank(&in);
+	t_trecv(n, n->peer[other], in.p, len, tag, 0, &rx);
+	t_tsend(n, other, out.p, len, tag, &tx);
+	T_WAIT(&tx);
+	T_WAIT(&rx);
+	T_GOT(&in, len, tag + (uint64_t)other);
+	t_buf_free(&out);
+	t_buf_free(&in);
+}
+
+static void reap(pid_t pid)
+{
+	int status;
+
+	T_CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "no child");
+	T_CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with 0x%x", status);
+}
+
+/* Children that only exit, that start a program, that close what they inherited,
+ * and that open an endpoint of their own, while messages are under way. */
+static void forks(void)
+{
+	struct t_node n;
+
+	t_start(&n, NULL);
+	for (int i = 0; i < 8; i++) {
+		pid_t pid;
+
+		once(&n, i % 2 ? 8 : 300000, (uint64_t)i);
+		pid = fork();
+		if (!pid && i % 4 == 0)
+			exit(0);
+		if (!pid && i % 4 == 1)
+			execl("/bin/true", "true", (char *)NULL);
+		if (!pid && i % 4 == 2) {
+			n.watched = false;
+			fi_close(&n.ep->fid);
+			_exit(0);
+		}
+		if (!pid) {
+			struct t_node own;
+
+			n.watched = false;
+			t_open(&own, NULL);
+			own.peer[0] = t_insert(&own, own.name);
+			t_close(&own);
+			_exit(0);
+		}
+		once(&n, i % 2 ? 300000 : 8, 100 + (uint64_t)i);
+		reap(pid);
+		t_barrier();
+	}
+	t_finish(&n);
+}
+
+static void *open_and_talk(void *arg)
+{
+	t_start(arg, NULL);
+	once(arg, 8, 1);
+	once(arg, 300000, 2);
+	return NULL;
+}
+
+static void *talk_and_close(void *arg)
+{
+	once(arg, 300000, 3);
+	t_finish(arg);
+	return NULL;
+}
+
+/* The thread that opened an endpoint ends; others use it, close it and end. */
+static void threads_end(void)
+{
+	pthread_t thread;
+	struct t_node n;
+
+	T_EQ(pthread_create(&thread, NULL, open_and_talk, &n), 0);
+	T_EQ(pthread_join(thread, NULL), 0);
+	once(&n, 8, 4);
+	once(&n, 300000, 5);
+	T_EQ(pthread_create(&thread, NULL, talk_and_close, &n), 0);
+	T_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* An endpoint that exists but isn't enabled yet: whoever sends to it meanwhile
+ * waits, and is served when it is. */
+static void early_address(void)
+{
+	struct fi_info *hints = t_hints(&(struct t_opts){0}), *info = NULL;
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	unsigned char name[T_NAME_MAX] = {0}, names[2 * T_NAME_MAX];
+	size_t namelen = sizeof(name);
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fi_cq_tagged_entry comp;
+	uint64_t word = 4711;
+	fi_addr_t peer;
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	ssize_t n;
+
+	if (!t_beeline)
+		t_skip("others differ");
+	T_OK(t_getinfo(T_API, hints, &info));
+	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+	T_OK(fi_domain(fabric, info, &domain, NULL));
+	T_OK(fi_endpoint(domain, info, &ep, NULL));
+	T_OK(fi_av_open(domain, &av_attr, &av, NULL));
+	T_OK(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	T_OK(fi_ep_bind(ep, &av->fid, 0));
+	T_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	T_OK(fi_getname(&ep->fid, name, &namelen));
+	if (t_rank)
+		T_OK(fi_enable(ep));
+	t_allgather(name, sizeof(name), names, NULL);
+	T_EQ(fi_av_insert(av, names + (t_rank ? 0 : T_NAME_MAX), 1, &peer, 0, NULL), 1);
+	if (t_rank) { /* rank 0 isn't enabled, and won't be for a while */
+		for (int i = 0; i < 200; i++) {
+			n = fi_tinject(ep, &word, sizeof(word), peer, 7);
+			T_CHECK(n == -FI_EAGAIN, "sending to one that isn't enabled: %zd", n);
+			fi_cq_read(cq, &comp, 1);
+			usleep(200);
+		}
+		t_barrier_with(NULL);
+		while ((n = fi_tinject(ep, &word, sizeof(word), peer, 7)) == -FI_EAGAIN)
+			fi_cq_read(cq, &comp, 1);
+		T_EQ(n, 0);
+	} else {
+		struct fi_context2 context;
+
+		t_barrier_with(NULL);
+		T_OK(fi_enable(ep));
+		word = 0;
+		T_EQ(fi_trecv(ep, &word, sizeof(word), NULL, FI_ADDR_UNSPEC, 7, 0, &context), 0);
+		while ((n = fi_cq_read(cq, &comp, 1)) == -FI_EAGAIN)
+			;
+		T_EQ(n, 1);
+		T_EQ(word, 4711);
+	}
+	t_barrier_with(NULL);
+	T_OK(fi_close(&ep->fid));
+	T_OK(fi_close(&cq->fid));
+	T_OK(fi_close(&av->fid));
+	T_OK(fi_close(&domain->fid));
+	T_OK(fi_close(&fabric->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* As MPI_Finalize with a message that nobody receives: rank 0 closes with large and
+ * small sends unmatched; rank 1, which never asks for them, isn't troubled. */
+static void unmatched_at_the_end(void)
+{
+	struct t_buf b = t_buf(1 << 20, 0);
+	struct t_op op[20] = {0};
+	struct t_node n;
+
+	t_start(&n, NULL);
+	once(&n, 8, 1);
+	if (!t_rank) {
+		for (int i = 0; i < 20; i++)
+			t_tsend(&n, 1, b.p, i % 2 ? b.len : 8, 1000 + (uint64_t)i, &op[i]);
+		t_mark(&n, 1, 1);
+		t_barrier();
+		t_close(&n);
+	} else {
+		t_wait_mark(&n, 0, 1);
+		t_barrier();
+		n.watched = true;
+		for (int i = 0; i < 1000; i++) { /* it notices that the other is gone */
+			t_progress();
+			usleep(100);
+		}
+		t_close(&n);
+	}
+	t_barrier_with(NULL);
+	t_buf_free(&b);
+}
+
+/* exit() with everything open and messages under way, in every process. */
+static void exit_open(void)
+{
+	static struct t_node n;
+	static struct t_op op[4];
+	struct t_buf b = t_buf(1 << 20, 0);
+
+	t_start(&n, NULL);
+	once(&n, 300000, 1);
+	for (int i = 0; i < 4; i++)
+		t_tsend(&n, 1 - t_rank, b.p, i % 2 ? b.len : 8, 1000 + (uint64_t)i, &op[i]);
+	/* main's caller does it: destructors run with the service thread alive */
+}
+
+/* The library is unloaded with an endpoint open, and after all is closed. */
+static void unload(void)
+{
+	void *self = dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD);
+	struct t_node n;
+
+	t_open(&n, NULL);
+	n.peer[0] = t_insert(&n, n.name);
+	if (self)
+		dlclose(self);
+	usleep(20000); /* a service thread without code would not live */
+	t_close(&n);
+	self = dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD);
+	T_CHECK(self, "libfabric is gone while the program is linked to it");
+	dlclose(self);
+	/* The provider stays: its code is what exit handlers of the process call. */
+	t_open(&n, NULL);
+	t_close(&n);
+}
+
+static const struct t_case cases[] = {
+	{"life_forks", 2, forks, "children that exit, exec, close, open", 0},
+	{"life_threads_end", 2, threads_end, "an endpoint outlives the thread that made it", 0},
+	{"life_early_address", 2, early_address, "an address used before fi_enable", 0},
+	{"life_unmatched_at_the_end", 2, unmatched_at_the_end, "MPI_Finalize without a receive", 0},
+	{"life_exit_open", 2, exit_open, "exit() without fi_close", 0},
+	{"life_unload", 1, unload, "dlclose of libfabric", 0},
+};
+
+const struct t_group group_life = T_GROUP("life", cases);
