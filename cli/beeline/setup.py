@@ -295,9 +295,10 @@ def unload(system: System) -> None:
     try:
         system.run("modprobe", "-r", "beeline")
     except BeelineError as error:
-        if "in use" in str(error):
+        users = system.read("sys/module/beeline/refcnt").strip()
+        if "in use" in str(error) or users not in ("", "0"):
             raise BeelineError(
-                f"{error}\n  Some program has it open: fuser -v /dev/beeline shows which"
+                f"{error}\n  It is in use: fuser -v /dev/beeline shows by which program"
             ) from None
         raise
 
