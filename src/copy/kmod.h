@@ -20,7 +20,7 @@
 struct bl_key {
 	uint64_t w[2];
 };
-#define BL_KEYS 6 /* most pieces of a message that is lent: they fit into a packet */
+#define BL_KEYS 8 /* most pieces of a message, and so keys */
 
 /* /dev/beeline is there and may be opened. */
 bool bl_kmod_there(void);

@@ -88,8 +88,8 @@ struct bl_piece {
 };
 static_assert(sizeof(struct bl_piece) == sizeof(struct bl_key), "either takes one place");
 
-/* Up to 8 pieces; or, of memory that is lent (kmod.h), up to BL_KEYS pieces and then
- * as many keys, in the same order. */
+/* Up to 8 pieces; then, of memory that is lent (kmod.h), as many keys, in the same
+ * order. */
 #define BL_PLACES (2 * BL_KEYS)
 
 /* RTS: tag and data are the message's. */
@@ -114,8 +114,8 @@ struct bl_stream {
 	uint64_t off, len;
 	struct bl_piece piece[BL_PLACES];
 };
-static_assert(sizeof(struct bl_rts) == 208, "shared layout");
-static_assert(sizeof(struct bl_cts) == 216 && sizeof(struct bl_stream) == 216, "shared layout");
+static_assert(sizeof(struct bl_rts) == 272, "shared layout");
+static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_stream) == 280, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
 #define BL_LENT 1ULL /* a key for each piece follows the pieces */
 /* FRAGMENT: tag = transfer, data = offset; or BL_FRAGMENT_PUSHED, and the bytes
