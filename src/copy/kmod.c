@@ -82,12 +82,6 @@ bool bl_kmod_there(void)
 	return device_get() >= 0;
 }
 
-bool bl_kmod_stat(struct beeline_stat *stat)
-{
-	memset(stat, 0, sizeof *stat);
-	return bl_kmod_there() && !ioctl(device_get(), BEELINE_IOC_STAT, stat);
-}
-
 /* --- the owner's side ----------------------------------------------------- */
 
 static int lend_one(int fd, const struct iovec *iov, bool write, struct bl_key *key)

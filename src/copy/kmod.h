@@ -25,10 +25,6 @@ struct bl_key {
 /* /dev/beeline is there and may be opened. */
 bool bl_kmod_there(void);
 
-/* For tests and tools: what the device's file has counted; false: no module. */
-struct beeline_stat;
-bool bl_kmod_stat(struct beeline_stat *stat);
-
 /*
  * Lend n pieces to processes of this user, to be read or written; a key for each.
  * True: done. False: nothing is lent (too many, no module, no room in it).
