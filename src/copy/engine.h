@@ -16,9 +16,10 @@
 #include "copy/kmod.h"
 
 enum bl_copy_way {
-	BL_COPY_SELF,	/* the peer is this process: memcpy */
-	BL_COPY_VM,	/* process_vm_readv, process_vm_writev */
-	BL_COPY_NOTHING /* the kernel refuses: by what the peer lends, or in two copies */
+	BL_COPY_SELF,	 /* the peer is this process: memcpy */
+	BL_COPY_VM,	 /* process_vm_readv, process_vm_writev */
+	BL_COPY_NOTHING, /* the kernel refuses: by what the peer lends, or in two copies */
+	BL_COPY_MODULE	 /* only told to those who look on: refused, and the module is there */
 };
 
 /* How this process reaches a peer's memory. Private to one endpoint. */
@@ -27,8 +28,8 @@ struct bl_copy_pair {
 	enum bl_copy_way pull;
 	enum bl_copy_way push;
 	int pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
-	bool lend;	 /* our buffers go with keys of the module: see kmod.h */
-	uint8_t in_vain; /* times that keys were no help */
+	bool lend;		/* our buffers go with keys of the module: see kmod.h */
+	uint8_t in_vain;	/* times that keys were no help */
 };
 
 /* pid 0: the peer is invisible from here, nothing can be copied directly. */
