@@ -11,6 +11,7 @@
 #   make vm-test  the kernel module in emulated machines (long: it builds a debug kernel once)
 #   make vm-shell a shell in such a machine
 #   make lint     formats, warnings of both compilers, Python, manual pages
+#   make deb      Debian packages: libraries, command, kernel module by DKMS
 #   make install  PREFIX=/opt/beeline [DESTDIR=...]
 #   make clean    removes what was built; make distclean also .venv
 #
@@ -24,7 +25,7 @@ export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help soak vm-test vm-shell deps venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deb deps venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -96,6 +97,10 @@ install:
 	@tools/quietly build-install/ninja.log ninja -C build-install -j $(JOBS)
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build-install --no-rebuild --quiet
 	@echo "Installed below $(DESTDIR)$(PREFIX); the command is $(PREFIX)/bin/beeline"
+
+deb:
+	@tools/install-packages build deb
+	@packaging/deb/build
 
 clean:
 	@rm -rf build build-* demo-results bench-results

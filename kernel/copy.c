@@ -12,6 +12,7 @@
  *
  * Nothing here is shared between copies but the counts in the export and in its mm.
  */
+#include <linux/fault-inject-usercopy.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -19,7 +20,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/uio.h>
 
 #include "compat/compat.h"
 #include "internal.h"
@@ -33,8 +33,9 @@
 
 /* The caller's side: where the next byte goes or comes from. */
 struct bl_local {
-	struct iov_iter iter; /* what is left of the current segment */
-	unsigned int direction;
+	char __user *addr; /* what is left of the current segment; access_ok() holds */
+	u64 count;
+	bool to;
 	bool missing;	       /* the window met a page that is not there */
 	unsigned int at, have; /* of seg[], those not yet begun */
 	u32 unread;	       /* segments still in user memory */
@@ -59,13 +60,14 @@ static int bl_local_begin(struct bl_local *l, u64 addr, u64 len)
 {
 	if (!access_ok(u64_to_user_ptr(addr), len))
 		return -EFAULT;
-	iov_iter_ubuf(&l->iter, l->direction, u64_to_user_ptr(addr), len);
+	l->addr = u64_to_user_ptr(addr);
+	l->count = len;
 	return 0;
 }
 
 static int bl_local_init(struct bl_local *l, const struct beeline_copy *c, bool to)
 {
-	l->direction = to ? ITER_SOURCE : ITER_DEST;
+	l->to = to;
 	l->at = 0;
 	l->have = 0;
 	l->unread = c->niov;
@@ -74,7 +76,7 @@ static int bl_local_init(struct bl_local *l, const struct beeline_copy *c, bool 
 	if (c->niov > BL_MAX_IOV)
 		return -EINVAL;
 	l->next = u64_to_user_ptr(c->local);
-	iov_iter_ubuf(&l->iter, l->direction, NULL, 0);
+	l->count = 0;
 	return 0;
 }
 
@@ -88,7 +90,7 @@ static bool bl_local_step(struct bl_local *l)
 		if (bl_local_begin(l, l->seg[l->at].addr, l->seg[l->at].len))
 			return false;
 		l->at++;
-		if (iov_iter_count(&l->iter))
+		if (l->count)
 			return true;
 	}
 	return false;
@@ -97,7 +99,7 @@ static bool bl_local_step(struct bl_local *l)
 /* Between windows: sees to it that the current segment holds bytes. -EINVAL: there are no more. */
 static int bl_local_advance(struct bl_local *l)
 {
-	if (iov_iter_count(&l->iter))
+	if (l->count)
 		return 0;
 	while (!bl_local_step(l)) {
 		unsigned int n = min(l->unread, BL_SEGMENTS);
@@ -117,13 +119,33 @@ static int bl_local_advance(struct bl_local *l)
 	return 0;
 }
 
-/* Inside a window: n bytes between a page and the caller. */
+/*
+ * Inside a window: n bytes between a page and the caller; returns those copied.
+ *
+ * raw_copy_*_user() and not an iov_iter: this runs once for each page, and all that the latter
+ * checks is known here. access_ok() held when the segment began, and user space has no end that
+ * moves; the other side is within a page that the window holds, which is no slab object.
+ */
 static __always_inline size_t bl_local_copy(struct bl_local *l, struct page *page, size_t offset,
 					    size_t n, bool to)
 {
+	size_t missed;
+	char *at;
+
+	if (unlikely(n > l->count))
+		n = l->count;
+	if (should_fail_usercopy())
+		return 0;
+	at = kmap_local_page(page);
 	if (to)
-		return copy_page_from_iter(page, offset, n, &l->iter);
-	return copy_page_to_iter(page, offset, n, &l->iter);
+		missed = raw_copy_from_user(at + offset, l->addr, n);
+	else
+		missed = raw_copy_to_user(l->addr, at + offset, n);
+	kunmap_local(at);
+	n -= missed;
+	l->addr += n;
+	l->count -= n;
+	return n;
 }
 
 /*
@@ -136,7 +158,7 @@ static noinline size_t bl_local_copy_rest(struct bl_local *l, struct page *page,
 	size_t done = 0;
 
 	while (done < n) {
-		l->missing = iov_iter_count(&l->iter);
+		l->missing = l->count;
 		if (l->missing || !bl_local_step(l))
 			break;
 		done += bl_local_copy(l, page, offset + done, n - done, to);
@@ -147,13 +169,13 @@ static noinline size_t bl_local_copy_rest(struct bl_local *l, struct page *page,
 /* Between windows: makes the caller's next n bytes present, as far as they can be. */
 static int bl_local_fault_in(struct bl_local *l, u64 n)
 {
-	size_t want = min_t(u64, n, iov_iter_count(&l->iter));
+	size_t want = min(n, l->count);
 	size_t missing;
 
-	if (l->direction == ITER_DEST)
-		missing = fault_in_iov_iter_writeable(&l->iter, want);
+	if (l->to)
+		missing = fault_in_readable(l->addr, want);
 	else
-		missing = fault_in_iov_iter_readable(&l->iter, want);
+		missing = fault_in_writeable(l->addr, want);
 	return missing == want ? -EFAULT : 0;
 }
 
@@ -245,10 +267,10 @@ static u64 bl_window_copy(struct bl_local *l, struct page **pages, unsigned long
 	u64 done;
 
 	pagefault_disable();
-	if (l->direction == ITER_DEST)
-		done = bl_window_copy_way(l, pages, offset, len, false);
-	else
+	if (l->to)
 		done = bl_window_copy_way(l, pages, offset, len, true);
+	else
+		done = bl_window_copy_way(l, pages, offset, len, false);
 	pagefault_enable();
 	return done;
 }

@@ -49,3 +49,16 @@ def program(name: str) -> Path:
             "  Run the beeline that `make build`, `make install` or `pip install .` made."
         )
     return path
+
+
+def module_source() -> Path:
+    """The folder with kernel/ and include/uapi/, from which beeline.ko is built: it is
+    installed with the package; a checkout has it, too."""
+    tried = (PACKAGE / "module", PACKAGE.parents[1])
+    for source in tried:
+        if (source / "kernel" / "Makefile").is_file():
+            return source
+    raise BeelineError(
+        f"the module's sources are not installed (looked in {tried[0]})\n"
+        "  Run the beeline that `make build`, `make install` or `pip install .` made."
+    )

@@ -45,7 +45,7 @@ SLOT = struct.Struct("<II")
 LANES_MOST = 4096
 
 STATES = ("", "connecting", "connected", "closed", "died", "broken", "failed")
-WAYS = ("self", "vm", "none")
+WAYS = ("self", "vm", "none", "module")
 NO_REASON = {
     # what isn't the kernel's word (src/copy/engine.c)
     errno.ESRCH: "it is not visible from here: another PID namespace",

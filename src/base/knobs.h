@@ -32,9 +32,10 @@ enum bl_knob_kind {
 	  "cost of a system call.")                                                                \
 	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
 	  "Largest piece that either process takes when both copy one message.")                   \
-	X(copy, BL_KNOB_CHOICE, 0, 0, 2, "auto|vm|ring",                                           \
+	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
-	  "through shared memory, auto is the best that works for each pair.")                     \
+	  "through shared memory, module is beeline.ko where both processes have it; auto is the " \
+	  "best that works for each pair: vm, then module, then ring.")                            \
 	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                               \
 	  "Polls inside one empty completion queue read that follows another closely; 0 polls "    \
 	  "once.")                                                                                 \

@@ -17,20 +17,46 @@
 #include "copy/coop.h"
 #include "copy/move.h"
 
+/* The words of the knob `copy`. */
+enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
+
 #define PIECES 8 /* iovecs on either side of one system call */
 #define PAGE   4096
 
+/* Keys that were no help so often are not sent to this peer any more: it has no
+ * module, or is another user to it. */
+#define IN_VAIN_MOST 8
+
+static bool may_lend(void)
+{
+	return bl_copy_plan()->may_module && bl_kmod_there();
+}
+
 void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 {
+	const struct bl_copy_plan *p = bl_copy_plan();
 	enum bl_copy_way way = BL_COPY_VM;
 
 	if (pid == getpid())
 		way = BL_COPY_SELF;
-	else if (pid <= 0 || !bl_copy_plan()->may_vm)
+	else if (pid <= 0 || !p->may_vm)
 		way = BL_COPY_NOTHING;
 	pair->pid = pid;
 	pair->pull = pair->push = way;
 	pair->pull_why = pair->push_why = way != BL_COPY_NOTHING ? 0 : pid <= 0 ? ESRCH : ENOTSUP;
+	pair->lend =
+		(way == BL_COPY_NOTHING || (way == BL_COPY_VM && p->module_first)) && may_lend();
+	pair->in_vain = 0;
+}
+
+void bl_copy_unreached(struct bl_copy_pair *pair, bool lent)
+{
+	if (pair->pull == BL_COPY_SELF || pair->in_vain == IN_VAIN_MOST)
+		return;
+	if (!lent)
+		pair->lend = may_lend();
+	else if (++pair->in_vain == IN_VAIN_MOST)
+		pair->lend = false;
 }
 
 typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -82,37 +108,74 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 		return err;
 	if (err == -ENOMEM) /* the kernel is short of memory now; another time it may not be */
 		return -EOPNOTSUPP;
-	bl_info("process %d: %s: %s; its large messages take another way", (int)pair->pid, what,
-		strerror(-err));
 	*way = BL_COPY_NOTHING;
 	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = -err;
+	bl_copy_unreached(pair, false);
+	bl_info("process %d: %s: %s; its large messages take another way%s", (int)pair->pid, what,
+		strerror(-err), pair->lend ? ": the module" : "");
 	return -EOPNOTSUPP;
+}
+
+int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
+		    size_t len)
+{
+	int err = -EOPNOTSUPP;
+
+	if (pair->pull == BL_COPY_SELF)
+		return self_copy(mine, nmine, theirs, ntheirs, off, len);
+	if (unlikely(key && bl_copy_plan()->module_first)) {
+		err = bl_kmod_copy(false, key, mine, nmine, theirs, ntheirs, off, len);
+		key = NULL;
+		if (err != -EOPNOTSUPP)
+			return err;
+	}
+	if (pair->pull == BL_COPY_VM) {
+		err = vm_copy(process_vm_readv, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+		if (likely(!err))
+			return 0;
+		err = refused(pair, &pair->pull, "process_vm_readv", err);
+	}
+	if (err == -EOPNOTSUPP && key && bl_copy_plan()->may_module)
+		err = bl_kmod_copy(false, key, mine, nmine, theirs, ntheirs, off, len);
+	return err;
+}
+
+int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
+		    size_t len)
+{
+	int err = -EOPNOTSUPP;
+
+	if (pair->push == BL_COPY_SELF)
+		return self_copy(theirs, ntheirs, mine, nmine, off, len);
+	if (unlikely(key && bl_copy_plan()->module_first)) {
+		err = bl_kmod_copy(true, key, mine, nmine, theirs, ntheirs, off, len);
+		key = NULL;
+		if (err != -EOPNOTSUPP)
+			return err;
+	}
+	if (pair->push == BL_COPY_VM) {
+		err = vm_copy(process_vm_writev, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+		if (likely(!err))
+			return 0;
+		err = refused(pair, &pair->push, "process_vm_writev", err);
+	}
+	if (err == -EOPNOTSUPP && key && bl_copy_plan()->may_module)
+		err = bl_kmod_copy(true, key, mine, nmine, theirs, ntheirs, off, len);
+	return err;
 }
 
 int bl_copy_pull(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
-	int err;
-
-	if (pair->pull == BL_COPY_SELF)
-		return self_copy(mine, nmine, theirs, ntheirs, off, len);
-	if (pair->pull == BL_COPY_NOTHING)
-		return -EOPNOTSUPP;
-	err = vm_copy(process_vm_readv, pair->pid, mine, nmine, theirs, ntheirs, off, len);
-	return likely(!err) ? 0 : refused(pair, &pair->pull, "process_vm_readv", err);
+	return bl_copy_pull_by(pair, NULL, mine, nmine, theirs, ntheirs, off, len);
 }
 
 int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
-	int err;
-
-	if (pair->push == BL_COPY_SELF)
-		return self_copy(theirs, ntheirs, mine, nmine, off, len);
-	if (pair->push == BL_COPY_NOTHING)
-		return -EOPNOTSUPP;
-	err = vm_copy(process_vm_writev, pair->pid, mine, nmine, theirs, ntheirs, off, len);
-	return likely(!err) ? 0 : refused(pair, &pair->push, "process_vm_writev", err);
+	return bl_copy_push_by(pair, NULL, mine, nmine, theirs, ntheirs, off, len);
 }
 
 size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
@@ -200,7 +263,9 @@ static void measure(void)
 				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
-	plan.may_vm = knobs->copy != 2;
+	plan.may_vm = knobs->copy != COPY_RING;
+	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
+	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, both hands from %zu, "
 		 "pieces of %zu",
 		 enter, per_kb, plan.eager_max, plan.both_hands_min, plan.chunk_max);

@@ -13,11 +13,13 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
+#include "copy/kmod.h"
 
 enum bl_copy_way {
-	BL_COPY_SELF,	/* the peer is this process: memcpy */
-	BL_COPY_VM,	/* process_vm_readv, process_vm_writev */
-	BL_COPY_NOTHING /* the kernel refuses: the caller takes two copies */
+	BL_COPY_SELF,	 /* the peer is this process: memcpy */
+	BL_COPY_VM,	 /* process_vm_readv, process_vm_writev */
+	BL_COPY_NOTHING, /* the kernel refuses: by what the peer lends, or in two copies */
+	BL_COPY_MODULE	 /* only told to those who look on: refused, and the module is there */
 };
 
 /* How this process reaches a peer's memory. Private to one endpoint. */
@@ -26,6 +28,8 @@ struct bl_copy_pair {
 	enum bl_copy_way pull;
 	enum bl_copy_way push;
 	int pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
+	bool lend;		/* our buffers go with keys of the module: see kmod.h */
+	uint8_t in_vain;	/* times that keys were no help */
 };
 
 /* pid 0: the peer is invisible from here, nothing can be copied directly. */
@@ -44,12 +48,32 @@ int bl_copy_pull(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
 int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len);
 
+/*
+ * The same where the peer may have lent its buffers: key[i] for theirs[i], or NULL.
+ * process_vm_* first, since it needs no key, unless the knob says otherwise; then
+ * the module, which asks for no right but the key. Lending costs the peer two
+ * system calls a message, so it lends (pair->lend) only once one of the two has
+ * been refused: our own refusal tells us, and what the peer asks for tells us of
+ * its: see bl_copy_unreached().
+ */
+int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
+		    size_t len);
+int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
+		    size_t len);
+
+/* The peer could not reach a buffer of ours, which had been lent or not. */
+bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
+
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
 	size_t eager_max;      /* up to here two short copies win */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
 	size_t chunk_max;      /* a piece, when two processes share a message */
 	bool may_vm;	       /* the knob allows process_vm_* */
+	bool may_module;       /* and the module */
+	bool module_first;     /* even where process_vm_* would do */
 };
 
 /* Found once per process; any thread. */

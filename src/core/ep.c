@@ -329,6 +329,7 @@ int bl_ep_close(struct bl_ep *ep)
 	unbind_cntr(&ep->rx_cntr, ep);
 	if (ep->av)
 		list_remove(ep->av->ep, &ep->av->nep, ep);
+	bl_large_drop_all(ep);
 	bl_recv_drop_all(ep);
 	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
 		next = slab->next;

@@ -108,7 +108,10 @@ struct bl_unex {
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
 	union {
-		struct iovec piece[BL_IOV_MAX];
+		struct {
+			struct iovec piece[BL_IOV_MAX];
+			struct bl_key key[BL_KEYS]; /* BL_SLOT_LENT: of the pieces */
+		};
 		uint8_t bytes[BL_SLOT_INLINE]; /* or more, when not pooled */
 	};
 };

@@ -60,6 +60,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->coop = NULL;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
+	r->ours.n = r->theirs_lent.n = 0;
 	return r;
 }
 
@@ -113,7 +114,8 @@ static struct bl_transfer *transfer_new(struct bl_ep *ep)
 	struct bl_transfer *t = ep->free_transfer;
 
 	ep->free_transfer = t->next_free;
-	memset(t, 0, sizeof *t);
+	memset(t, 0, offsetof(struct bl_transfer, ours));
+	t->ours.n = t->theirs_lent.n = 0;
 	return t;
 }
 
@@ -148,6 +150,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	int err = t->error;
 
 	bl_window(BL_WINDOW_COPIED, NULL);
+	bl_take_back(&t->ours);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
 	bl_stat_received(ep,
 			 t->missing ? BL_WAY_STREAMED
@@ -182,12 +185,6 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	transfer_free(ep, t);
 }
 
-static void write_pieces(const struct bl_transfer *t, struct bl_piece *piece)
-{
-	for (uint32_t i = 0; i < t->nmine; i++)
-		piece[i] = (struct bl_piece){(uintptr_t)t->mine[i].iov_base, t->mine[i].iov_len};
-}
-
 /* Ask the sender for bytes that we can't reach. */
 static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count)
 {
@@ -197,11 +194,14 @@ static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uin
 	};
 
 	ask.len = bl_min((uint64_t)count * t->chunk, t->want - ask.off);
-	write_pieces(t, ask.piece);
 	t->missing += ask.len;
 	t->unstreamed += count;
-	bl_control(ep, t->peer, BL_OP_STREAM, t->request, 0, &ask,
-		   offsetof(struct bl_stream, piece) + t->nmine * sizeof ask.piece[0]);
+
+	bool lent = bl_lend(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
+	size_t len = bl_describe(ask.piece, t->mine, t->nmine, &t->ours);
+
+	bl_control(ep, t->peer, BL_OP_STREAM, t->request, lent ? BL_LENT : 0, &ask,
+		   offsetof(struct bl_stream, piece) + len);
 }
 
 /* Nobody takes a chunk from now on; those not taken are [*front, *end). */
@@ -240,7 +240,8 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
-	err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
+	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
+			      t->theirs, t->ntheirs, off, len);
 	bl_window(BL_WINDOW_PULLED, NULL);
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
@@ -298,6 +299,7 @@ static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 		chunk = bl_coop_returned(t->coop);
 		if (unlikely(chunk < t->count && !t->got_back && !t->error)) {
 			t->got_back = true;
+			bl_copy_unreached(&t->peer->copy, t->ours.n);
 			pull(ep, t, chunk);
 		}
 	}
@@ -325,15 +327,18 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	cts.chunk = t->chunk;
 	cts.coop = t->coop_index;
 	cts.generation = t->generation;
-	write_pieces(t, cts.piece);
-	bl_control(ep, t->peer, BL_OP_CTS, t->request, 0, &cts,
-		   offsetof(struct bl_cts, piece) + t->nmine * sizeof cts.piece[0]);
+
+	bool lent = bl_lend(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
+	size_t len = bl_describe(cts.piece, t->mine, t->nmine, &t->ours);
+
+	bl_control(ep, t->peer, BL_OP_CTS, t->request, lent ? BL_LENT : 0, &cts,
+		   offsetof(struct bl_cts, piece) + len);
 }
 
 static void plan(struct bl_ep *ep, struct bl_transfer *t)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();
-	bool vm = t->peer->copy.pull == BL_COPY_VM;
+	bool direct = t->peer->copy.pull == BL_COPY_VM || t->theirs_lent.n;
 
 	if (!t->want)
 		return;
@@ -344,7 +349,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 	if (ep->requests && t->want <= ALONE_MOST)
 		return; /* both processes are busy: a shared chunk would only cost */
 	t->chunk = bl_copy_cut(p, t->want, &t->count);
-	if (vm)
+	if (direct)
 		share(ep, t);
 }
 
@@ -370,6 +375,10 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
+	if (unlikely(arrival->slot_flags & BL_SLOT_LENT)) {
+		t->theirs_lent.n = arrival->npiece;
+		memcpy(t->theirs_lent.key, arrival->key, arrival->npiece * sizeof *arrival->key);
+	}
 	/* Its memory is somebody else's by now, even where it can still be read. */
 	t->error = -bl_peer_life(t->peer);
 	if (unlikely(t->peer->dead))
@@ -411,6 +420,10 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		t->arrived += bl_min(pushed, t->missing - t->arrived);
 		return;
 	}
+	if (unlikely(t->ours.n)) { /* it has no use for our keys */
+		bl_copy_unreached(&peer->copy, true);
+		bl_take_back(&t->ours);
+	}
 	if (data > t->want || len > t->want - data)
 		return;
 	bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
@@ -423,8 +436,10 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
 	struct bl_peer *peer = likely(send->dest < ep->ndest) ? ep->dest[send->dest] : &bl_nobody;
 	bool tagged = send->flags & BL_TAGGED;
+	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
 	struct bl_request *r;
 	struct bl_rts rts;
+	size_t bytes;
 
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, send->dest, &peer);
@@ -443,11 +458,11 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->quiet = !(send->flags & BL_COMPLETION);
 	rts.len = len;
 	rts.request = request_number(r);
-	for (uint32_t i = 0; i < r->niov; i++)
-		rts.piece[i] = (struct bl_piece){(uintptr_t)r->iov[i].iov_base, r->iov[i].iov_len};
-	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS,
-		      send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, send->tag, send->data,
-		      &rts, offsetof(struct bl_rts, piece) + r->niov * sizeof(struct bl_piece));
+	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
+		flags |= BL_SLOT_LENT;
+	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
+	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
+		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
 	return 0;
 }
@@ -477,6 +492,7 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
 {
 	stop_serving(ep, r);
+	bl_take_back(&r->ours);
 	bl_stat_sent(ep, r->way, r->len, err);
 	if (likely(!err)) {
 		if (ep->tx_cntr)
@@ -498,25 +514,8 @@ static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_reques
 	request_free(ep, r);
 }
 
-/* Pieces that a peer described, into out; false: they make no sense. */
-static bool read_pieces(const struct bl_piece *piece, size_t bytes, struct iovec *out,
-			uint32_t *count, size_t least)
-{
-	size_t n = bytes / sizeof *piece;
-
-	if (n > BL_IOV_MAX || bytes % sizeof *piece)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		struct bl_piece p = *(const volatile struct bl_piece *)&piece[i];
-
-		out[i] = (struct iovec){(void *)(uintptr_t)p.base, p.len};
-	}
-	*count = (uint32_t)n;
-	return bl_iov_len_checked(out, n) >= least;
-}
-
-void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
-	       uint32_t len)
+void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+	       const void *bytes, uint32_t len)
 {
 	const size_t fixed = offsetof(struct bl_cts, piece);
 	struct bl_request *r = request_find(ep, peer, tag);
@@ -528,8 +527,9 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
-	if (!read_pieces((const struct bl_piece *)((const char *)bytes + fixed), len - fixed,
-			 r->theirs, &r->ntheirs, cts.len))
+	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT, r->theirs,
+			  &r->ntheirs, &r->theirs_lent) ||
+	    bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
 		return;
 	r->coop = &peer->rx.lane->coop[cts.coop];
 	r->coop_generation = cts.generation;
@@ -547,7 +547,7 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	uint32_t chunk;
 	int err;
 
-	if (r->peer->copy.push == BL_COPY_NOTHING || bl_peer_life(r->peer))
+	if ((r->peer->copy.push == BL_COPY_NOTHING && !r->theirs_lent.n) || bl_peer_life(r->peer))
 		return false;
 	chunk = bl_coop_take(r->coop, r->coop_generation, r->count, true);
 	if (chunk == BL_COOP_NONE)
@@ -555,7 +555,8 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	off = chunk * r->chunk;
 	len = bl_min(r->chunk, r->want - off);
 	bl_window(BL_WINDOW_HELPING, NULL);
-	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
+	err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&r->theirs_lent), r->iov, r->niov,
+			      r->theirs, r->ntheirs, off, len);
 	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (unlikely(err)) {
 		if (err == -EOPNOTSUPP)
@@ -568,8 +569,8 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	return true;
 }
 
-void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
-		  uint32_t len)
+void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+		  const void *bytes, uint32_t len)
 {
 	const size_t fixed = offsetof(struct bl_stream, piece);
 	struct bl_request *r = request_find(ep, peer, tag);
@@ -582,13 +583,15 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const vo
 	if (!ask.len || ask.off > r->len || ask.len > r->len - ask.off)
 		return;
 	range = &r->range[r->nrange];
-	if (!read_pieces((const struct bl_piece *)((const char *)bytes + fixed), len - fixed,
-			 range->theirs, &range->ntheirs, ask.off + ask.len))
+	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT, range->theirs,
+			  &range->ntheirs, &range->theirs_lent) ||
+	    bl_iov_len_checked(range->theirs, range->ntheirs) < ask.off + ask.len)
 		return;
+	bl_copy_unreached(&peer->copy, r->ours.n);
 	range->transfer = ask.transfer;
 	range->off = ask.off;
 	range->end = ask.off + ask.len;
-	range->pushing = peer->copy.push == BL_COPY_VM;
+	range->pushing = peer->copy.push == BL_COPY_VM || range->theirs_lent.n;
 	range->pushed = 0;
 	r->nrange++;
 	r->way = BL_WAY_STREAMED;
@@ -602,8 +605,8 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 	int err = bl_peer_life(r->peer);
 
 	if (!err)
-		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, range->theirs, range->ntheirs,
-				   range->off, len);
+		err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&range->theirs_lent), r->iov,
+				      r->niov, range->theirs, range->ntheirs, range->off, len);
 
 	if (!err) {
 		range->off += len;
@@ -724,4 +727,13 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 	for (uint32_t i = 0; i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
 			request_end(ep, sink, ep->request[i], err);
+}
+
+void bl_large_drop_all(struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		bl_take_back(&ep->transfer[i]->ours);
+	for (uint32_t i = 0; i < ep->nrequest; i++)
+		if (ep->request[i]->peer)
+			bl_take_back(&ep->request[i]->ours);
 }

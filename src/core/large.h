@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "core/core.h"
+#include "core/lend.h"
 
 struct bl_range {
 	uint64_t transfer, off, end;
@@ -27,6 +28,7 @@ struct bl_range {
 	uint32_t ntheirs;
 	bool pushing; /* try to write them directly first */
 	uint64_t pushed;
+	struct bl_lent theirs_lent;
 };
 #define BL_RANGES 4
 
@@ -46,6 +48,7 @@ struct bl_request {
 	size_t chunk, want;
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
+	struct bl_lent ours, theirs_lent;
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -77,6 +80,7 @@ struct bl_transfer {
 	bool quiet;
 	struct bl_post *multi; /* the multi-receive that it goes to; NULL: another */
 	struct bl_transfer *next_free;
+	struct bl_lent ours, theirs_lent; /* last: only their counts are set at the start */
 };
 
 /* What a receive and a large message need to begin: used by recv.c. */
@@ -87,6 +91,7 @@ struct bl_arrival {
 	const struct iovec *piece;
 	uint32_t npiece;
 	uint8_t slot_flags;
+	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */
@@ -115,10 +120,10 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request);
 
 /* Control packets. */
-void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
-	       uint32_t len);
-void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
-		  uint32_t len);
+void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+	       const void *bytes, uint32_t len);
+void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+		  const void *bytes, uint32_t len);
 void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 		    uint64_t data, const void *bytes, uint32_t len);
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
@@ -128,6 +133,9 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is gone: everything with it ends with err (a positive errno). */
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
+
+/* The endpoint closes: what is under way is forgotten, what was lent is taken back. */
+void bl_large_drop_all(struct bl_ep *ep);
 
 /* Start a large send; see bl_send(). */
 int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len);

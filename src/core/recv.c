@@ -203,8 +203,8 @@ static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u
 		return false;
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
-		struct bl_arrival a = {u->peer, u->request, u->tag,    u->data,
-				       u->len,	u->piece,   u->npiece, u->flags};
+		struct bl_arrival a = {u->peer,	 u->request, u->tag,   u->data, u->len,
+				       u->piece, u->npiece,  u->flags, u->key};
 
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
@@ -239,6 +239,8 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 		u->request = large->request;
 		u->npiece = large->npiece;
 		memcpy(u->piece, large->piece, large->npiece * sizeof u->piece[0]);
+		if (unlikely(flags & BL_SLOT_LENT))
+			memcpy(u->key, large->key, large->npiece * sizeof u->key[0]);
 	} else {
 		u->len = len;
 		memcpy(u->bytes, bytes, len);
@@ -269,18 +271,20 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 }
 
 /* A large message's description, from shared memory; false: it makes no sense. */
-static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, struct iovec *piece)
+static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, struct iovec *piece,
+		     struct bl_lent *lent)
 {
 	const size_t fixed = offsetof(struct bl_rts, piece);
 	struct bl_rts rts;
 
-	if (len < fixed || len > sizeof rts || (len - fixed) % sizeof rts.piece[0])
+	if (len < fixed)
 		return false;
-	memcpy(&rts, bytes, len);
-	a->npiece = (uint32_t)((len - fixed) / sizeof rts.piece[0]);
-	for (uint32_t i = 0; i < a->npiece; i++)
-		piece[i] = (struct iovec){(void *)(uintptr_t)rts.piece[i].base, rts.piece[i].len};
+	memcpy(&rts, bytes, fixed);
+	if (!bl_described((const char *)bytes + fixed, len - fixed, a->slot_flags & BL_SLOT_LENT,
+			  piece, &a->npiece, lent))
+		return false;
 	a->piece = piece;
+	a->key = lent->key;
 	a->len = rts.len;
 	a->request = rts.request;
 	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
@@ -311,6 +315,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
 	const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
 	struct iovec piece[BL_IOV_MAX];
+	struct bl_lent lent;
 	struct bl_arrival a = {
 		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
 
@@ -325,17 +330,17 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 				    flags);
 	case BL_OP_TAGGED_RTS:
 	case BL_OP_MSG_RTS:
-		if (!read_rts(bytes, len, &a, piece))
+		if (!read_rts(bytes, len, &a, piece, &lent))
 			goto nonsense;
 		if (!arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS))
 			return false;
 		bl_stats_announce_in(peer, a.len);
 		return true;
 	case BL_OP_CTS:
-		bl_on_cts(ep, peer, tag, bytes, len);
+		bl_on_cts(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_STREAM:
-		bl_on_stream(ep, peer, tag, bytes, len);
+		bl_on_stream(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_FRAGMENT:
 		bl_on_fragment(ep, sink, peer, tag, data, bytes, len);

@@ -142,7 +142,7 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 	c->op = op;
 	c->tag = tag;
 	c->data = data;
-	c->len = (uint8_t)len;
+	c->len = (uint16_t)len;
 	if (len)
 		memcpy(c->bytes, bytes, len);
 }

@@ -37,7 +37,8 @@ enum bl_peer_state {
 
 struct bl_control { /* a control packet that waits for room */
 	uint64_t tag, data;
-	uint8_t op, len;
+	uint8_t op;
+	uint16_t len;
 	uint8_t bytes[BL_SLOT_INLINE];
 };
 

@@ -61,12 +61,18 @@ void bl_stats_open(struct bl_local *local)
 	local->stats = s;
 }
 
+static uint8_t shown_way(const struct bl_copy_pair *pair, enum bl_copy_way way)
+{
+	return way == BL_COPY_NOTHING && pair->lend ? BL_COPY_MODULE : (uint8_t)way;
+}
+
 static void show_ways(struct bl_peer *peer)
 {
+	const struct bl_copy_pair *pair = &peer->copy;
 	struct bl_lane_stats *s = peer->stats;
 
-	atomic_store_explicit(&s->pull, (uint8_t)peer->copy.pull, memory_order_relaxed);
-	atomic_store_explicit(&s->push, (uint8_t)peer->copy.push, memory_order_relaxed);
+	atomic_store_explicit(&s->pull, shown_way(pair, pair->pull), memory_order_relaxed);
+	atomic_store_explicit(&s->push, shown_way(pair, pair->push), memory_order_relaxed);
 	atomic_store_explicit(&s->pull_why, (uint16_t)peer->copy.pull_why, memory_order_relaxed);
 	atomic_store_explicit(&s->push_why, (uint16_t)peer->copy.push_why, memory_order_relaxed);
 }

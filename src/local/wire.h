@@ -28,6 +28,7 @@
 
 #include "base/compiler.h"
 #include "copy/coop.h"
+#include "copy/kmod.h"
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
@@ -57,6 +58,7 @@ enum bl_op {
 };
 
 #define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
+#define BL_SLOT_LENT 0x02u /* RTS: a key for each piece follows the pieces */
 
 #define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 16 | (uint32_t)(flags) << 24)
 #define BL_HEAD_LEN(head)	((head)&0xffff)
@@ -84,31 +86,38 @@ static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
 struct bl_piece {
 	uint64_t base, len;
 };
+static_assert(sizeof(struct bl_piece) == sizeof(struct bl_key), "either takes one place");
+
+/* Up to 8 pieces; then, of memory that is lent (kmod.h), as many keys, in the same
+ * order. */
+#define BL_PLACES (2 * BL_KEYS)
 
 /* RTS: tag and data are the message's. */
 struct bl_rts {
 	uint64_t len;	  /* of the message */
 	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
-	struct bl_piece piece[8];
+	struct bl_piece piece[BL_PLACES];
 };
-/* CTS: tag = request. The pieces are the receiver's, cut to the bytes wanted. */
+/* CTS: tag = request, data = BL_LENT or 0. The pieces are the receiver's, cut to the bytes wanted.
+ */
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
 	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
 	uint32_t generation;
-	struct bl_piece piece[8];
+	struct bl_piece piece[BL_PLACES];
 };
-/* STREAM: tag = request. The sender writes the range into the receiver's pieces
- * if it may, and sends what is left as fragments. */
+/* STREAM: tag = request, data = BL_LENT or 0. The sender writes the range into the receiver's
+ * pieces if it may, and sends what is left as fragments. */
 struct bl_stream {
 	uint64_t transfer;
 	uint64_t off, len;
-	struct bl_piece piece[8];
+	struct bl_piece piece[BL_PLACES];
 };
-static_assert(sizeof(struct bl_rts) == 144, "shared layout");
-static_assert(sizeof(struct bl_cts) == 152 && sizeof(struct bl_stream) == 152, "shared layout");
+static_assert(sizeof(struct bl_rts) == 272, "shared layout");
+static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_stream) == 280, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
+#define BL_LENT 1ULL /* a key for each piece follows the pieces */
 /* FRAGMENT: tag = transfer, data = offset; or BL_FRAGMENT_PUSHED, and the bytes
  * are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)

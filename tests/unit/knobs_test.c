@@ -23,7 +23,7 @@ static const struct bl_knob_info count_knob = {
 static const struct bl_knob_info widest_knob = {
 	.kind = BL_KNOB_SIZE, .init = 0, .least = 0, .most = UINT64_MAX - 1};
 static const struct bl_knob_info choice_knob = {
-	.kind = BL_KNOB_CHOICE, .init = 0, .least = 0, .most = 2, .choices = "auto|vm|ring"};
+	.kind = BL_KNOB_CHOICE, .init = 0, .least = 0, .most = 3, .choices = "auto|vm|ring|module"};
 static const struct bl_knob_info single_knob = {
 	.kind = BL_KNOB_CHOICE, .init = 0, .least = 0, .most = 0, .choices = "only"};
 

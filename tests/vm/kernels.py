@@ -7,19 +7,23 @@ its exact version, so that a new point release makes a new directory and nothing
 - ``6.1`` and ``6.12``: Debian's cloud kernels, downloaded as packages and unpacked, not installed.
 - ``debug``: Debian's 6.1 source with KASAN, lockdep, kmemleak and fault injection, configured by
   debug.config and compiled here: about 7 minutes of two cores, once. BEELINE_VM_DEBUG=no says
-  that this machine is too slow for it.
+  that this machine is too slow for it. One that was stopped goes on where it was.
 
-A directory is complete when it holds the file ``ready``; it is made under another name first.
+A directory is complete when it holds the file ``ready``. One process at a time makes them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +35,21 @@ SERIES = {"6.1": "linux-headers-cloud-amd64", "6.12": "linux-headers-6.12-cloud-
 SOURCE = "linux-source-6.1"
 
 
+# When all must have ended (time.monotonic()), for those who promise not to take for ever.
+deadline: float | None = None
+
+
 class Unavailable(Exception):
     """A kernel that cannot be had on this machine; the text says why."""
+
+
+class NotHere(Unavailable):
+    """The archive or this machine doesn't provide it: no fault of what is tested."""
+
+
+def remaining(most: float) -> float:
+    """Seconds that something may take."""
+    return most if deadline is None else max(1.0, min(most, deadline - time.monotonic()))
 
 
 @dataclass(frozen=True)
@@ -50,29 +67,73 @@ def say(text: str) -> None:
     print(f"# {text}", file=sys.stderr, flush=True)
 
 
-def sh(*argv: str | Path, cwd: Path | None = None, log: Path | None = None) -> str:
+def sh(
+    *argv: str | Path, cwd: Path | None = None, log: Path | None = None, seconds: float = 600
+) -> str:
     """Runs a command and returns its output; its error output is part of the exception."""
-    done = subprocess.run(
-        [str(a) for a in argv], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    words = [str(a) for a in argv]
+    process = subprocess.Popen(
+        words, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )
+    limit = remaining(seconds)
+    try:
+        out, _ = process.communicate(timeout=limit)
+    except BaseException as error:
+        process.terminate()  # make and apt end what they have started
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise NotHere(f"{' '.join(words)}: no end after {limit:.0f} s") from None
+        raise
     if log:
-        log.write_text(done.stdout)
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-25:])
-        raise Unavailable(f"{' '.join(map(str, argv))} failed:\n{tail}")
-    return done.stdout
+        log.write_text(out)
+    if process.returncode:
+        tail = "\n".join(out.splitlines()[-25:])
+        raise Unavailable(f"{' '.join(words)} failed:\n{tail}")
+    return out
+
+
+def archive(*argv: str | Path, cwd: Path | None = None) -> str:
+    """A command that asks Debian's archive, which may not be reachable."""
+    try:
+        return sh(*argv, cwd=cwd)
+    except FileNotFoundError as error:
+        raise NotHere(f"{argv[0]}: {error.strerror}") from None
+    except Unavailable as why:
+        raise NotHere(str(why)) from None
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One process at a time changes the cache."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        end = time.monotonic() + remaining(1800)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise NotHere("another process is making kernels, and takes long") from None
+                time.sleep(1)
+        yield
 
 
 def depends(package: str) -> list[str]:
-    out = sh("apt-cache", "depends", package)
+    out = archive("apt-cache", "depends", package)
     return re.findall(r"^ [ |]Depends: (\S+)", out, re.M)
 
 
 def candidate(package: str) -> str:
     """The version that apt would install."""
-    found = re.search(r"Candidate: (\S+)", sh("apt-cache", "policy", package))
+    found = re.search(r"Candidate: (\S+)", archive("apt-cache", "policy", package))
     if not found or found[1] == "(none)":
-        raise Unavailable(f"no package {package}: is bookworm-security among apt's sources?")
+        raise NotHere(f"no package {package}: is bookworm-security among apt's sources?")
     return found[1]
 
 
@@ -80,7 +141,7 @@ def unpack(packages: list[str], into: Path) -> None:
     debs = into / "debs"
     debs.mkdir(parents=True)
     for p in packages:
-        sh("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p, cwd=debs)
+        archive("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p, cwd=debs)
     for deb in sorted(debs.glob("*.deb")):
         sh("dpkg", "-x", deb, into)
     shutil.rmtree(debs)
@@ -102,7 +163,7 @@ def debian(series: str) -> Kernel:
     except (Unavailable, StopIteration) as why:
         found = newest(series)
         if not found:
-            raise Unavailable(f"Linux {series}: {why}") from None
+            raise NotHere(f"Linux {series}: {why}") from None
         root = found
     if not (root / "ready").exists():
         say(f"downloading Debian's {series} cloud kernel (once)")
@@ -160,11 +221,11 @@ def debug() -> Kernel:
     except Unavailable as why:
         found = newest("debug")
         if not found:
-            raise Unavailable(f"debug kernel: {why}") from None
+            raise NotHere(f"debug kernel: {why}") from None
         root = found
     if not (root / "ready").exists():
         if os.environ.get("BEELINE_VM_DEBUG") == "no":
-            raise Unavailable("debug kernel: not built yet, and BEELINE_VM_DEBUG=no")
+            raise NotHere("debug kernel: not built yet, and BEELINE_VM_DEBUG=no")
         say(f"building the debug kernel in {root} (once; about 7 minutes on two cores)")
         compile_debug(root, config)
     return Kernel(
@@ -176,8 +237,8 @@ def debug() -> Kernel:
     )
 
 
-def compile_debug(root: Path, config: Path) -> None:
-    """The build tree knows its own path: it is made in place, and ready is written last."""
+def configure_debug(root: Path, config: Path) -> None:
+    """The build tree knows its own path: it is made in place."""
     shutil.rmtree(root, ignore_errors=True)
     source, build = root / "source", root / "build"
     build.mkdir(parents=True)
@@ -192,8 +253,22 @@ def compile_debug(root: Path, config: Path) -> None:
     missing = {m for m in missing if m.startswith("CONFIG_") and not m.endswith("=n")}
     if missing:
         raise Unavailable(f"debug kernel: {SOURCE} does not know {' '.join(sorted(missing))}")
+    (root / "configured").touch()
+
+
+def compile_debug(root: Path, config: Path) -> None:
+    if not (root / "configured").exists():
+        configure_debug(root, config)
+    build = root / "build"
     jobs = len(os.sched_getaffinity(0))
-    sh("make", f"-j{jobs}", "bzImage", "modules", cwd=build, log=root / "build.log")
+    try:
+        sh("make", f"-j{jobs}", "bzImage", "modules", cwd=build, log=root / "build.log",
+           seconds=3600)
+    except NotHere:
+        raise NotHere(
+            "debug kernel: compiling it takes long on this machine; the next run goes on with it. "
+            "BEELINE_VM_DEBUG=no does without"
+        ) from None
     release = sh("make", "-s", "kernelrelease", cwd=build).split()[-1]
     prune(root)
     (root / "ready").write_text(release + "\n")
@@ -201,7 +276,8 @@ def compile_debug(root: Path, config: Path) -> None:
 
 def get(name: str) -> Kernel:
     """A kernel by its name: 6.1, 6.12 or debug."""
-    return debug() if name == "debug" else debian(name)
+    with alone():
+        return debug() if name == "debug" else debian(name)
 
 
 def module(kernel: Kernel, checkout: Path, work: Path) -> Path:

@@ -273,16 +273,16 @@ def module(probe: Probe) -> Finding:
         return Finding(
             "module",
             OK,
-            "not loaded, not needed: beeline.ko serves liblimic2",
-            command="sudo modprobe beeline" if Path("/sys/module").exists() else "",
+            "not loaded; it is for processes that may not copy from each other otherwise",
+            command="sudo beeline setup module" if Path("/sys/module").exists() else "",
             data=data,
         )
     return Finding(
         "module",
         NOTE,
         f"/dev/beeline: {result.said}",
-        "liblimic2 uses process_vm_readv instead",
-        "sudo chmod 666 /dev/beeline" if result.errno == errno.EACCES else "",
+        "process_vm_readv is used instead, where it is permitted",
+        "sudo usermod -aG beeline $USER" if result.errno == errno.EACCES else "",
         data,
     )
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline bench primitives`: of what a copy between two processes consists, by each
+way there is here: the system call, the pages, the copy, and lending for the module."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from beeline import __version__, paths
+from beeline.bench import launch, local, machine
+from beeline.errors import BeelineError, warn
+
+WAYS = {
+    "vm": "process_vm_*",
+    "module": "beeline.ko",
+    "shared": "shared memory",
+}
+SIDES = {"receive": "Receive side: out of the other's memory", "send": "Send side: into it"}
+PARTS = ("trap", "pages", "copy", "lend")
+KIB = 1024
+FULL_SIZES = [4 * KIB << (2 * i) for i in range(6)]  # 4 KiB to 4 MiB
+QUICK_SIZES = [4 * KIB, 64 * KIB, 1024 * KIB]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One copy of one size by one way, in ns. A part that the way doesn't have is 0."""
+
+    way: str
+    side: str
+    size: int
+    trap: float = 0.0
+    pages: float = 0.0
+    copy: float = 0.0
+    lend: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.trap + self.pages + self.copy + self.lend
+
+
+@dataclass(frozen=True)
+class Result:
+    costs: list[Cost]
+    absent: dict[str, str]  # a way that isn't here: why
+
+
+def absent_ways(text: str) -> dict[str, str]:
+    lines = (line.split(" ", 2) for line in text.splitlines() if line.startswith("absent "))
+    return {way: why for _, way, why in lines}
+
+
+def combine(outputs: Sequence[str]) -> Result:
+    """The median over the launches of each part."""
+    found: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    absent: dict[str, str] = {}
+    for text in outputs:
+        absent |= absent_ways(text)
+        for (name, size), ns in launch.parse(text).samples.items():
+            way, side, part = name.split(".")
+            found.setdefault((way, side, size), {}).setdefault(part, []).append(ns)
+    costs = [
+        Cost(way, side, size, **{p: statistics.median(ns) for p, ns in parts.items()})
+        for (way, side, size), parts in sorted(found.items())
+    ]
+    return Result(costs, absent)
+
+
+def select(costs: Sequence[Cost], side: str, size: int) -> list[Cost]:
+    """In the order of WAYS."""
+    mine = {c.way: c for c in costs if c.side == side and c.size == size}
+    return [mine[way] for way in WAYS if way in mine]
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "primitives",
+        help="what a copy between two processes consists of",
+        description="Measures one copy between two processes by process_vm_readv and writev, by "
+        "the kernel module where it is loaded, and in two copies through shared memory; and how "
+        "it divides into the system call, the pages and the copying.",
+    )
+    parser.add_argument(
+        "--sizes", type=local.parse_sizes, metavar="LIST", help="for example 4k,64k,1M"
+    )
+    parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
+    parser.add_argument("--quick", action="store_true", help="three sizes, a second or two")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
+    parser.set_defaults(func=main)
+
+
+def measure(cpus: tuple[int, int], sizes: Sequence[int], rounds: int, samples: int) -> Result:
+    argv = [str(paths.program("primitives")), "-c", f"{cpus[0]},{cpus[1]}"]
+    argv += ["-s", ",".join(map(str, sizes)), "-n", str(samples)]
+    return combine([launch.execute(argv, os.environ) for _ in range(rounds)])
+
+
+def explain(result: Result) -> list[str]:
+    """What isn't shown, and why."""
+    notes = []
+    for way, why in result.absent.items():
+        hint = "; sudo beeline setup module loads it" if way == "module" else ""
+        notes.append(f"{WAYS.get(way, way)} is not here ({why}){hint}")
+    return notes
+
+
+def as_json(
+    result: Result, cpus: tuple[int, int], description: dict[str, Any], started: datetime.datetime
+) -> dict[str, Any]:
+    return {
+        "format": "beeline-bench-primitives-1",
+        "unit": "ns per copy",
+        "beeline": __version__,
+        "started": started.isoformat(timespec="seconds"),
+        "machine": description,
+        "cpus": cpus,
+        "absent": result.absent,
+        "costs": [asdict(c) | {"total": c.total} for c in result.costs],
+    }
+
+
+def save_plot(folder: Path, result: Result, note: str) -> list[Path]:
+    try:
+        from beeline.bench import primitives_plot
+    except ImportError as error:
+        raise BeelineError(
+            f"no plot without matplotlib ({error}): apt-get install python3-matplotlib, "
+            "or pip install matplotlib"
+        ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    return primitives_plot.save(result, note, folder)
+
+
+def main(args: argparse.Namespace) -> int:
+    try:
+        from beeline.bench import table
+    except ImportError as error:
+        raise BeelineError(
+            f"the tables need the Python package rich ({error}): apt-get install python3-rich, "
+            "or pip install rich"
+        ) from error
+    console = table.make_console()
+    sizes = [s for s in args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES) if s]
+    if not sizes:
+        raise BeelineError("--sizes: nothing to copy", 2)
+    cpus = local.choose_cpus(args.cpus)
+    description, started = machine.describe(), datetime.datetime.now(datetime.UTC)
+    load = machine.load()
+    if load > 0.5:
+        warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
+    result = measure(cpus, sizes, 1 if args.quick else 5, 21 if args.quick else 61)
+    for side, title in SIDES.items():
+        console.print(table.primitives_table(result.costs, side, title))
+    for line in explain(result):
+        console.print(line, markup=False)
+    files: list[Path] = []
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(as_json(result, cpus, description, started), indent=1))
+        files.append(args.json)
+    if args.plot:
+        virtual = ", virtual machine" if description["virtual"] else ""
+        note = (
+            f"Two processes on cpus {cpus[0]} and {cpus[1]}, {description['cpu']}{virtual}, "
+            f"Linux {description['kernel']}. Medians."
+        )
+        files += save_plot(args.plot, result, note)
+    for file in files:
+        console.print(f"saved {file}", soft_wrap=True)
+    return 0
