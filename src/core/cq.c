@@ -42,6 +42,8 @@ int bl_cq_open(struct bl_domain *domain, size_t size, struct bl_cq **cq)
 		return -ENOMEM;
 	}
 	c->mask = places - 1;
+	c->limit = places;
+	bl_wait_init(&c->wait, c, NULL);
 	c->domain = domain;
 	domain->users++;
 	*cq = c;
@@ -53,6 +55,7 @@ int bl_cq_close(struct bl_cq *cq)
 	if (cq->users)
 		return -EBUSY;
 	cq->domain->users--;
+	bl_wait_fini(&cq->wait);
 	free(cq->ep);
 	free(cq->err);
 	free(cq->ring);
@@ -81,14 +84,31 @@ static bl_cold void grow(struct bl_cq *cq)
 	free(cq->ring);
 	cq->ring = ring;
 	cq->mask = 2 * places - 1;
+	cq->limit = 2 * places;
 	cq->head = 0;
 	cq->tail = count;
 }
 
+void bl_cq_limit(struct bl_cq *cq, bool awake)
+{
+	cq->limit = awake ? cq->mask + 1 : 0;
+}
+
+/* It is full, or somebody sleeps until this. */
+static bl_cold void at_limit(struct bl_cq *cq)
+{
+	if (!cq->limit) {
+		bl_cq_limit(cq, true);
+		bl_wait_interrupt(&cq->wait);
+	}
+	if (cq->tail - cq->head > cq->mask)
+		grow(cq);
+}
+
 static struct bl_queued *append(struct bl_cq *cq)
 {
-	if (unlikely(cq->tail - cq->head > cq->mask))
-		grow(cq);
+	if (unlikely(cq->tail - cq->head >= cq->limit))
+		at_limit(cq);
 	return &cq->ring[cq->tail++ & cq->mask];
 }
 
@@ -244,6 +264,7 @@ int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr)
 	if (!c)
 		return -ENOMEM;
 	c->domain = domain;
+	bl_wait_init(&c->wait, NULL, c);
 	domain->users++;
 	*cntr = c;
 	return 0;
@@ -254,6 +275,7 @@ int bl_cntr_close(struct bl_cntr *cntr)
 	if (cntr->users)
 		return -EBUSY;
 	cntr->domain->users--;
+	bl_wait_fini(&cntr->wait);
 	free(cntr->ep);
 	free(cntr);
 	return 0;

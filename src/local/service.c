@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -116,17 +115,26 @@ bool bl_service_membarrier(void)
 
 /* --- sockets ------------------------------------------------------------ */
 
-static socklen_t socket_name(struct sockaddr_un *name, const uint8_t id[16])
+unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16])
 {
+	static const char digit[] = "0123456789abcdef";
+	size_t n = strlen(prefix);
+	char *at = name->sun_path + 1;
+
 	memset(name, 0, sizeof *name);
 	name->sun_family = AF_UNIX;
 	/* sun_path[0] is 0: the abstract namespace, no file */
-	int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "beeline-");
+	memcpy(at, prefix, n);
+	for (int i = 0; i < 16; i++) {
+		at[n++] = digit[id[i] >> 4];
+		at[n++] = digit[id[i] & 15];
+	}
+	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
 
-	for (int i = 0; i < 16; i++)
-		n += snprintf(name->sun_path + 1 + n, sizeof name->sun_path - 1 - (size_t)n, "%02x",
-			      id[i]);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+static socklen_t socket_name(struct sockaddr_un *name, const uint8_t id[16])
+{
+	return bl_service_name(name, "beeline-", id);
 }
 
 static int unix_socket(void)
@@ -500,10 +508,32 @@ static void serve(const struct watch *w, size_t listeners)
 	}
 }
 
+/* Deaths ring no bell: look after the neighbours of those that sleep. Returns
+ * whether there are any. service.lock held. */
+static bool watch_sleepers(void)
+{
+	bool any = false;
+
+	for (struct bl_local *l = service.locals; l; l = l->next_service) {
+		if (!atomic_load_explicit(&l->watched, memory_order_relaxed))
+			continue;
+		pthread_mutex_lock(&l->lock);
+		if (!bl_local_check_sleep_locked(l)) {
+			/* seq_cst: it sees this when it sleeps, or we see that it does */
+			atomic_store_explicit(&l->watched, false, memory_order_seq_cst);
+			if (bl_local_check_sleep_locked(l))
+				atomic_store_explicit(&l->watched, true, memory_order_seq_cst);
+		}
+		pthread_mutex_unlock(&l->lock);
+		any |= atomic_load_explicit(&l->watched, memory_order_relaxed);
+	}
+	return any;
+}
+
 static void *service_main(void *arg)
 {
 	struct watch w = {0};
-	bool retry = false;
+	bool retry = false, watching = false;
 
 	pthread_mutex_lock(&service.lock);
 	service.robust.list.next = &service.robust.list;
@@ -518,7 +548,10 @@ static void *service_main(void *arg)
 	while (!service.stop) {
 		unsigned generation = service.generation;
 		size_t listeners = watch_all(&w);
-		int wait = retry || service.full ? RETRY_MS : service.exchanges ? EXCHANGE_MS : -1;
+		int wait = retry || service.full ? RETRY_MS
+			   : watching		 ? BL_WATCH_MS
+			   : service.exchanges	 ? EXCHANGE_MS
+						 : -1;
 
 		service.full = false;
 		pthread_mutex_unlock(&service.lock);
@@ -537,6 +570,7 @@ static void *service_main(void *arg)
 		retry = false;
 		for (struct bl_local *l = service.locals; l; l = l->next_service)
 			retry |= call_all(l);
+		watching = watch_sleepers();
 	}
 	pthread_mutex_unlock(&service.lock);
 	free(w.fds);
@@ -689,4 +723,16 @@ void bl_service_detach(struct bl_local *local)
 void bl_service_connect(struct bl_local *local)
 {
 	wake();
+}
+
+void bl_service_watch(struct bl_local *local)
+{
+	/* seq_cst: see watch_sleepers */
+	if (likely(atomic_load_explicit(&local->watched, memory_order_seq_cst)))
+		return;
+	pthread_mutex_lock(&service.lock);
+	local->awake_looks = 0;
+	atomic_store_explicit(&local->watched, true, memory_order_seq_cst);
+	wake();
+	pthread_mutex_unlock(&service.lock);
 }

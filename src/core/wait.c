@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wait.c: see wait.h. What wakes a sleeper:
+ *
+ *   a packet, a chunk that a neighbour has copied   its bell; local/sleep.c
+ *   a connection made or refused                    the service thread
+ *   a neighbour's death                             the sleeper's own look every 50 ms, or,
+ *                                                   for who polls a descriptor, the service
+ *                                                   thread's
+ *   another thread that took what came              bl_ep_bells, bl_ep_work
+ *   another thread's completion in the same queue   the queue's limit (cq.c)
+ *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt
+ *
+ * Room in a neighbour's ring wakes nobody, so who waits for it only naps.
+ */
+#include "core/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+#define NAP_NS	1000000u /* where not everything wakes us */
+#define SPIN_NS 20000u	 /* about what a sleep and a wake cost */
+
+struct group {
+	struct bl_ep **ep;
+	uint32_t count;
+};
+
+static struct group group_of(const struct bl_waiter *w)
+{
+	return w->cq ? (struct group){w->cq->ep, w->cq->nep}
+		     : (struct group){w->cntr->ep, w->cntr->nep};
+}
+
+void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr)
+{
+	*w = (struct bl_waiter){.cq = cq, .cntr = cntr, .epoll = -1, .event = -1};
+}
+
+void bl_wait_fini(struct bl_waiter *w)
+{
+	if (w->epoll < 0)
+		return;
+	close(w->epoll);
+	close(w->event);
+}
+
+int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd;
+
+	if (w->epoll < 0)
+		return 0;
+	fd = bl_local_wake_socket(&ep->local);
+	if (fd < 0)
+		return fd;
+	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep)
+{
+	if (w->epoll >= 0 && ep->local.wake_socket >= 0)
+		epoll_ctl(w->epoll, EPOLL_CTL_DEL, ep->local.wake_socket, NULL);
+}
+
+int bl_wait_fd(struct bl_waiter *w)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct group g = group_of(w);
+	int err;
+
+	if (w->epoll >= 0)
+		return w->epoll;
+	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->event < 0)
+		return -errno;
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (w->epoll < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->event, &event)) {
+		err = -errno;
+		goto undo;
+	}
+	for (uint32_t i = 0; i < g.count; i++) {
+		err = bl_wait_add(w, g.ep[i]);
+		if (err)
+			goto undo;
+	}
+	return w->epoll;
+
+undo:
+	bl_warn("no descriptor to wait on: %s", strerror(-err));
+	if (w->epoll >= 0)
+		close(w->epoll);
+	close(w->event);
+	w->epoll = w->event = -1;
+	return err;
+}
+
+static void raise_event(struct bl_waiter *w)
+{
+	uint64_t one = 1;
+
+	if (w->event >= 0 && write(w->event, &one, sizeof one) < 0)
+		return; /* it is readable already */
+}
+
+void bl_wait_interrupt(struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+
+	raise_event(w);
+	for (uint32_t i = 0; i < g.count; i++)
+		bl_local_wake(&g.ep[i]->local);
+}
+
+/* --- falling asleep ----------------------------------------------------- */
+
+/* Readable no longer, until there is news. The other queues and counters of these
+ * endpoints hear of it from the same sockets: pass it on. */
+static void drain(struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+	uint64_t count;
+
+	if (w->epoll < 0)
+		return;
+	if (read(w->event, &count, sizeof count) < 0)
+		count = 0; /* nothing was there */
+	for (uint32_t i = 0; i < g.count; i++) {
+		struct bl_ep *ep = g.ep[i];
+
+		if (!bl_local_drain_wakes(&ep->local))
+			continue;
+		if (ep->tx_cq && &ep->tx_cq->wait != w)
+			raise_event(&ep->tx_cq->wait);
+		if (ep->rx_cq && &ep->rx_cq->wait != w)
+			raise_event(&ep->rx_cq->wait);
+		if (ep->tx_cntr && &ep->tx_cntr->wait != w)
+			raise_event(&ep->tx_cntr->wait);
+		if (ep->rx_cntr && &ep->rx_cntr->wait != w)
+			raise_event(&ep->rx_cntr->wait);
+	}
+}
+
+static bool has_something(const struct bl_waiter *w)
+{
+	return w->cq && w->cq->head != w->cq->tail;
+}
+
+/* Make progress once more, and have all endpoints wake us from now on. The most
+ * that we may sleep; 0: there is something. */
+static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
+{
+	struct group g = group_of(w);
+	uint64_t most = BL_WAIT_MOST_NS;
+	uint32_t i;
+
+	for (i = 0; i < g.count; i++)
+		bl_ep_progress(g.ep[i]);
+	if (has_something(w))
+		return 0;
+	for (i = 0; i < g.count; i++) {
+		int err = bl_local_doze(&g.ep[i]->local, how);
+
+		if (err == -EAGAIN)
+			goto awake;
+		if (err || bl_ep_needs_hand(g.ep[i]))
+			most = NAP_NS;
+	}
+	/* A chunk counted before its sender could see that we stopped polling. */
+	for (uint32_t k = 0; k < g.count; k++)
+		if (g.ep[k]->work)
+			bl_ep_progress(g.ep[k]);
+	if (has_something(w))
+		goto awake;
+	if (w->cq)
+		bl_cq_limit(w->cq, false);
+	return most;
+
+awake:
+	while (how & BL_SLEEP_FUTEX && i--)
+		bl_local_rise(&g.ep[i]->local);
+	return 0;
+}
+
+int bl_wait_try(struct bl_waiter *w)
+{
+	if (w->epoll < 0)
+		return has_something(w) ? -EAGAIN : 0;
+	drain(w);
+	return fall_asleep(w, BL_SLEEP_SOCKET) == BL_WAIT_MOST_NS ? 0 : -EAGAIN;
+}
+
+/* One endpoint's futex is the quickest; for more, or none, the descriptor. */
+static bool by_futex(const struct bl_waiter *w)
+{
+	return group_of(w).count == 1;
+}
+
+uint64_t bl_wait_doze(struct bl_waiter *w)
+{
+	if (by_futex(w))
+		return fall_asleep(w, BL_SLEEP_FUTEX);
+	if (bl_wait_fd(w) < 0) {
+		uint64_t most = fall_asleep(w, 0);
+
+		return bl_min(most, (uint64_t)NAP_NS);
+	}
+	drain(w);
+	return fall_asleep(w, BL_SLEEP_SOCKET);
+}
+
+void bl_wait_sleep(struct bl_waiter *w, uint64_t ns)
+{
+	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	struct pollfd fd = {.fd = w->epoll, .events = POLLIN};
+
+	if (by_futex(w))
+		bl_local_sleep(&group_of(w).ep[0]->local, ns);
+	else
+		ppoll(&fd, 1, &timeout, NULL); /* -1 is no descriptor: it only sleeps */
+}
+
+void bl_wait_rise(struct bl_waiter *w)
+{
+	if (by_futex(w))
+		bl_local_rise(&group_of(w).ep[0]->local);
+	if (w->cq)
+		bl_cq_limit(w->cq, true);
+}
+
+uint64_t bl_wait_spin_ns(void)
+{
+	return SPIN_NS;
+}
