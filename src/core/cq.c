@@ -5,7 +5,6 @@
  * a list of their own; the ring keeps their place in the order. Serialised by
  * the domain.
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,8 +228,10 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	bool waiting = now - cq->last_empty < WAITING_TICKS;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
 
+	bool crowded = bl_wait_crowded(&cq->crowd, now);
+
 	look_around(cq, sink, now);
-	if (waiting) {
+	if (waiting && !crowded) {
 		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
@@ -245,11 +246,12 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	if (n)
 		return n;
 	if (computing || cq->wait_full != cq->full) {
+		if (cq->wait_full != cq->full)
+			bl_wait_new(&cq->crowd);
 		cq->wait_full = cq->full;
 		cq->wait_began = now;
-	} else if (now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
-		sched_yield();
-		now = bl_ticks();
+	} else if (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
+		now = bl_wait_give_way(cq, now);
 	}
 	cq->last_empty = now;
 	return -EAGAIN;

@@ -63,6 +63,7 @@ struct bl_cq {
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
 	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
+	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
 	uint32_t users;
@@ -153,6 +154,7 @@ struct bl_ep {
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
 	uint64_t next_look; /* ticks: after the lives of peers */
+	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */

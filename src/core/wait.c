@@ -17,8 +17,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -241,4 +244,125 @@ void bl_wait_rise(struct bl_waiter *w)
 uint64_t bl_wait_spin_ns(void)
 {
 	return SPIN_NS;
+}
+
+/* --- reads that poll ----------------------------------------------------- */
+
+/*
+ * MPI libraries poll a queue and never wait on it. With a core for each process
+ * that is best; where processes share cores, whoever polls keeps the one that it
+ * waits for from running. A yield is the cheap way out when that one happens to be
+ * next; a nap, from which the sender wakes us, always lets others run and brings us
+ * back at once, but costs both sides a system call and more.
+ *
+ * So: a wait of more than a few microseconds yields. When yields are seen to switch
+ * to others, the core counts as shared for a while. There each wait yields at once,
+ * up to its patience, and then naps; patience grows when yielding was enough and
+ * shrinks when it wasn't. What the caller waits for may be nothing of ours (some
+ * libraries have collectives in shared memory of their own, and poll us meanwhile):
+ * a nap is short, and naps that nobody wakes us from become rare.
+ */
+#define SWITCHED_US   2	     /* a yield that took longer has probably switched */
+#define LOOK_YIELDS   8	     /* each so many, look whether they did */
+#define SWITCHES      4	     /* so many ... */
+#define WINDOW_US     10000  /* ... within this: shared */
+#define SHARED_US     100000 /* for so long */
+#define PATIENCE_MOST 32
+#define PROBE_WAITS   32   /* each so many waits yields, however impatient */
+#define NAP_US	      50   /* doubled by each in vain */
+#define VAIN_FEW      4	   /* so many in vain, and nothing of ours came: stay awake for ... */
+#define NO_NAP_US     1000 /* ... this, doubled each time ... */
+#define VAIN_MOST     11   /* ... until so many */
+
+#define NAPPED UINT32_MAX /* as bl_crowd.yields */
+
+void bl_wait_new(struct bl_crowd *crowd)
+{
+	crowd->waits++;
+	crowd->vain = 0;
+	crowd->no_nap = 0;
+	if (crowd->yields && crowd->yields != NAPPED) { /* yielding was enough */
+		uint32_t enough = crowd->yields > crowd->patience ? crowd->yields : crowd->patience;
+
+		crowd->patience = bl_min(enough + 1, (uint32_t)PATIENCE_MOST);
+	}
+	crowd->yields = 0;
+}
+
+/* A yield took long: is that others at work, again and again? */
+static void suspect(struct bl_crowd *crowd, uint64_t now)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage))
+		return;
+	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
+		crowd->window = now;
+		crowd->switches = (uint64_t)usage.ru_nivcsw;
+	} else if ((uint64_t)usage.ru_nivcsw - crowd->switches >= SWITCHES) {
+		crowd->until = now + SHARED_US * bl_ticks_per_us();
+		crowd->window = 0;
+	}
+}
+
+/* A send has found no room since this was last asked. */
+static bool starving(struct bl_cq *cq)
+{
+	bool starving = false;
+
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		starving |= cq->ep[i]->starved;
+		cq->ep[i]->starved = false;
+	}
+	return starving;
+}
+
+/* Sleep until woken, for a moment. */
+static void nap(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	/* Whoever shares the domain among threads has locked it. */
+	bool locked = atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
+	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
+	uint64_t ns = bl_wait_doze(&cq->wait), slept;
+
+	if (!ns)
+		return;
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	bl_wait_sleep(&cq->wait, us * 1000);
+	if (locked)
+		bl_domain_lock(cq->domain);
+	bl_wait_rise(&cq->wait);
+	slept = bl_ticks() - now;
+	if (slept < us * bl_ticks_per_us())
+		return;
+	if (crowd->vain >= VAIN_FEW)
+		crowd->no_nap =
+			now + slept + (NO_NAP_US * bl_ticks_per_us() << (crowd->vain - VAIN_FEW));
+	if (crowd->vain < VAIN_MOST)
+		crowd->vain++;
+}
+
+uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	uint32_t patience = crowd->waits % PROBE_WAITS ? crowd->patience : PATIENCE_MOST;
+	uint64_t after;
+
+	if (crowd->yields >= patience && bl_wait_crowded(crowd, now) && now >= crowd->no_nap &&
+	    !starving(cq)) {
+		if (crowd->yields != NAPPED) {
+			crowd->patience /= 2;
+			crowd->yields = NAPPED;
+		}
+		nap(cq, now);
+		return bl_ticks();
+	}
+	crowd->yields += crowd->yields < PATIENCE_MOST;
+	sched_yield();
+	after = bl_ticks();
+	if (after - now > SWITCHED_US * bl_ticks_per_us() || !(++crowd->all % LOOK_YIELDS))
+		suspect(crowd, after);
+	return after;
 }

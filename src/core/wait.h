@@ -26,6 +26,18 @@ struct bl_waiter {
 	int event; /* an eventfd: news that no neighbour brings */
 };
 
+/* What a queue's empty reads have found out about its core; wait.c. */
+struct bl_crowd {
+	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
+	uint64_t window;     /* ticks: since when switches are counted */
+	uint64_t switches;   /* away from us, then */
+	uint32_t patience;   /* yields in a wait, before it sleeps */
+	uint32_t yields;     /* in this wait */
+	uint32_t waits, all; /* waits and yields so far */
+	uint64_t no_nap;     /* ticks: naps have been in vain, none before this */
+	uint32_t vain;
+};
+
 #define BL_WAIT_MOST_NS 50000000u /* so often a sleeper looks after the lives of its peers */
 
 void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr);
@@ -47,6 +59,19 @@ void bl_wait_sleep(struct bl_waiter *w, uint64_t ns);
 void bl_wait_rise(struct bl_waiter *w);
 /* Whoever sleeps on this wakes and looks. */
 void bl_wait_interrupt(struct bl_waiter *w);
+
+/*
+ * For who polls a queue instead of waiting on it: an empty read that has waited for
+ * a while, or, on a core that is shared, any, gives its core away. Returns the time.
+ */
+uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now);
+/* A new wait begins: the last one ended with something. */
+void bl_wait_new(struct bl_crowd *crowd);
+
+static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
+{
+	return (int64_t)(crowd->until - now) > 0;
+}
 
 /* For how long a wait polls before it sleeps. */
 uint64_t bl_wait_spin_ns(void);
