@@ -289,11 +289,31 @@ void bl_wait_new(struct bl_crowd *crowd)
 	crowd->yields = 0;
 }
 
-/* A yield took long: is that others at work, again and again? */
-static void suspect(struct bl_crowd *crowd, uint64_t now)
+/* There are more of us than cores. If not, whoever else wants our core is a stranger,
+ * who gets his share from the scheduler and gives nothing back for more. */
+static bool outnumber_cores(const struct bl_cq *cq)
 {
+	static _Atomic long cores; /* 0: not asked yet */
+	long n = atomic_load_explicit(&cores, memory_order_relaxed);
+
+	if (!n) {
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+		atomic_store_explicit(&cores, n, memory_order_relaxed);
+	}
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->local.others >= n)
+			return true;
+	return false;
+}
+
+/* Have yields switched to others, again and again? */
+static void suspect(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
 	struct rusage usage;
 
+	if (!outnumber_cores(cq))
+		return;
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return;
 	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
@@ -363,6 +383,6 @@ uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
 	sched_yield();
 	after = bl_ticks();
 	if (after - now > SWITCHED_US * bl_ticks_per_us() || !(++crowd->all % LOOK_YIELDS))
-		suspect(crowd, after);
+		suspect(cq, after);
 	return after;
 }

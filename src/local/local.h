@@ -94,9 +94,10 @@ struct bl_local {
 	uint32_t nby_index;
 	bool enabled;
 	struct bl_stats *stats; /* in our header; never NULL. See count.h */
-	uint32_t drowsy;   /* so many more bells before a lane is polled again; sleep.c */
-	uint32_t sleepers; /* BL_SLEEP_FUTEX ones; sleep.c */
-	int wake_socket;   /* to wake and be woken by; -1 until it is needed */
+	uint32_t others;	/* adopted peers in other processes */
+	uint32_t drowsy;	/* so many more bells before a lane is polled again; sleep.c */
+	uint32_t sleepers;	/* BL_SLEEP_FUTEX ones; sleep.c */
+	int wake_socket;	/* to wake and be woken by; -1 until it is needed */
 
 	pthread_mutex_t lock;
 	struct bl_peer *table[BL_PEER_TABLE];
