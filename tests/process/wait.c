@@ -283,6 +283,7 @@ static void trywait(void)
 
 		for (int i = 0; i < 2; i++)
 			T_TRY(fi_trecv(n.ep, &got[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[i]));
+		t_barrier_with(NULL); /* it has connected, and sent what nobody waits for */
 		become_quiet(&n, fd);
 		t_barrier_with(NULL); /* it sends, once */
 		T_EQ(sleep_on(fd, 5000, POLL), 1);
@@ -298,6 +299,7 @@ static void trywait(void)
 		check_context(&e, &ctx[1]);
 	} else {
 		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 2)); /* connected, and early */
+		t_barrier_with(NULL);
 		t_barrier_with(NULL);
 		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
 		t_barrier_with(NULL);
