@@ -5,7 +5,6 @@
  * a list of their own; the ring keeps their place in the order. Serialised by
  * the domain.
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +41,8 @@ int bl_cq_open(struct bl_domain *domain, size_t size, struct bl_cq **cq)
 		return -ENOMEM;
 	}
 	c->mask = places - 1;
+	c->limit = places;
+	bl_wait_init(&c->wait, c, NULL);
 	c->domain = domain;
 	domain->users++;
 	*cq = c;
@@ -53,6 +54,7 @@ int bl_cq_close(struct bl_cq *cq)
 	if (cq->users)
 		return -EBUSY;
 	cq->domain->users--;
+	bl_wait_fini(&cq->wait);
 	free(cq->ep);
 	free(cq->err);
 	free(cq->ring);
@@ -81,14 +83,31 @@ static bl_cold void grow(struct bl_cq *cq)
 	free(cq->ring);
 	cq->ring = ring;
 	cq->mask = 2 * places - 1;
+	cq->limit = 2 * places;
 	cq->head = 0;
 	cq->tail = count;
 }
 
+void bl_cq_limit(struct bl_cq *cq, bool awake)
+{
+	cq->limit = awake ? cq->mask + 1 : 0;
+}
+
+/* It is full, or somebody sleeps until this. */
+static bl_cold void at_limit(struct bl_cq *cq)
+{
+	if (!cq->limit) {
+		bl_cq_limit(cq, true);
+		bl_wait_interrupt(&cq->wait);
+	}
+	if (cq->tail - cq->head > cq->mask)
+		grow(cq);
+}
+
 static struct bl_queued *append(struct bl_cq *cq)
 {
-	if (unlikely(cq->tail - cq->head > cq->mask))
-		grow(cq);
+	if (unlikely(cq->tail - cq->head >= cq->limit))
+		at_limit(cq);
 	return &cq->ring[cq->tail++ & cq->mask];
 }
 
@@ -209,8 +228,10 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	bool waiting = now - cq->last_empty < WAITING_TICKS;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
 
+	bool crowded = bl_wait_crowded(&cq->crowd, now);
+
 	look_around(cq, sink, now);
-	if (waiting) {
+	if (waiting && !crowded) {
 		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
@@ -225,11 +246,12 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	if (n)
 		return n;
 	if (computing || cq->wait_full != cq->full) {
+		if (cq->wait_full != cq->full)
+			bl_wait_new(&cq->crowd);
 		cq->wait_full = cq->full;
 		cq->wait_began = now;
-	} else if (now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
-		sched_yield();
-		now = bl_ticks();
+	} else if (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
+		now = bl_wait_give_way(cq, now);
 	}
 	cq->last_empty = now;
 	return -EAGAIN;
@@ -244,6 +266,7 @@ int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr)
 	if (!c)
 		return -ENOMEM;
 	c->domain = domain;
+	bl_wait_init(&c->wait, NULL, c);
 	domain->users++;
 	*cntr = c;
 	return 0;
@@ -254,6 +277,7 @@ int bl_cntr_close(struct bl_cntr *cntr)
 	if (cntr->users)
 		return -EBUSY;
 	cntr->domain->users--;
+	bl_wait_fini(&cntr->wait);
 	free(cntr->ep);
 	free(cntr);
 	return 0;

@@ -197,6 +197,8 @@ int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 	if ((flags & BL_SEND && ep->tx_cq) || (flags & BL_RECV && ep->rx_cq))
 		return -EINVAL;
 	err = list_add(&cq->ep, &cq->nep, ep);
+	if (!err)
+		err = bl_wait_add(&cq->wait, ep);
 	if (err)
 		return err;
 	if (flags & BL_SEND) {
@@ -217,6 +219,8 @@ int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
 	if ((flags & BL_SEND && ep->tx_cntr) || (flags & BL_RECV && ep->rx_cntr))
 		return -EINVAL;
 	err = list_add(&cntr->ep, &cntr->nep, ep);
+	if (!err)
+		err = bl_wait_add(&cntr->wait, ep);
 	if (err)
 		return err;
 	if (flags & BL_SEND) {
@@ -234,6 +238,7 @@ static void unbind_cq(struct bl_cq **cq, struct bl_ep *ep)
 {
 	if (!*cq)
 		return;
+	bl_wait_remove(&(*cq)->wait, ep);
 	list_remove((*cq)->ep, &(*cq)->nep, ep);
 	(*cq)->users--;
 	*cq = NULL;
@@ -243,6 +248,7 @@ static void unbind_cntr(struct bl_cntr **cntr, struct bl_ep *ep)
 {
 	if (!*cntr)
 		return;
+	bl_wait_remove(&(*cntr)->wait, ep);
 	list_remove((*cntr)->ep, &(*cntr)->nep, ep);
 	(*cntr)->users--;
 	*cntr = NULL;
@@ -322,11 +328,11 @@ static void flush_before_close(struct bl_ep *ep)
 int bl_ep_close(struct bl_ep *ep)
 {
 	flush_before_close(ep);
-	bl_local_close(&ep->local);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
 	unbind_cntr(&ep->rx_cntr, ep);
+	bl_local_close(&ep->local);
 	if (ep->av)
 		list_remove(ep->av->ep, &ep->av->nep, ep);
 	bl_large_drop_all(ep);
@@ -421,8 +427,11 @@ void bl_ep_adopt(struct bl_ep *ep)
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 {
-	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
+	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed))) {
 		bl_ep_adopt(ep);
+		ep->next_look = bl_ticks(); /* the news may be of a death */
+		bl_local_wake(&ep->local);  /* other threads that sleep on us */
+	}
 	if (!ep->work)
 		return;
 	if (ep->ntransfer | ep->nserving) {
@@ -451,7 +460,19 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 {
 	struct visit v = {ep, sink};
 
-	bl_local_answer_bells(&ep->local, visit, &v);
+	/* What has come may be for a thread that sleeps on another queue. */
+	if (bl_local_answer_bells(&ep->local, visit, &v))
+		bl_local_wake(&ep->local);
+}
+
+bool bl_ep_needs_hand(const struct bl_ep *ep)
+{
+	if (ep->nserving || ep->work != ep->ntransfer)
+		return true;
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
+			return true;
+	return false;
 }
 
 void bl_ep_progress(struct bl_ep *ep)

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "core/wait.h"
 #include "local/local.h"
 
 struct bl_domain {
@@ -42,6 +43,7 @@ struct bl_cntr {
 	uint64_t value, errors;
 	struct bl_ep **ep;
 	uint32_t nep, users;
+	struct bl_waiter wait;
 };
 
 struct bl_queued {
@@ -55,15 +57,18 @@ struct bl_cq {
 	uint32_t nep;
 	uint32_t head, tail; /* positions; the ring has mask + 1 places */
 	uint32_t mask;
+	uint32_t limit; /* so many in it need a look: it is full, or, 0: somebody sleeps */
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
 	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
+	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
 	uint32_t users;
 	struct bl_domain *domain;
+	struct bl_waiter wait;
 };
 
 /* Where the completions of one bl_cq_read go: the caller's array, as long as
@@ -152,6 +157,7 @@ struct bl_ep {
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
 	uint64_t next_look; /* ticks: after the lives of peers */
+	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -171,6 +177,8 @@ static inline void bl_domain_unlock(struct bl_domain *domain)
 
 /* Append; grows the ring when it is full. */
 void bl_cq_append(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src);
+/* Its limit: whether somebody sleeps until something is appended. */
+void bl_cq_limit(struct bl_cq *cq, bool awake);
 /* An error for cq (may be NULL), keeping its place among the completions. */
 bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_comp_err *err);
 

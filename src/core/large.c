@@ -558,15 +558,16 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&r->theirs_lent), r->iov, r->niov,
 			      r->theirs, r->ntheirs, off, len);
 	bl_window(BL_WINDOW_PUSHED, NULL);
-	if (unlikely(err)) {
+	if (likely(!err)) {
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
+		bl_coop_count(r->coop);
+	} else {
 		if (err == -EOPNOTSUPP)
 			bl_stats_fallback(r->peer, BL_STAT_fallback_push);
 		bl_coop_give_back(r->coop, chunk);
-		return false;
 	}
-	bl_stat_add(ep, BL_STAT_pushed_bytes, len);
-	bl_coop_count(r->coop);
-	return true;
+	bl_peer_notify(r->peer); /* the receiver may sleep until its last chunk is there */
+	return !err;
 }
 
 void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,

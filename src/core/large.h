@@ -153,6 +153,10 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
 /* The peer broke the protocol, or is gone: nothing of it is believed any more. */
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
+/* Something under way moves only if we do it, or needs room in a neighbour's ring,
+ * which rings no bell. ep.c */
+bool bl_ep_needs_hand(const struct bl_ep *ep);
+
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
 /* Take in peers that have connected. ep.c */

@@ -42,6 +42,7 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	for (int i = 0; i < CREDIT_POLLS; i++)
 		if (bl_tx_refresh(&p->tx))
 			return 0;
+	ep->starved = true;
 	return -EAGAIN;
 }
 

@@ -68,4 +68,3 @@ static_assert(offsetof(struct bl_fi_cq, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_cntr, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_ep, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_mr, fid) == 0, "fid first");
-static_assert(offsetof(struct bl_fi_eq, fid) == 0, "fid first");

@@ -5,7 +5,6 @@
  */
 #include "fabric/fabric.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -22,6 +21,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 
 	bl_fi_enter(cntr->domain);
 	value = bl_cntr_read(cntr->core);
+	cntr->seen = value + cntr->core->errors;
 	bl_fi_leave(cntr->domain);
 	return value;
 }
@@ -44,6 +44,7 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_add(cntr->core, value);
 	bl_fi_leave(cntr->domain);
+	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -54,6 +55,7 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_set(cntr->core, value);
 	bl_fi_leave(cntr->domain);
+	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -64,6 +66,7 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_adderr(cntr->core, value);
 	bl_fi_leave(cntr->domain);
+	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -74,32 +77,53 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_seterr(cntr->core, value);
 	bl_fi_leave(cntr->domain);
+	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
-/* Poll until the count reaches the threshold; at once for a while, then offering
- * the core to others in between. An operation that fails meanwhile ends the
- * wait: the count might never get there. */
+/* Other threads may count in the same counter without a word to us (a send that
+ * completes at once): where there are any, look this often. */
+#define LOOK_NS 1000000u
+
+/* Sleep until something may have been counted. The lock is not held meanwhile. */
+static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t failed, uint64_t most)
+{
+	struct bl_waiter *w = &cntr->core->wait;
+	uint64_t ns;
+	bool counted;
+
+	if (cntr->domain->locked)
+		most = bl_min(most, (uint64_t)LOOK_NS);
+	bl_fi_enter(cntr->domain);
+	ns = bl_wait_doze(w);
+	counted = cntr->core->value >= threshold || cntr->core->errors != failed;
+	bl_fi_leave(cntr->domain);
+	if (!ns)
+		return;
+	if (!counted)
+		bl_wait_sleep(w, bl_min(ns, most));
+	bl_fi_enter(cntr->domain);
+	bl_wait_rise(w);
+	bl_fi_leave(cntr->domain);
+}
+
+/* Poll for a while, then sleep until the count reaches the threshold. An operation
+ * that fails meanwhile ends the wait: the count might never get there. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
-	enum { POLLS_BEFORE_YIELD = 256 };
-	uint64_t failed = cntr_readerr(fid), deadline = 0;
+	struct bl_fi_cntr *cntr = cntr_of(fid);
+	uint64_t failed = cntr_readerr(fid), start = bl_clock_ns(), now = start;
+	uint64_t deadline = timeout < 0 ? UINT64_MAX : start + (uint64_t)timeout * 1000000u;
 
-	for (unsigned polls = 0;; polls++) {
+	for (;; now = bl_clock_ns()) {
 		if (cntr_read(fid) >= threshold)
 			return 0;
 		if (cntr_readerr(fid) != failed)
 			return -FI_EAVAIL;
-		if (timeout >= 0) {
-			uint64_t now = bl_clock_ns();
-
-			if (!polls)
-				deadline = now + (uint64_t)timeout * 1000000u;
-			if (now >= deadline)
-				return -FI_ETIMEDOUT;
-		}
-		if (polls >= POLLS_BEFORE_YIELD)
-			sched_yield();
+		if (now >= deadline)
+			return -FI_ETIMEDOUT;
+		if (now - start >= bl_wait_spin_ns())
+			cntr_sleep(cntr, threshold, failed, deadline - now);
 	}
 }
 
@@ -109,6 +133,9 @@ static int cntr_close(struct fid *fid)
 	struct bl_fi_domain *domain = cntr->domain;
 	int ret;
 
+	if (cntr->core->users)
+		return -FI_EBUSY;
+	bl_fi_waitset_remove(cntr->waitset, fid);
 	bl_fi_enter(domain);
 	ret = bl_cntr_close(cntr->core);
 	bl_fi_leave(domain);
@@ -121,10 +148,7 @@ static int cntr_control(struct fid *fid, int command, void *arg)
 {
 	struct bl_fi_cntr *cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
 
-	if (command != FI_GETWAITOBJ)
-		return -FI_ENOSYS;
-	*(enum fi_wait_obj *)arg = cntr->wait;
-	return 0;
+	return bl_fi_wait_control(&cntr->core->wait, cntr->wait, command, arg);
 }
 
 static struct fi_ops cntr_fid_ops = {
@@ -166,19 +190,25 @@ int bl_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fi
 	cntr = calloc(1, sizeof *cntr);
 	if (!cntr)
 		return -FI_ENOMEM;
+	cntr->fid.fid.fclass = FI_CLASS_CNTR;
+	cntr->domain = domain;
 	bl_fi_enter(domain);
 	ret = bl_cntr_open(domain->core, &cntr->core);
 	bl_fi_leave(domain);
+	if (!ret) {
+		cntr->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
+		ret = bl_fi_wait_open(&cntr->core->wait, wait, cntr->waitset, &cntr->fid.fid);
+		if (ret)
+			bl_cntr_close(cntr->core);
+	}
 	if (ret) {
 		free(cntr);
 		return ret;
 	}
-	cntr->fid.fid.fclass = FI_CLASS_CNTR;
 	cntr->fid.fid.context = context;
 	cntr->fid.fid.ops = &cntr_fid_ops;
 	cntr->fid.ops = &cntr_ops;
 	cntr->wait = wait;
-	cntr->domain = domain;
 	*out = &cntr->fid;
 	return 0;
 }

@@ -33,8 +33,11 @@ ssize_t bl_fi_cq_error(struct bl_fi_cq *cq, const struct bl_comp_err *from,
 
 int bl_fi_cq_signal(struct fid_cq *fid)
 {
-	/* release: pairs with the acquire in the waiting read, path.h */
-	atomic_store_explicit(&bl_fi_cq_of(fid)->signalled, 1, memory_order_release);
+	struct bl_fi_cq *cq = bl_fi_cq_of(fid);
+
+	/* seq_cst: pairs with the waiting read, path.h */
+	atomic_store_explicit(&cq->signalled, 1, memory_order_seq_cst);
+	bl_wait_interrupt(&cq->core->wait);
 	return 0;
 }
 
@@ -67,6 +70,9 @@ static int cq_close(struct fid *fid)
 	struct bl_fi_domain *domain = cq->domain;
 	int ret;
 
+	if (cq->core->users)
+		return -FI_EBUSY;
+	bl_fi_waitset_remove(cq->waitset, fid);
 	bl_fi_enter(domain);
 	ret = bl_cq_close(cq->core);
 	bl_fi_leave(domain);
@@ -79,10 +85,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 {
 	struct bl_fi_cq *cq = bl_containerof(fid, struct bl_fi_cq, fid.fid);
 
-	if (command != FI_GETWAITOBJ) /* FI_GETWAIT: there is no object to hand out */
-		return -FI_ENOSYS;
-	*(enum fi_wait_obj *)arg = cq->wait;
-	return 0;
+	return bl_fi_wait_control(&cq->core->wait, cq->wait, command, arg);
 }
 
 static struct fi_ops cq_fid_ops = {
@@ -135,22 +138,28 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 	cq = calloc(1, sizeof *cq);
 	if (!cq)
 		return -FI_ENOMEM;
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->domain = domain;
 	bl_fi_enter(domain);
 	ret = bl_cq_open(domain->core, attr && attr->size ? attr->size : BL_FI_QUEUE_SIZE,
 			 &cq->core);
 	bl_fi_leave(domain);
+	if (!ret) {
+		cq->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
+		ret = bl_fi_wait_open(&cq->core->wait, wait, cq->waitset, &cq->fid.fid);
+		if (ret)
+			bl_cq_close(cq->core);
+	}
 	if (ret) {
 		free(cq);
 		return ret;
 	}
-	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fid_ops;
 	cq->fid.ops = format == FI_CQ_FORMAT_TAGGED ? &path->cq_tagged : &path->cq_any;
 	cq->entry = entry;
 	cq->wait = wait;
 	cq->core_domain = domain->core;
-	cq->domain = domain;
 	*out = &cq->fid;
 	return 0;
 }

@@ -67,6 +67,7 @@ struct bl_fi_cq {
 	size_t entry;	       /* bytes of one completion in the queue's format */
 	_Atomic int signalled; /* fi_cq_signal was called; the next waiting read takes it */
 	enum fi_wait_obj wait;
+	struct bl_fi_waitset *waitset; /* NULL: in none */
 	struct bl_domain *core_domain;
 	struct bl_fi_domain *domain;
 };
@@ -75,6 +76,8 @@ struct bl_fi_cntr {
 	struct fid_cntr fid;
 	struct bl_cntr *core;
 	enum fi_wait_obj wait;
+	struct bl_fi_waitset *waitset; /* NULL: in none */
+	uint64_t seen;		       /* value and errors when they were last read or polled */
 	struct bl_fi_domain *domain;
 };
 
@@ -109,10 +112,8 @@ struct bl_fi_mr {
 	struct bl_fi_domain *domain;
 };
 
-struct bl_fi_eq {
-	struct fid_eq fid;
-	enum fi_wait_obj wait;
-};
+struct bl_fi_eq;      /* eq.c */
+struct bl_fi_waitset; /* wait.c */
 
 /* libfabric's part of each structure is its first member. */
 static inline struct bl_fi_ep *bl_fi_ep_of(struct fid_ep *fid)
@@ -166,8 +167,25 @@ int bl_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 		  void *context);
 int bl_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		  void *context);
-/* 0 for the kinds of waiting that a spinning read satisfies, else -FI_ENOSYS. */
+
+/* wait.c: 0 for the kinds of wait object there are, else -FI_ENOSYS. */
 int bl_fi_check_wait(enum fi_wait_obj wait, enum fi_log_subsys subsys);
+bool bl_fi_wait_has_fd(enum fi_wait_obj wait);
+/* FI_GETWAIT and FI_GETWAITOBJ, of an object whose descriptor is fd */
+int bl_fi_wait_get(enum fi_wait_obj wait, int fd, int command, void *arg);
+int bl_fi_wait_control(struct bl_waiter *w, enum fi_wait_obj wait, int command, void *arg);
+/* What a queue or counter needs of this kind; into the set, if it is for one */
+int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct bl_fi_waitset *set,
+		    struct fid *fid);
+struct bl_fi_waitset *bl_fi_waitset_of(struct fid_wait *fid);
+int bl_fi_waitset_add(struct bl_fi_waitset *set, struct fid *fid, int fd);
+void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid);
+int bl_fi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
+			struct fid_wait **set);
+int bl_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
+int bl_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+/* eq.c: 0: empty; -FI_EAGAIN: not */
+int bl_fi_eq_try(struct fid *eq);
 
 /* cq.c: the parts of a queue's operations that don't depend on locking */
 ssize_t bl_fi_cq_error(struct bl_fi_cq *cq, const struct bl_comp_err *from,

@@ -10,8 +10,6 @@
  * whose constant flags the core's inline functions fold; and one, named _any,
  * that reads them from the endpoint. choose() in ep.c picks for each endpoint.
  */
-#include <sched.h>
-
 #include "base/clock.h"
 #include "fabric/fabric.h"
 
@@ -391,35 +389,52 @@ static ssize_t NAME(cq_readerr)(struct fid_cq *fid, struct fi_cq_err_entry *entr
 	return ret == 1 ? bl_fi_cq_error(cq, &err, entry) : ret;
 }
 
+/* Sleep until something comes, or the deadline. The lock is not held meanwhile. */
+static void NAME(cq_sleep)(struct bl_fi_cq *cq, uint64_t most)
+{
+	struct bl_waiter *w = &cq->core->wait;
+	uint64_t ns;
+
+	LOCK(cq);
+	ns = bl_wait_doze(w);
+	UNLOCK(cq);
+	if (!ns)
+		return;
+	/* seq_cst: pairs with bl_fi_cq_signal, which finds us asleep or is seen here */
+	if (!atomic_load_explicit(&cq->signalled, memory_order_seq_cst))
+		bl_wait_sleep(w, bl_min(ns, most));
+	LOCK(cq);
+	bl_wait_rise(w);
+	UNLOCK(cq);
+}
+
 /*
- * A waiting read polls: for a while at once, then it offers the core to others
- * between polls. The lock is held only inside each poll.
+ * A waiting read polls for a while and then sleeps; whoever sends wakes it.
  */
 static ssize_t NAME(cq_sreadfrom)(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
 				  const void *cond, int timeout)
 {
-	enum { POLLS_BEFORE_YIELD = 256 };
 	struct bl_fi_cq *cq = bl_fi_cq_of(fid);
-	uint64_t deadline = 0;
+	uint64_t start = 0, deadline = UINT64_MAX, now;
 
-	for (unsigned polls = 0;; polls++) {
+	for (;;) {
 		ssize_t ret = NAME(cq_readfrom)(fid, buf, count, src);
 
 		if (ret != -FI_EAGAIN)
 			return ret;
-		/* acquire: pairs with the release in bl_fi_cq_signal */
+		/* acquire: pairs with the store in bl_fi_cq_signal */
 		if (atomic_exchange_explicit(&cq->signalled, 0, memory_order_acquire))
 			return -FI_EAGAIN;
-		if (timeout >= 0) {
-			uint64_t now = bl_clock_ns();
-
-			if (!polls)
+		now = bl_clock_ns();
+		if (!start) {
+			start = now;
+			if (timeout >= 0)
 				deadline = now + (uint64_t)timeout * 1000000u;
-			if (now >= deadline)
-				return -FI_EAGAIN;
 		}
-		if (polls >= POLLS_BEFORE_YIELD)
-			sched_yield();
+		if (now >= deadline)
+			return -FI_EAGAIN;
+		if (now - start >= bl_wait_spin_ns())
+			NAME(cq_sleep)(cq, deadline - now);
 	}
 }
 

@@ -77,18 +77,6 @@ static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct
 	return -FI_ENOSYS;
 }
 
-static int no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-			struct fid_wait **waitset)
-{
-	return -FI_ENOSYS;
-}
-
-/* There is nothing to block on: no object has a file descriptor. */
-static int no_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-	return -FI_ENOSYS;
-}
-
 static int domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		   uint64_t flags, void *context)
 {
@@ -112,8 +100,8 @@ static struct fi_ops_fabric fabric_ops = {
 	.domain = bl_fi_domain_open,
 	.passive_ep = no_passive_ep,
 	.eq_open = bl_fi_eq_open,
-	.wait_open = no_wait_open,
-	.trywait = no_trywait,
+	.wait_open = bl_fi_wait_set_open,
+	.trywait = bl_fi_trywait,
 	.domain2 = domain2,
 };
 

@@ -16,17 +16,26 @@
 #define BACKLOG	     4096
 #define OVERFLOW_UID 65534ul
 
-socklen_t bl_socket_name(struct sockaddr_un *name, const uint8_t id[16])
+unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16])
 {
+	static const char digit[] = "0123456789abcdef";
+	size_t n = strlen(prefix);
+	char *at = name->sun_path + 1;
+
 	memset(name, 0, sizeof *name);
 	name->sun_family = AF_UNIX;
 	/* sun_path[0] is 0: the abstract namespace, no file */
-	int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "beeline-");
+	memcpy(at, prefix, n);
+	for (int i = 0; i < 16; i++) {
+		at[n++] = digit[id[i] >> 4];
+		at[n++] = digit[id[i] & 15];
+	}
+	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
 
-	for (int i = 0; i < 16; i++)
-		n += snprintf(name->sun_path + 1 + n, sizeof name->sun_path - 1 - (size_t)n, "%02x",
-			      id[i]);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+socklen_t bl_socket_name(struct sockaddr_un *name, const uint8_t id[16])
+{
+	return bl_service_name(name, "beeline-", id);
 }
 
 int bl_socket(void)

@@ -56,6 +56,7 @@ struct bl_peer {
 	bool broken;			       /* it made no sense, or we can't answer it */
 	uint32_t seen_next;		       /* packets received at the last look */
 	uint64_t seen_at;		       /* ticks: the last look that found new ones */
+	_Atomic bool gone;		       /* the owner knows; release: bl_local_forget */
 	_Atomic uint64_t *bell, *bell_summary; /* ours in its header */
 	uint64_t bell_bit, bell_summary_bit;
 	struct bl_local *local;
@@ -97,6 +98,10 @@ struct bl_local {
 	uint32_t nby_index;
 	bool enabled;
 	struct bl_stats *stats; /* in our header; never NULL. See count.h */
+	uint32_t others;	/* adopted peers in other processes */
+	uint32_t drowsy;	/* so many more bells before a lane is polled again; sleep.c */
+	uint32_t sleepers;	/* BL_SLEEP_FUTEX ones; sleep.c */
+	int wake_socket;	/* to wake and be woken by; -1 until it is needed */
 
 	pthread_mutex_t lock;
 	struct bl_peer *table[BL_PEER_TABLE];
@@ -107,6 +112,8 @@ struct bl_local {
 	uint32_t nlanes;       /* ever made */
 	/* service thread's */
 	int listener;
+	_Atomic bool watched; /* it has slept on its socket lately */
+	uint32_t awake_looks;
 	struct bl_local *next_service, *next_listening;
 };
 
@@ -135,12 +142,16 @@ int bl_peer_connect(struct bl_peer *peer);
 void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		    void (*lost)(struct bl_peer *peer));
 
-/* Poll the peers whose bells have rung: calls poll for each; owner. */
-void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+/* Poll the peers whose bells have rung: calls poll for each; false: none. Owner. */
+bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 			   void *arg);
 
 /* Stop polling lanes that have been silent since `before` (ticks). Owner, rarely. */
 void bl_local_calm(struct bl_local *local, uint64_t before);
+
+/* Stop polling all of them. -EAGAIN: something has come; -EOPNOTSUPP: one of them
+ * can't be made to ring. Owner. */
+int bl_local_stop_polling(struct bl_local *local);
 
 /* Never poll this peer again. Owner. */
 void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
@@ -148,6 +159,32 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
 /* It is gone and can't touch what it had of us: unmap what we had of it, and let
  * another have its lane. After bl_local_forget(), with `dead` set. Owner. */
 void bl_local_release(struct bl_local *local, struct bl_peer *peer);
+/*
+ * Sleeping; sleep.c. The owner stops polling (bl_local_doze), looks once more at
+ * everything that could have come, and sleeps; a sender finds its lane unpolled,
+ * rings, sees that we sleep and wakes us.
+ */
+/* No lane is polled any more; what was sent before this returned can be seen, what
+ * is sent later rings and wakes. `how`: BL_SLEEP_*. 0; -EAGAIN: something is
+ * there; -EOPNOTSUPP: a neighbour can't be made to ring, so poll now and then. */
+int bl_local_doze(struct bl_local *local, uint32_t how);
+/* Sleep on the futex until woken or for ns; only after a doze with BL_SLEEP_FUTEX.
+ * No lock needs to be held. */
+void bl_local_sleep(struct bl_local *local, uint64_t ns);
+/* Undoes BL_SLEEP_FUTEX. */
+void bl_local_rise(struct bl_local *local);
+/* The socket's descriptor, or -errno. It is readable when we were woken. */
+int bl_local_wake_socket(struct bl_local *local);
+/* Readable no longer. False: it wasn't. */
+bool bl_local_drain_wakes(struct bl_local *local);
+/* Wake whoever sleeps on our own endpoint, if any. Any thread. */
+void bl_local_wake(struct bl_local *local);
+/* Wake the peer's owner if it sleeps. */
+bl_cold void bl_peer_wake(struct bl_peer *peer);
+/* Service thread, every BL_WATCH_MS while somebody sleeps on its socket: deaths
+ * ring no bell. False: it has been awake for long. local->lock held. */
+bool bl_local_check_sleep_locked(struct bl_local *local);
+#define BL_WATCH_MS 50
 
 /* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
 int bl_peer_life(const struct bl_peer *peer);
@@ -180,7 +217,11 @@ void bl_service_unlisten(struct bl_local *local);
 int bl_service_attach(struct bl_local *local);	 /* starts the thread with the first */
 void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */
-bool bl_service_membarrier(void);		 /* this process may be drained by others */
+void bl_service_watch(struct bl_local *local);	 /* look after its peers while it sleeps */
+/* The abstract name of an endpoint's socket: "beeline-" or "beewake-". */
+struct sockaddr_un;
+unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16]);
+bool bl_service_membarrier(void); /* this process may be drained by others */
 
 /* Service thread, local->lock held: the peer named addr, made with a lane. */
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);

@@ -26,7 +26,7 @@ int bl_local_open(struct bl_local *local)
 
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
-	local->seg.fd = local->listener = -1;
+	local->seg.fd = local->listener = local->wake_socket = -1;
 	local->stats = &bl_no_stats;
 	err = bl_addr_make(&local->addr);
 	if (!err)
@@ -85,6 +85,9 @@ void bl_local_close(struct bl_local *local)
 		free_peer(p);
 	}
 	bl_segment_close(&local->seg);
+	if (local->wake_socket >= 0)
+		close(local->wake_socket);
+	local->wake_socket = -1;
 	free(local->by_index);
 	pthread_mutex_destroy(&local->lock);
 	local->enabled = false;
@@ -94,7 +97,9 @@ void bl_local_orphan(struct bl_local *local)
 {
 	if (local->seg.fd >= 0)
 		close(local->seg.fd);
-	local->seg.fd = -1;
+	if (local->wake_socket >= 0)
+		close(local->wake_socket);
+	local->seg.fd = local->wake_socket = -1;
 	local->seg.header = NULL;
 	local->stats = &bl_no_stats;
 	local->enabled = false;
@@ -211,6 +216,7 @@ int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32
 	atomic_store_explicit(&peer->state, BL_PEER_READY, memory_order_release);
 	/* release: pairs with the acquire in the owner's progress */
 	atomic_store_explicit(&local->attention, 1, memory_order_release);
+	bl_local_wake(local);
 	return 0;
 }
 
@@ -230,6 +236,7 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 	peer->local->arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
 	atomic_store_explicit(&peer->local->attention, 1, memory_order_release);
+	bl_local_wake(peer->local);
 }
 
 /* First use of a peer that nobody has called yet. local->lock held. */
@@ -363,6 +370,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		peer->tx.limit = BL_SLOTS;
 		peer->adopted = true;
 		bl_stats_peer_ready(peer);
+		local->others += peer->addr.pid != local->addr.pid;
 		make_hot(peer);
 		bl_window(BL_WINDOW_ADOPTED, NULL);
 		adopt(peer);
@@ -378,16 +386,18 @@ bl_cold void bl_peer_ring(struct bl_peer *peer)
 	/* release: pairs with the acquires in bl_local_answer_bells; the packet
 	 * is before the bell, the bell before the summary */
 	atomic_fetch_or_explicit(peer->bell, peer->bell_bit, memory_order_release);
-	atomic_fetch_or_explicit(peer->bell_summary, peer->bell_summary_bit, memory_order_release);
+	/* seq_cst: one of us sees the other, this or bl_local_doze */
+	atomic_fetch_or_explicit(peer->bell_summary, peer->bell_summary_bit, memory_order_seq_cst);
+	bl_peer_wake(peer);
 }
 
-void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 			   void *arg)
 {
 	struct bl_seg_header *header = local->seg.header;
 
 	if (likely(!atomic_load_explicit(&header->bell_summary, memory_order_relaxed)))
-		return;
+		return false;
 
 	uint64_t words = atomic_exchange_explicit(&header->bell_summary, 0, memory_order_acquire);
 
@@ -402,7 +412,9 @@ void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *
 
 			if (!peer || peer->hot)
 				continue; /* polled anyway, or a neighbour's nonsense */
-			if (local->nhot < BL_HOT_MAX) {
+			if (unlikely(local->drowsy)) {
+				local->drowsy--; /* it may sleep again at once: stay */
+			} else if (local->nhot < BL_HOT_MAX) {
 				local->ncold--;
 				make_hot(peer);
 			}
@@ -412,6 +424,7 @@ void bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *
 				ring_own_bell(local, index);
 		}
 	}
+	return true;
 }
 
 /* Make every neighbour's packets visible that were sent before it could see
@@ -432,20 +445,12 @@ static void cool(struct bl_local *local, struct bl_peer *peer)
 		}
 }
 
-void bl_local_calm(struct bl_local *local, uint64_t before)
+/* Stop polling these lanes. A lane with something in it stays, as do all when
+ * stores can't be drained. Returns how many were stopped. */
+static uint32_t stop_polling(struct bl_local *local, struct bl_peer **quiet, uint32_t n)
 {
-	struct bl_peer *quiet[BL_HOT_MAX];
-	uint32_t n = 0;
+	uint32_t stopped = 0;
 
-	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_KEEP; i++) {
-		struct bl_peer *peer = local->hot[i];
-
-		if ((int64_t)(peer->seen_at - before) < 0 &&
-		    !(peer->header->flags & BL_SEG_NO_MEMBARRIER))
-			quiet[n++] = peer;
-	}
-	if (!n)
-		return;
 	for (uint32_t i = 0; i < n; i++)
 		atomic_store_explicit(&quiet[i]->rx.lane->polled, 0, memory_order_seq_cst);
 	bool drained = drain_all_stores();
@@ -458,7 +463,47 @@ void bl_local_calm(struct bl_local *local, uint64_t before)
 		}
 		cool(local, peer);
 		local->ncold++;
+		stopped++;
 	}
+	return stopped;
+}
+
+static bool can_ring(const struct bl_peer *peer)
+{
+	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) && peer->bell;
+}
+
+void bl_local_calm(struct bl_local *local, uint64_t before)
+{
+	struct bl_peer *quiet[BL_HOT_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < local->nhot && local->nhot - n > BL_HOT_KEEP; i++) {
+		struct bl_peer *peer = local->hot[i];
+
+		if ((int64_t)(peer->seen_at - before) < 0 && can_ring(peer))
+			quiet[n++] = peer;
+	}
+	if (n)
+		stop_polling(local, quiet, n);
+}
+
+int bl_local_stop_polling(struct bl_local *local)
+{
+	struct bl_peer *quiet[BL_HOT_MAX];
+	uint32_t n = local->nhot;
+
+	for (uint32_t i = 0; i < n; i++) {
+		quiet[i] = local->hot[i];
+		if (!can_ring(quiet[i]))
+			return -EOPNOTSUPP;
+	}
+	if (!n || stop_polling(local, quiet, n) == n)
+		return 0;
+	for (uint32_t i = 0; i < local->nhot; i++)
+		if (bl_rx_peek(&local->hot[i]->rx))
+			return -EAGAIN;
+	return -EOPNOTSUPP;
 }
 
 void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
@@ -467,6 +512,10 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
 		cool(local, peer);
 	else if (peer->adopted)
 		local->ncold--;
+	if (peer->adopted)
+		local->others -= peer->addr.pid != local->addr.pid;
+	/* release: pairs with the acquire in bl_local_check_sleep_locked */
+	atomic_store_explicit(&peer->gone, true, memory_order_release);
 	if (peer->adopted)
 		local->by_index[peer->index] = NULL;
 }

@@ -454,9 +454,32 @@ static void serve(const struct watch *w, size_t listeners)
 	}
 }
 
+/* Deaths ring no bell: look after the neighbours of those that sleep. Returns
+ * whether there are any. service.lock held. */
+static bool watch_sleepers(void)
+{
+	bool any = false;
+
+	for (struct bl_local *l = service.locals; l; l = l->next_service) {
+		if (!atomic_load_explicit(&l->watched, memory_order_relaxed))
+			continue;
+		pthread_mutex_lock(&l->lock);
+		if (!bl_local_check_sleep_locked(l)) {
+			/* seq_cst: it sees this when it sleeps, or we see that it does */
+			atomic_store_explicit(&l->watched, false, memory_order_seq_cst);
+			if (bl_local_check_sleep_locked(l))
+				atomic_store_explicit(&l->watched, true, memory_order_seq_cst);
+		}
+		pthread_mutex_unlock(&l->lock);
+		any |= atomic_load_explicit(&l->watched, memory_order_relaxed);
+	}
+	return any;
+}
+
 static void *service_main(void *arg)
 {
 	struct watch w = {0};
+	bool watching = false;
 
 	pthread_mutex_lock(&service.lock);
 	service.robust.list.next = &service.robust.list;
@@ -472,6 +495,7 @@ static void *service_main(void *arg)
 		unsigned generation = service.generation;
 		size_t listeners = watch_all(&w);
 		int wait = service.retry || service.full ? RETRY_MS
+			   : watching			 ? BL_WATCH_MS
 			   : service.exchanges		 ? EXCHANGE_MS
 							 : -1;
 
@@ -494,6 +518,7 @@ static void *service_main(void *arg)
 		if ((!service.calling.spent && !spares_fill(&service.calling)) ||
 		    (!service.answering.spent && !spares_fill(&service.answering)))
 			service.retry = true;
+		watching = watch_sleepers();
 	}
 	pthread_mutex_unlock(&service.lock);
 	free(w.fds);
@@ -689,4 +714,16 @@ void bl_service_detach(struct bl_local *local)
 void bl_service_connect(struct bl_local *local)
 {
 	wake();
+}
+
+void bl_service_watch(struct bl_local *local)
+{
+	/* seq_cst: see watch_sleepers */
+	if (likely(atomic_load_explicit(&local->watched, memory_order_seq_cst)))
+		return;
+	pthread_mutex_lock(&service.lock);
+	local->awake_looks = 0;
+	atomic_store_explicit(&local->watched, true, memory_order_seq_cst);
+	wake();
+	pthread_mutex_unlock(&service.lock);
 }

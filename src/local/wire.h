@@ -159,12 +159,19 @@ struct bl_seg_header {
 	_Atomic uint64_t bell_summary;
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_stats)];
+	/* BL_SLEEP_*: how the owner sleeps. Whoever has rung a bell takes these bits
+	 * and wakes it accordingly. */
+	_Atomic uint32_t sleeping;
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - 4 - sizeof(struct bl_stats)];
 	struct bl_stats stats; /* the owner writes, for `beeline stat` */
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
 static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
+static_assert(offsetof(struct bl_seg_header, sleeping) == 704, "shared layout");
+
+#define BL_SLEEP_FUTEX	0x1u /* on `sleeping` itself */
+#define BL_SLEEP_SOCKET 0x2u /* on a datagram to the socket named by its id; sleep.c */
 
 #define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
 

@@ -22,5 +22,7 @@ extern const struct t_group group_order;  /* order per source, floods, flow cont
 extern const struct t_group group_random; /* everybody to everybody, random everything */
 extern const struct t_group group_thread; /* FI_THREAD_SAFE */
 extern const struct t_group group_life;	  /* fork, exec, exit, threads that end */
+extern const struct t_group group_wait;	  /* sleeping until something comes */
+extern const struct t_group group_set;	  /* event queues, poll sets, wait sets */
 
 #endif

@@ -70,8 +70,10 @@ int t_getinfo(uint32_t version, const struct fi_info *hints, struct fi_info **in
 
 static void open_queues(struct t_node *n)
 {
-	struct fi_cq_attr cq = {.format = n->o.format, .size = 1024, .wait_obj = FI_WAIT_NONE};
-	struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
+	struct fi_cq_attr cq = {
+		.format = n->o.format, .size = 1024, .wait_obj = n->o.wait, .wait_set = n->o.set};
+	struct fi_cntr_attr cntr = {
+		.events = FI_CNTR_EVENTS_COMP, .wait_obj = n->o.wait, .wait_set = n->o.set};
 	uint64_t tx = FI_TRANSMIT, rx = FI_RECV;
 
 	if (n->o.selective & FI_SEND)

@@ -38,8 +38,10 @@ struct t_opts {
 	size_t iov;   /* buffers per operation that the case needs */
 	bool two_cqs; /* sends complete on another queue than receives */
 	bool counters;
-	bool batch_one; /* read one completion at a time */
-	bool cq_data;	/* the case sends remote completion data of 8 bytes */
+	bool batch_one;	       /* read one completion at a time */
+	enum fi_wait_obj wait; /* of the queues and counters; 0 is FI_WAIT_NONE */
+	struct fid_wait *set;  /* FI_WAIT_SET: theirs */
+	bool cq_data;	       /* the case sends remote completion data of 8 bytes */
 };
 
 /* One completion; fields that the queue's format does not carry are T_ABSENT. */

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wait.c: see wait.h. What wakes a sleeper:
+ *
+ *   a packet, a chunk that a neighbour has copied   its bell; local/sleep.c
+ *   a connection made or refused                    the service thread
+ *   a neighbour's death                             the sleeper's own look every 50 ms, or,
+ *                                                   for who polls a descriptor, the service
+ *                                                   thread's
+ *   another thread that took what came              bl_ep_bells, bl_ep_work
+ *   another thread's completion in the same queue   the queue's limit (cq.c)
+ *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt
+ *
+ * Room in a neighbour's ring wakes nobody, so who waits for it only naps.
+ */
+#include "core/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/large.h"
+
+#define NAP_NS	1000000u /* where not everything wakes us */
+#define SPIN_NS 20000u	 /* about what a sleep and a wake cost */
+
+struct group {
+	struct bl_ep **ep;
+	uint32_t count;
+};
+
+static struct group group_of(const struct bl_waiter *w)
+{
+	return w->cq ? (struct group){w->cq->ep, w->cq->nep}
+		     : (struct group){w->cntr->ep, w->cntr->nep};
+}
+
+void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr)
+{
+	*w = (struct bl_waiter){.cq = cq, .cntr = cntr, .epoll = -1, .event = -1};
+}
+
+void bl_wait_fini(struct bl_waiter *w)
+{
+	if (w->epoll < 0)
+		return;
+	close(w->epoll);
+	close(w->event);
+}
+
+int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd;
+
+	if (w->epoll < 0)
+		return 0;
+	fd = bl_local_wake_socket(&ep->local);
+	if (fd < 0)
+		return fd;
+	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep)
+{
+	if (w->epoll >= 0 && ep->local.wake_socket >= 0)
+		epoll_ctl(w->epoll, EPOLL_CTL_DEL, ep->local.wake_socket, NULL);
+}
+
+int bl_wait_fd(struct bl_waiter *w)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct group g = group_of(w);
+	int err;
+
+	if (w->epoll >= 0)
+		return w->epoll;
+	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->event < 0)
+		return -errno;
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (w->epoll < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->event, &event)) {
+		err = -errno;
+		goto undo;
+	}
+	for (uint32_t i = 0; i < g.count; i++) {
+		err = bl_wait_add(w, g.ep[i]);
+		if (err)
+			goto undo;
+	}
+	return w->epoll;
+
+undo:
+	bl_warn("no descriptor to wait on: %s", strerror(-err));
+	if (w->epoll >= 0)
+		close(w->epoll);
+	close(w->event);
+	w->epoll = w->event = -1;
+	return err;
+}
+
+static void raise_event(struct bl_waiter *w)
+{
+	uint64_t one = 1;
+
+	if (w->event >= 0 && write(w->event, &one, sizeof one) < 0)
+		return; /* it is readable already */
+}
+
+void bl_wait_interrupt(struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+
+	raise_event(w);
+	for (uint32_t i = 0; i < g.count; i++)
+		bl_local_wake(&g.ep[i]->local);
+}
+
+/* --- falling asleep ----------------------------------------------------- */
+
+/* Readable no longer, until there is news. The other queues and counters of these
+ * endpoints hear of it from the same sockets: pass it on. */
+static void drain(struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+	uint64_t count;
+
+	if (w->epoll < 0)
+		return;
+	if (read(w->event, &count, sizeof count) < 0)
+		count = 0; /* nothing was there */
+	for (uint32_t i = 0; i < g.count; i++) {
+		struct bl_ep *ep = g.ep[i];
+
+		if (!bl_local_drain_wakes(&ep->local))
+			continue;
+		if (ep->tx_cq && &ep->tx_cq->wait != w)
+			raise_event(&ep->tx_cq->wait);
+		if (ep->rx_cq && &ep->rx_cq->wait != w)
+			raise_event(&ep->rx_cq->wait);
+		if (ep->tx_cntr && &ep->tx_cntr->wait != w)
+			raise_event(&ep->tx_cntr->wait);
+		if (ep->rx_cntr && &ep->rx_cntr->wait != w)
+			raise_event(&ep->rx_cntr->wait);
+	}
+}
+
+static bool has_something(const struct bl_waiter *w)
+{
+	return w->cq && w->cq->head != w->cq->tail;
+}
+
+/* Make progress once more, and have all endpoints wake us from now on. The most
+ * that we may sleep; 0: there is something. */
+static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
+{
+	struct group g = group_of(w);
+	uint64_t most = BL_WAIT_MOST_NS;
+	uint32_t i;
+
+	for (i = 0; i < g.count; i++)
+		bl_ep_progress(g.ep[i]);
+	if (has_something(w))
+		return 0;
+	for (i = 0; i < g.count; i++) {
+		int err = bl_local_doze(&g.ep[i]->local, how);
+
+		if (err == -EAGAIN)
+			goto awake;
+		if (err || bl_ep_needs_hand(g.ep[i]))
+			most = NAP_NS;
+	}
+	/* A chunk counted before its sender could see that we stopped polling. */
+	for (uint32_t k = 0; k < g.count; k++)
+		if (g.ep[k]->work)
+			bl_ep_progress(g.ep[k]);
+	if (has_something(w))
+		goto awake;
+	if (w->cq)
+		bl_cq_limit(w->cq, false);
+	return most;
+
+awake:
+	while (how & BL_SLEEP_FUTEX && i--)
+		bl_local_rise(&g.ep[i]->local);
+	return 0;
+}
+
+int bl_wait_try(struct bl_waiter *w)
+{
+	if (w->epoll < 0)
+		return has_something(w) ? -EAGAIN : 0;
+	drain(w);
+	return fall_asleep(w, BL_SLEEP_SOCKET) == BL_WAIT_MOST_NS ? 0 : -EAGAIN;
+}
+
+/* One endpoint's futex is the quickest; for more, or none, the descriptor. */
+static bool by_futex(const struct bl_waiter *w)
+{
+	return group_of(w).count == 1;
+}
+
+uint64_t bl_wait_doze(struct bl_waiter *w)
+{
+	if (by_futex(w))
+		return fall_asleep(w, BL_SLEEP_FUTEX);
+	if (bl_wait_fd(w) < 0) {
+		uint64_t most = fall_asleep(w, 0);
+
+		return bl_min(most, (uint64_t)NAP_NS);
+	}
+	drain(w);
+	return fall_asleep(w, BL_SLEEP_SOCKET);
+}
+
+void bl_wait_sleep(struct bl_waiter *w, uint64_t ns)
+{
+	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	struct pollfd fd = {.fd = w->epoll, .events = POLLIN};
+
+	if (by_futex(w))
+		bl_local_sleep(&group_of(w).ep[0]->local, ns);
+	else
+		ppoll(&fd, 1, &timeout, NULL); /* -1 is no descriptor: it only sleeps */
+}
+
+void bl_wait_rise(struct bl_waiter *w)
+{
+	if (by_futex(w))
+		bl_local_rise(&group_of(w).ep[0]->local);
+	if (w->cq)
+		bl_cq_limit(w->cq, true);
+}
+
+uint64_t bl_wait_spin_ns(void)
+{
+	return SPIN_NS;
+}
+
+/* --- reads that poll ----------------------------------------------------- */
+
+/*
+ * MPI libraries poll a queue and never wait on it. With a core for each process
+ * that is best; where processes share cores, whoever polls keeps the one that it
+ * waits for from running. A yield is the cheap way out when that one happens to be
+ * next; a nap, from which the sender wakes us, always lets others run and brings us
+ * back at once, but costs both sides a system call and more.
+ *
+ * So: a wait of more than a few microseconds yields. When yields are seen to switch
+ * to others, the core counts as shared for a while. There each wait yields at once,
+ * up to its patience, and then naps; patience grows when yielding was enough and
+ * shrinks when it wasn't. What the caller waits for may be nothing of ours (some
+ * libraries have collectives in shared memory of their own, and poll us meanwhile):
+ * a nap is short, and naps that nobody wakes us from become rare.
+ */
+#define SWITCHED_US   2	     /* a yield that took longer has probably switched */
+#define LOOK_YIELDS   8	     /* each so many, look whether they did */
+#define SWITCHES      4	     /* so many ... */
+#define WINDOW_US     10000  /* ... within this: shared */
+#define SHARED_US     100000 /* for so long */
+#define PATIENCE_MOST 32
+#define PROBE_WAITS   32   /* each so many waits yields, however impatient */
+#define NAP_US	      50   /* doubled by each in vain */
+#define VAIN_FEW      4	   /* so many in vain, and nothing of ours came: stay awake for ... */
+#define NO_NAP_US     1000 /* ... this, doubled each time ... */
+#define VAIN_MOST     11   /* ... until so many */
+
+#define NAPPED UINT32_MAX /* as bl_crowd.yields */
+
+void bl_wait_new(struct bl_crowd *crowd)
+{
+	crowd->waits++;
+	crowd->vain = 0;
+	crowd->no_nap = 0;
+	if (crowd->yields && crowd->yields != NAPPED) { /* yielding was enough */
+		uint32_t enough = crowd->yields > crowd->patience ? crowd->yields : crowd->patience;
+
+		crowd->patience = bl_min(enough + 1, (uint32_t)PATIENCE_MOST);
+	}
+	crowd->yields = 0;
+}
+
+/* There are more of us than cores. If not, whoever else wants our core is a stranger,
+ * who gets his share from the scheduler and gives nothing back for more. */
+static bool outnumber_cores(const struct bl_cq *cq)
+{
+	static _Atomic long cores; /* 0: not asked yet */
+	long n = atomic_load_explicit(&cores, memory_order_relaxed);
+
+	if (!n) {
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+		atomic_store_explicit(&cores, n, memory_order_relaxed);
+	}
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->local.others >= n)
+			return true;
+	return false;
+}
+
+/* Have yields switched to others, again and again? */
+static void suspect(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	struct rusage usage;
+
+	if (!outnumber_cores(cq))
+		return;
+	if (getrusage(RUSAGE_THREAD, &usage))
+		return;
+	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
+		crowd->window = now;
+		crowd->switches = (uint64_t)usage.ru_nivcsw;
+	} else if ((uint64_t)usage.ru_nivcsw - crowd->switches >= SWITCHES) {
+		crowd->until = now + SHARED_US * bl_ticks_per_us();
+		crowd->window = 0;
+	}
+}
+
+/* A send has found no room since this was last asked. */
+static bool starving(struct bl_cq *cq)
+{
+	bool starving = false;
+
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		starving |= cq->ep[i]->starved;
+		cq->ep[i]->starved = false;
+	}
+	return starving;
+}
+
+/* Sleep until woken, for a moment. */
+static void nap(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	/* Whoever shares the domain among threads has locked it. */
+	bool locked = atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
+	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
+	uint64_t ns = bl_wait_doze(&cq->wait), slept;
+
+	if (!ns)
+		return;
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	bl_wait_sleep(&cq->wait, us * 1000);
+	if (locked)
+		bl_domain_lock(cq->domain);
+	bl_wait_rise(&cq->wait);
+	slept = bl_ticks() - now;
+	if (slept < us * bl_ticks_per_us())
+		return;
+	if (crowd->vain >= VAIN_FEW)
+		crowd->no_nap =
+			now + slept + (NO_NAP_US * bl_ticks_per_us() << (crowd->vain - VAIN_FEW));
+	if (crowd->vain < VAIN_MOST)
+		crowd->vain++;
+}
+
+uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	uint32_t patience = crowd->waits % PROBE_WAITS ? crowd->patience : PATIENCE_MOST;
+	uint64_t after;
+
+	if (crowd->yields >= patience && bl_wait_crowded(crowd, now) && now >= crowd->no_nap &&
+	    !starving(cq)) {
+		if (crowd->yields != NAPPED) {
+			crowd->patience /= 2;
+			crowd->yields = NAPPED;
+		}
+		nap(cq, now);
+		return bl_ticks();
+	}
+	crowd->yields += crowd->yields < PATIENCE_MOST;
+	sched_yield();
+	after = bl_ticks();
+	if (after - now > SWITCHED_US * bl_ticks_per_us() || !(++crowd->all % LOOK_YIELDS))
+		suspect(cq, after);
+	return after;
+}

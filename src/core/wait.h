@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wait.h: sleeping until a completion queue or a counter has something. A thread
+ * that waits reads, dozes (which makes progress once more and sees to it that
+ * whatever comes wakes it), sleeps, rises and reads again; or it polls a file
+ * descriptor between a successful bl_wait_try() and its next read.
+ *
+ * Serialised by the domain like everything in core.h, but for bl_wait_sleep() and
+ * bl_wait_interrupt(): any thread, no lock held.
+ */
+#ifndef BL_CORE_WAIT_H
+#define BL_CORE_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bl_cq;
+struct bl_cntr;
+struct bl_ep;
+
+/* In each queue and each counter. */
+struct bl_waiter {
+	struct bl_cq *cq; /* one of these two */
+	struct bl_cntr *cntr;
+	int epoll; /* readable: look. The sockets of all endpoints, and `event`. -1: none yet */
+	int event; /* an eventfd: news that no neighbour brings */
+};
+
+/* What a queue's empty reads have found out about its core; wait.c. */
+struct bl_crowd {
+	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
+	uint64_t window;     /* ticks: since when switches are counted */
+	uint64_t switches;   /* away from us, then */
+	uint32_t patience;   /* yields in a wait, before it sleeps */
+	uint32_t yields;     /* in this wait */
+	uint32_t waits, all; /* waits and yields so far */
+	uint64_t no_nap;     /* ticks: naps have been in vain, none before this */
+	uint32_t vain;
+};
+
+#define BL_WAIT_MOST_NS 50000000u /* so often a sleeper looks after the lives of its peers */
+
+void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr);
+void bl_wait_fini(struct bl_waiter *w);
+/* An endpoint is bound to the queue or counter, or no longer. 0 or -errno. */
+int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep);
+void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep);
+
+/* The descriptor to poll, made at the first call, or -errno. */
+int bl_wait_fd(struct bl_waiter *w);
+/* 0: nothing is there, and what comes makes the descriptor readable. -EAGAIN: read. */
+int bl_wait_try(struct bl_waiter *w);
+
+/* Prepare to sleep. Returns for how many ns at most; 0: don't, read. Of a counter
+ * the caller compares the value after this. Not 0: bl_wait_rise() must follow. */
+uint64_t bl_wait_doze(struct bl_waiter *w);
+/* Sleep, at most ns. */
+void bl_wait_sleep(struct bl_waiter *w, uint64_t ns);
+void bl_wait_rise(struct bl_waiter *w);
+/* Whoever sleeps on this wakes and looks. */
+void bl_wait_interrupt(struct bl_waiter *w);
+
+/*
+ * For who polls a queue instead of waiting on it: an empty read that has waited for
+ * a while, or, on a core that is shared, any, gives its core away. Returns the time.
+ */
+uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now);
+/* A new wait begins: the last one ended with something. */
+void bl_wait_new(struct bl_crowd *crowd);
+
+static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
+{
+	return (int64_t)(crowd->until - now) > 0;
+}
+
+/* For how long a wait polls before it sleeps. */
+uint64_t bl_wait_spin_ns(void);
+
+#endif

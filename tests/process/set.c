@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * set.c: event queues with the application's own events, poll sets and wait sets.
+ */
+#include "cases.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fi_eq.h>
+
+static void pause_ms(int ms)
+{
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000l};
+
+	nanosleep(&ts, NULL);
+}
+
+/* --- event queues ---------------------------------------------------------- */
+
+static void eq_events(void)
+{
+	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_FD};
+	struct fi_eq_entry in = {.data = 1}, out;
+	struct fid *fids[1];
+	struct pollfd p = {.events = POLLIN};
+	struct t_node n;
+	struct fid_eq *eq;
+	uint32_t event;
+
+	t_open(&n, NULL);
+	T_OK(fi_eq_open(n.fabric, &attr, &eq, NULL));
+	fids[0] = &eq->fid;
+	T_OK(fi_control(&eq->fid, FI_GETWAIT, &p.fd));
+	T_EQ(fi_eq_read(eq, &event, &out, sizeof out, 0), -FI_EAGAIN);
+	T_OK(fi_trywait(n.fabric, fids, 1));
+	T_EQ(poll(&p, 1, 0), 0);
+	for (uint64_t i = 0; i < 5; i++) {
+		in.data = i;
+		in.context = &in;
+		T_EQ(fi_eq_write(eq, FI_NOTIFY + (uint32_t)i, &in, sizeof in, 0), sizeof in);
+	}
+	T_EQ(poll(&p, 1, 0), 1);
+	T_EQ(fi_trywait(n.fabric, fids, 1), -FI_EAGAIN);
+	T_EQ(fi_eq_read(eq, &event, &out, sizeof out - 1, 0), -FI_ETOOSMALL);
+	for (uint64_t i = 0; i < 5; i++) {
+		T_EQ(fi_eq_read(eq, &event, &out, sizeof out, FI_PEEK), sizeof out);
+		T_EQ(out.data, i);
+		if (i % 2)
+			T_EQ(fi_eq_read(eq, &event, &out, sizeof out, 0), sizeof out);
+		else
+			T_EQ(fi_eq_sread(eq, &event, &out, sizeof out, -1, 0), sizeof out);
+		T_EQ(out.data, i);
+		T_EQ(event, FI_NOTIFY + i);
+		T_CHECK(out.context == &in, "another context");
+	}
+	T_EQ(poll(&p, 1, 0), 0);
+	T_EQ(fi_eq_sread(eq, &event, &out, sizeof out, 30, 0), -FI_EAGAIN);
+	T_OK(fi_close(&eq->fid));
+	attr.flags = 0;
+	T_OK(fi_eq_open(n.fabric, &attr, &eq, NULL));
+	T_CHECK(fi_eq_write(eq, FI_NOTIFY, &in, sizeof in, 0) < 0, "written without FI_WRITE");
+	T_OK(fi_close(&eq->fid));
+	t_close(&n);
+}
+
+static void *write_later(void *arg)
+{
+	struct fi_eq_entry e = {.data = 77};
+
+	pause_ms(60);
+	T_EQ(fi_eq_write(arg, FI_NOTIFY, &e, sizeof e, 0), sizeof e);
+	return NULL;
+}
+
+static void eq_wakes(void)
+{
+	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
+	struct fi_eq_entry out;
+	pthread_t thread;
+	struct t_node n;
+	struct fid_eq *eq;
+	uint32_t event;
+
+	t_open(&n, NULL);
+	T_OK(fi_eq_open(n.fabric, &attr, &eq, NULL));
+	T_OK(pthread_create(&thread, NULL, write_later, eq));
+	T_EQ(fi_eq_sread(eq, &event, &out, sizeof out, 10000, 0), sizeof out);
+	T_EQ(out.data, 77);
+	T_OK(pthread_join(thread, NULL));
+	T_OK(fi_close(&eq->fid));
+	t_close(&n);
+}
+
+/* --- poll sets -------------------------------------------------------------- */
+
+static void poll_set(void)
+{
+	struct fi_poll_attr attr = {0};
+	struct t_opts o = {.counters = true};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
+	struct fid_poll *set;
+	void *context[4];
+	uint64_t v = 3;
+	struct t_node n;
+
+	t_start(&n, &o);
+	n.cq->fid.context = "cq";
+	n.rxcntr->fid.context = "cntr";
+	T_OK(fi_poll_open(n.domain, &attr, &set));
+	T_OK(fi_poll_add(set, &n.cq->fid, 0));
+	T_OK(fi_poll_add(set, &n.rxcntr->fid, 0));
+	if (t_rank == 0) {
+		T_EQ(fi_poll(set, context, 4), 0);
+		t_barrier();
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
+	} else {
+		int n_events = 0;
+		bool cq = false, cntr = false;
+
+		T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+		T_EQ(fi_poll(set, context, 4), 0);
+		t_barrier();
+		while (!cq || !cntr) {
+			n_events = fi_poll(set, context, 4);
+			T_CHECK(n_events >= 0, "fi_poll: %d", n_events);
+			for (int i = 0; i < n_events; i++) {
+				cq |= !strcmp(context[i], "cq");
+				cntr |= !strcmp(context[i], "cntr");
+			}
+		}
+		T_EQ(fi_poll(set, context, 1), 1); /* it can still be read */
+		T_EQ(fi_cq_read(n.cq, &e, 1), 1);
+		T_EQ(fi_poll(set, context, 4), 0);
+	}
+	T_OK(fi_poll_del(set, &n.cq->fid, 0));
+	T_CHECK(fi_poll_del(set, &n.cq->fid, 0), "taken out twice");
+	T_CHECK(fi_close(&n.domain->fid) == -FI_EBUSY, "a domain closed under a poll set");
+	T_OK(fi_close(&set->fid));
+	t_finish(&n);
+}
+
+/* --- wait sets -------------------------------------------------------------- */
+
+static void wait_set(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_eq_attr eq_attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_SET};
+	struct t_opts o = {.wait = FI_WAIT_SET, .two_cqs = true};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
+	struct fi_eq_entry entry = {.data = 4};
+	struct fi_info *hints = t_hints(&o), *info;
+	struct fid_fabric *fabric;
+	struct fid_wait *set;
+	struct fid_eq *eq;
+	uint32_t event;
+	uint64_t v = 3;
+	struct t_node n;
+
+	/* The set belongs to a fabric; any will do for this provider. */
+	T_OK(t_getinfo(T_API, hints, &info));
+	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+	T_OK(fi_wait_open(fabric, &attr, &set));
+	o.set = set;
+	eq_attr.wait_set = set;
+	t_start(&n, &o);
+	T_OK(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+	T_CHECK(fi_close(&set->fid) == -FI_EBUSY, "closed with members");
+	if (t_rank == 0) {
+		t_barrier();
+		pause_ms(80);
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
+	} else {
+		T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+		T_EQ(fi_wait(set, 30), -FI_ETIMEDOUT);
+		t_barrier();
+		while (fi_cq_read(n.cq, &e, 1) == -FI_EAGAIN)
+			T_OK(fi_wait(set, 10000));
+	}
+	T_EQ(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof entry, 0), sizeof entry);
+	T_OK(fi_wait(set, 10000));
+	T_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), sizeof entry);
+	T_OK(fi_close(&eq->fid));
+	t_finish(&n);
+	T_OK(fi_close(&set->fid));
+	T_OK(fi_close(&fabric->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+static const struct t_case cases[] = {
+	{"set_eq_events", 1, eq_events, "events written are read in order", 0},
+	{"set_eq_wakes", 1, eq_wakes, "an event wakes a waiting read", 0},
+	{"set_poll", 2, poll_set, "a poll set names what has something", 0},
+	{"set_wait", 2, wait_set, "a wait set wakes for each of its members", 0},
+};
+const struct t_group group_set = T_GROUP("set", cases);

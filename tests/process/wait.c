@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wait.c: a process that waits sleeps, and whatever it waits for wakes it: waiting
+ * reads of queues, counters, descriptors. That it slept shows in the CPU time it
+ * used; that it was woken, and did not just look now and then, in the time it took.
+ */
+#include "cases.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_eq.h>
+
+#define LARGE (3u << 20)
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+	return now_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t cpu(void)
+{
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* The other process is away for so long: longer than any nap of a sleeper. */
+static void pause_ms(int ms)
+{
+	struct timespec ts = {ms / 1000, ms % 1000 * 1000000l};
+
+	nanosleep(&ts, NULL);
+}
+
+/* What waiting for one completion means; returns what the read returned. */
+typedef ssize_t (*waiter_fn)(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout);
+
+static ssize_t by_sread(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
+{
+	return fi_cq_sread(n->cq, e, 1, NULL, timeout);
+}
+
+static int descriptor(struct fid *fid)
+{
+	int fd = -1;
+
+	T_OK(fi_control(fid, FI_GETWAIT, &fd));
+	T_CHECK(fd >= 0, "FI_GETWAIT gave %d", fd);
+	return fd;
+}
+
+enum how { POLL, EPOLL, SELECT };
+
+static int sleep_on(int fd, int timeout, enum how how)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct epoll_event event = {.events = EPOLLIN}, got;
+	struct timeval tv = {timeout / 1000, timeout % 1000 * 1000};
+	fd_set set;
+	int ep, n;
+
+	switch (how) {
+	case POLL:
+		return poll(&p, 1, timeout);
+	case EPOLL:
+		ep = epoll_create1(0);
+		T_OK(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+		n = epoll_wait(ep, &got, 1, timeout);
+		close(ep);
+		return n;
+	case SELECT:
+		FD_ZERO(&set);
+		FD_SET(fd, &set);
+		return select(fd + 1, &set, NULL, NULL, timeout < 0 ? NULL : &tv);
+	}
+	return -1;
+}
+
+static ssize_t by_fd(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout, enum how how)
+{
+	struct fid *fids[] = {&n->cq->fid};
+	int fd = descriptor(fids[0]);
+
+	for (;;) {
+		ssize_t got = fi_cq_read(n->cq, e, 1);
+		int rc;
+
+		if (got != -FI_EAGAIN)
+			return got;
+		rc = fi_trywait(n->fabric, fids, 1);
+		if (rc == -FI_EAGAIN)
+			continue;
+		T_OK(rc);
+		rc = sleep_on(fd, timeout, how);
+		T_CHECK(rc >= 0, "waiting on the descriptor: %s", strerror(errno));
+		if (!rc)
+			return -FI_EAGAIN;
+	}
+}
+
+static ssize_t by_poll(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
+{
+	return by_fd(n, e, timeout, POLL);
+}
+
+static ssize_t by_epoll(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
+{
+	return by_fd(n, e, timeout, EPOLL);
+}
+
+static ssize_t by_select(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
+{
+	return by_fd(n, e, timeout, SELECT);
+}
+
+static void check_context(const struct fi_cq_tagged_entry *e, const void *context)
+{
+	T_CHECK(e->op_context == context, "a completion of something else");
+}
+
+/* One message that comes `away` ms after the receiver began to wait. Whether it used
+ * hardly any CPU meanwhile, and woke soon; a busy machine may spoil that at times. */
+static bool one_message(struct t_node *n, waiter_fn wait, size_t len, int away)
+{
+	struct t_buf b = t_buf(len, 0);
+	struct fi_context2 ctx;
+	struct fi_cq_tagged_entry e;
+	uint64_t used = 0, woke, all[2];
+
+	t_at("%zu bytes", len);
+	t_barrier_with(NULL);
+	if (t_rank == 0) {
+		uint64_t sent;
+
+		t_fill(b.p, len, 7, 0);
+		pause_ms(away);
+		sent = now();
+		T_TRY(fi_tsend(n->ep, b.p, len, NULL, n->peer[1], 1, &ctx));
+		T_EQ(wait(n, &e, -1), 1);
+		check_context(&e, &ctx);
+		t_allgather(&sent, sizeof sent, all, NULL);
+		t_allgather(&used, sizeof used, all, NULL);
+	} else {
+		t_blank(&b);
+		T_TRY(fi_trecv(n->ep, b.p, len, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+		used = cpu();
+		T_EQ(wait(n, &e, -1), 1);
+		woke = now();
+		used = cpu() - used;
+		check_context(&e, &ctx);
+		T_GOT(&b, len, 7);
+		t_allgather(&woke, sizeof woke, all, NULL);
+		woke -= all[0];
+		t_at("%zu bytes: %llu us of CPU in a wait of %d ms, woken %llu us after", len,
+		     (unsigned long long)used / 1000, away, (unsigned long long)woke / 1000);
+		/* Looking now and then, every 50 ms, would be late by 25 on average. */
+		used = used < (uint64_t)away * 1000000u / 4 && woke < 12000000u;
+		t_allgather(&used, sizeof used, all, NULL);
+	}
+	t_buf_free(&b);
+	return all[1];
+}
+
+static void messages(waiter_fn wait, enum fi_wait_obj obj, enum fi_threading threading)
+{
+	static const size_t lens[] = {0, 8, 200, 3000, LARGE};
+	struct t_opts o = {.wait = obj, .threading = threading};
+	struct t_node n;
+
+	t_start(&n, &o);
+	for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+		int tries = 6;
+
+		one_message(&n, wait, lens[i], 0);
+		while (!one_message(&n, wait, lens[i], 120))
+			T_CHECK(--tries, "%zu bytes: not asleep, or woken late, every time",
+				lens[i]);
+	}
+	t_finish(&n);
+}
+
+static void sread_messages(void)
+{
+	messages(by_sread, FI_WAIT_UNSPEC, 0);
+}
+
+static void sread_locked(void)
+{
+	messages(by_sread, FI_WAIT_UNSPEC, FI_THREAD_SAFE);
+}
+
+static void sread_fd(void)
+{
+	messages(by_sread, FI_WAIT_FD, 0);
+}
+
+static void poll_messages(void)
+{
+	messages(by_poll, FI_WAIT_FD, 0);
+}
+
+static void epoll_messages(void)
+{
+	messages(by_epoll, FI_WAIT_FD, FI_THREAD_SAFE);
+}
+
+static void select_messages(void)
+{
+	messages(by_select, FI_WAIT_FD, 0);
+}
+
+/* A wait for nothing ends in time, having slept. */
+static void timeouts(void)
+{
+	static const waiter_fn ways[] = {by_sread, by_poll};
+	struct t_opts o = {.wait = FI_WAIT_FD};
+	struct fi_cq_tagged_entry e;
+	struct t_node n;
+
+	t_start(&n, &o);
+	t_barrier_with(NULL);
+	for (int i = 0; i < 2; i++) {
+		uint64_t start = now(), used = cpu();
+
+		T_EQ(ways[i](&n, &e, 150), -FI_EAGAIN);
+		T_CHECK(now() - start >= 149000000u, "back after %llu us",
+			(unsigned long long)(now() - start) / 1000);
+		T_CHECK(cpu() - used < 40000000u, "%llu us of CPU",
+			(unsigned long long)(cpu() - used) / 1000);
+		start = now();
+		T_EQ(ways[i](&n, &e, 0), -FI_EAGAIN);
+		T_CHECK(now() - start < 100000000u, "a wait of no time took long");
+	}
+	t_finish(&n);
+}
+
+/* Nothing is there, and the descriptor says so; news of connections may come first. */
+static void become_quiet(struct t_node *n, int fd)
+{
+	struct fid *fids[] = {&n->cq->fid};
+	struct fi_cq_tagged_entry e;
+	int tries = 1000;
+
+	do {
+		T_CHECK(tries--, "never quiet");
+		T_EQ(fi_cq_read(n->cq, &e, 1), -FI_EAGAIN);
+	} while (fi_trywait(n->fabric, fids, 1) == -FI_EAGAIN || sleep_on(fd, 0, POLL));
+}
+
+/* fi_trywait says no while something can be read, yes after, and the descriptor is
+ * readable from a message on until it has been dealt with. */
+static void trywait(void)
+{
+	struct t_opts o = {.wait = FI_WAIT_FD};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx[2];
+	uint64_t v = 5, got[2];
+	struct t_node n;
+
+	t_start(&n, &o);
+	if (t_rank == 1) {
+		struct fid *fids[] = {&n.cq->fid};
+		int fd = descriptor(fids[0]);
+
+		for (int i = 0; i < 2; i++)
+			T_TRY(fi_trecv(n.ep, &got[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[i]));
+		t_barrier_with(NULL); /* it has connected, and sent what nobody waits for */
+		become_quiet(&n, fd);
+		t_barrier_with(NULL); /* it sends, once */
+		T_EQ(sleep_on(fd, 5000, POLL), 1);
+		T_EQ(sleep_on(fd, 0, POLL), 1);
+		T_EQ(fi_trywait(n.fabric, fids, 1), -FI_EAGAIN);
+		T_EQ(fi_cq_read(n.cq, &e, 1), 1);
+		check_context(&e, &ctx[0]);
+		become_quiet(&n, fd);
+		t_barrier_with(NULL); /* again, while this process does not look */
+		t_barrier_with(NULL);
+		T_EQ(fi_trywait(n.fabric, fids, 1), -FI_EAGAIN);
+		T_EQ(fi_cq_read(n.cq, &e, 1), 1);
+		check_context(&e, &ctx[1]);
+	} else {
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 2)); /* connected, and early */
+		t_barrier_with(NULL);
+		t_barrier_with(NULL);
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
+		t_barrier_with(NULL);
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 1));
+		t_barrier_with(NULL);
+	}
+	t_finish(&n);
+}
+
+/* Everybody sends to rank 0 in bursts with pauses of random length, so that some
+ * messages meet a process that is about to sleep, asleep or just awake. It must get
+ * each without ever waiting for a look that it takes every 50 ms anyway. */
+static void storm_with(waiter_fn wait, enum fi_wait_obj obj, int rounds)
+{
+	struct t_opts o = {.wait = obj};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
+	struct t_rng rng;
+	struct t_node n;
+	uint64_t v = 0, slow = 0;
+
+	t_start(&n, &o);
+	t_rng_init(&rng, (uint64_t)t_rank);
+	rounds = t_scaled(rounds);
+	if (t_rank == 0)
+		for (int i = 1; i < t_nproc; i++) { /* connect before the clock counts */
+			T_TRY(fi_tinject(n.ep, &v, 8, n.peer[i], 9));
+			T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 9, 0, &ctx));
+			T_EQ(wait(&n, &e, -1), 1);
+		}
+	else {
+		T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 9, 0, &ctx));
+		T_EQ(wait(&n, &e, -1), 1);
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[0], 9));
+	}
+	t_barrier_with(NULL);
+	for (int i = 0; i < rounds; i++) {
+		if (t_rank == 0) {
+			for (int from = 1; from < t_nproc; from++) {
+				uint64_t start = now();
+
+				T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+				T_EQ(wait(&n, &e, -1), 1);
+				slow += now() - start > 45000000u;
+			}
+			for (int to = 1; to < t_nproc; to++)
+				T_TRY(fi_tinject(n.ep, &v, 8, n.peer[to], 2));
+		} else {
+			uint64_t until = now() + t_rand_below(&rng, i % 2 ? 100000 : 30000);
+
+			T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 2, 0, &ctx));
+			while (now() < until)
+				;
+			T_TRY(fi_tinject(n.ep, &v, 8, n.peer[0], 1));
+			T_EQ(wait(&n, &e, -1), 1);
+		}
+		if (i % 256 == 0)
+			t_at("round %d", i);
+	}
+	/* A machine that is busy may be late a few times, a lost wake always is. */
+	T_CHECK(slow <= (uint64_t)rounds / 500 + 3, "%llu of %d rounds took 45 ms or more",
+		(unsigned long long)slow, rounds);
+	t_finish(&n);
+}
+
+static void storm_sread(void)
+{
+	storm_with(by_sread, FI_WAIT_UNSPEC, 20000);
+}
+
+static void storm_fd(void)
+{
+	storm_with(by_poll, FI_WAIT_FD, 10000);
+}
+
+/* fi_cq_signal from another thread ends a waiting read. */
+static void *signal_later(void *arg)
+{
+	pause_ms(60);
+	T_OK(fi_cq_signal(arg));
+	return NULL;
+}
+
+static void signalled(void)
+{
+	static const enum fi_wait_obj objs[] = {FI_WAIT_UNSPEC, FI_WAIT_FD};
+	struct fi_cq_tagged_entry e;
+
+	for (int i = 0; i < 2; i++) {
+		struct t_opts o = {.wait = objs[i], .threading = FI_THREAD_SAFE};
+		pthread_t thread;
+		struct t_node n;
+		uint64_t start;
+
+		t_start(&n, &o);
+		start = now();
+		T_OK(pthread_create(&thread, NULL, signal_later, n.cq));
+		T_EQ(fi_cq_sread(n.cq, &e, 1, NULL, 10000), -FI_EAGAIN);
+		T_CHECK(now() - start < 5000000000u, "the signal was not heard");
+		T_OK(pthread_join(thread, NULL));
+		t_finish(&n);
+	}
+}
+
+/* Two threads sleep on the two queues of one endpoint; each hears of its own. */
+static void *wait_tx(void *arg)
+{
+	struct t_node *n = arg;
+	struct fi_cq_tagged_entry e;
+
+	T_EQ(fi_cq_sread(n->txcq, &e, 1, NULL, -1), 1);
+	T_CHECK(e.flags & FI_SEND, "not a send");
+	return NULL;
+}
+
+static void two_queues_with(enum fi_wait_obj obj)
+{
+	struct t_opts o = {.wait = obj, .threading = FI_THREAD_SAFE, .two_cqs = true};
+	struct t_buf out, in;
+	struct t_node n;
+
+	t_start(&n, &o);
+	out = t_buf(LARGE, 0);
+	in = t_buf(LARGE, 0);
+	for (int i = 0; i < 30; i++) {
+		struct fi_cq_tagged_entry e;
+		struct fi_context2 tx, rx;
+		pthread_t thread;
+
+		t_at("round %d", i);
+		T_OK(pthread_create(&thread, NULL, wait_tx, &n));
+		pause_ms(i % 3);
+		T_TRY(fi_trecv(n.ep, in.p, LARGE, NULL, FI_ADDR_UNSPEC, 1, 0, &rx));
+		T_TRY(fi_tsend(n.ep, out.p, LARGE, NULL, n.peer[1 - t_rank], 1, &tx));
+		T_EQ(fi_cq_sread(n.cq, &e, 1, NULL, -1), 1);
+		T_CHECK(e.flags & FI_RECV, "not a receive");
+		T_OK(pthread_join(thread, NULL));
+	}
+	t_buf_free(&out);
+	t_buf_free(&in);
+	t_finish(&n);
+}
+
+static void two_queues(void)
+{
+	two_queues_with(FI_WAIT_UNSPEC);
+	two_queues_with(FI_WAIT_FD);
+}
+
+/* fi_cntr_wait sleeps until the count is there; fi_cntr_add by another thread too. */
+static void *add_later(void *arg)
+{
+	pause_ms(60);
+	T_OK(fi_cntr_add(arg, 5));
+	return NULL;
+}
+
+static void counters(void)
+{
+	struct t_opts o = {.counters = true, .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+	struct t_op op[3] = {0};
+	uint64_t v[3] = {0}, used;
+	pthread_t thread;
+	struct t_node n;
+
+	t_start(&n, &o);
+	t_barrier_with(NULL);
+	if (t_rank == 0) {
+		for (int i = 0; i < 3; i++) {
+			pause_ms(70);
+			t_tsend(&n, 1, &v[i], 8, 1, &op[i]);
+		}
+		T_OK(fi_cntr_wait(n.txcntr, 3, -1));
+	} else {
+		for (int i = 0; i < 3; i++)
+			t_trecv(&n, FI_ADDR_UNSPEC, &v[i], 8, 1, 0, &op[i]);
+		used = cpu();
+		T_OK(fi_cntr_wait(n.rxcntr, 3, -1));
+		T_CHECK(cpu() - used < 60000000u, "%llu us of CPU",
+			(unsigned long long)(cpu() - used) / 1000);
+		T_EQ(fi_cntr_read(n.rxcntr), 3);
+		T_EQ(fi_cntr_wait(n.rxcntr, 4, 60), -FI_ETIMEDOUT);
+		T_OK(pthread_create(&thread, NULL, add_later, n.rxcntr));
+		T_OK(fi_cntr_wait(n.rxcntr, 8, 10000));
+		T_OK(pthread_join(thread, NULL));
+	}
+	for (int i = 0; i < 3; i++)
+		T_WAIT(&op[i]);
+	t_finish(&n);
+}
+
+/* A counter's descriptor. */
+static void counter_fd(void)
+{
+	struct t_opts o = {.counters = true, .wait = FI_WAIT_FD};
+	struct t_op op = {0};
+	struct t_node n;
+	uint64_t v = 0;
+
+	t_start(&n, &o);
+	if (t_rank == 1) {
+		struct fid *fids[] = {&n.rxcntr->fid};
+		int fd = descriptor(fids[0]);
+
+		t_trecv(&n, FI_ADDR_UNSPEC, &v, 8, 1, 0, &op);
+		t_barrier_with(NULL);
+		while (!fi_cntr_read(n.rxcntr)) {
+			int rc = fi_trywait(n.fabric, fids, 1);
+
+			if (rc == -FI_EAGAIN)
+				continue;
+			T_OK(rc);
+			T_EQ(sleep_on(fd, 5000, POLL), 1);
+		}
+	} else {
+		t_barrier_with(NULL);
+		pause_ms(80);
+		t_tsend(&n, 1, &v, 8, 1, &op);
+	}
+	T_WAIT(&op);
+	t_finish(&n);
+}
+
+/* --- a death --------------------------------------------------------------- */
+
+struct grave {
+	unsigned char name[2][T_NAME_MAX];
+	_Atomic int named[2], greeted, die;
+	_Atomic uint64_t died;
+};
+
+static void await(_Atomic int *flag)
+{
+	while (!atomic_load(flag))
+		pause_ms(1);
+}
+
+static fi_addr_t meet(struct t_node *n, struct grave *g, int me)
+{
+	memcpy(g->name[me], n->name, T_NAME_MAX);
+	atomic_store(&g->named[me], 1);
+	await(&g->named[!me]);
+	return t_insert(n, g->name[!me]);
+}
+
+static _Noreturn void mortal(struct grave *g)
+{
+	struct t_node n;
+	fi_addr_t other;
+	uint64_t v = 1;
+
+	t_open(&n, NULL);
+	other = meet(&n, g, 1);
+	T_TRY(fi_tinject(n.ep, &v, 8, other, 1));
+	while (!atomic_load(&g->die))
+		t_progress();
+	pause_ms(100); /* the other is asleep by then */
+	atomic_store(&g->died, now());
+	raise(SIGKILL);
+	_exit(1);
+}
+
+static void death_with(waiter_fn wait, enum fi_wait_obj obj)
+{
+	struct grave *g =
+		mmap(NULL, sizeof *g, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct t_opts o = {.wait = obj, .caps = FI_DIRECTED_RECV};
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	struct fi_context2 ctx;
+	struct t_node n;
+	fi_addr_t other;
+	uint64_t v, late;
+	pid_t child;
+
+	T_CHECK(g != MAP_FAILED, "mmap");
+	child = fork();
+	if (!child)
+		mortal(g);
+	t_open(&n, &o);
+	other = meet(&n, g, 0);
+	T_TRY(fi_trecv(n.ep, &v, 8, NULL, other, 1, 0, &ctx));
+	T_EQ(wait(&n, &e, -1), 1);
+	T_TRY(fi_trecv(n.ep, &v, 8, NULL, other, 2, 0, &ctx));
+	atomic_store(&g->die, 1);
+	T_EQ(wait(&n, &e, 10000), -FI_EAVAIL);
+	late = now() - atomic_load(&g->died);
+	T_EQ(fi_cq_readerr(n.cq, &err, 0), 1);
+	T_EQ(err.err, ECONNRESET);
+	T_CHECK(late < 200000000u, "heard of it after %llu ms", (unsigned long long)late / 1000000);
+	waitpid(child, NULL, 0);
+	t_close(&n);
+	munmap(g, sizeof *g);
+}
+
+static void death_sread(void)
+{
+	death_with(by_sread, FI_WAIT_UNSPEC);
+}
+
+static void death_fd(void)
+{
+	death_with(by_poll, FI_WAIT_FD);
+}
+
+static const struct t_case cases[] = {
+	{"wait_sread", 2, sread_messages, "messages of all kinds wake a waiting read", 0},
+	{"wait_sread_locked", 2, sread_locked, "the same under FI_THREAD_SAFE", 0},
+	{"wait_sread_fd", 2, sread_fd, "a waiting read of a queue with a descriptor", 0},
+	{"wait_poll", 2, poll_messages, "messages of all kinds wake a descriptor's poll", 0},
+	{"wait_epoll", 2, epoll_messages, "an application's own epoll", 0},
+	{"wait_select", 2, select_messages, "select", 0},
+	{"wait_timeouts", 2, timeouts, "waits end in time", 0},
+	{"wait_trywait", 2, trywait, "fi_trywait and the descriptor agree with the queue", 0},
+	{"wait_storm_sread", 4, storm_sread, "no wake is lost, from several senders", 120},
+	{"wait_storm_fd", 4, storm_fd, "no wake is lost, with descriptors", 120},
+	{"wait_signal", 1, signalled, "fi_cq_signal", 0},
+	{"wait_two_queues", 2, two_queues, "two threads sleep on one endpoint", 60},
+	{"wait_counters", 2, counters, "fi_cntr_wait sleeps and wakes", 0},
+	{"wait_counter_fd", 2, counter_fd, "a counter's descriptor", 0},
+	{"wait_death_sread", 1, death_sread, "a death wakes a waiting read", 0},
+	{"wait_death_fd", 1, death_fd, "a death makes the descriptor readable", 0},
+};
+const struct t_group group_wait = T_GROUP("wait", cases);
