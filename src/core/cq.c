@@ -11,7 +11,7 @@
 
 #include "base/knobs.h"
 #include "core/core.h"
-#include "core/large.h"
+#include "core/claim.h"
 
 #define LEAST_SIZE 64
 
@@ -183,6 +183,8 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 
 		if (unlikely(ep->warm != NULL))
 			prefetch_payload(ep);
+		if (unlikely(ep->unshown))
+			bl_claim_again(ep);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, now);
 	}

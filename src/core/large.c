@@ -4,7 +4,7 @@
  * Serialised by the domain. What a peer says of lengths, places and numbers is
  * checked here, against what this side keeps for itself.
  */
-#include "core/large.h"
+#include "core/claim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +54,15 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->generation++;
 	r->serving = false;
 	r->coop = NULL;
+	r->lent = 0;
 	r->nrange = 0;
 	return r;
 }
 
 static void request_free(struct bl_ep *ep, struct bl_request *r)
 {
+	if (r->lent)
+		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
 	r->peer = NULL;
 	r->next_free = ep->free_request;
 	ep->free_request = r;
@@ -402,6 +405,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bool tagged = send->flags & BL_TAGGED;
 	struct bl_request *r;
 	struct bl_rts rts;
+	uint32_t n;
 
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, send->dest, &peer);
@@ -420,11 +424,16 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->quiet = !(send->flags & BL_COMPLETION);
 	rts.len = len;
 	rts.request = request_number(r);
+	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
+	rts.reserved = 0;
+	n = peer->tx.next;
 	for (uint32_t i = 0; i < r->niov; i++)
 		rts.piece[i] = (struct bl_piece){(uintptr_t)r->iov[i].iov_base, r->iov[i].iov_len};
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS,
 		      send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + r->niov * sizeof(struct bl_piece));
+	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN)
+		bl_claim_try(ep, r, n, tagged, send->tag);
 	return 0;
 }
 
@@ -450,7 +459,7 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 	ep->work--;
 }
 
-static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
+void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
 {
 	stop_serving(ep, r);
 	if (likely(!err)) {
@@ -640,7 +649,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 	struct bl_request *r = request_find(ep, peer, tag);
 
 	if (r)
-		request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
+		bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 /* --- both --------------------------------------------------------------- */
@@ -667,6 +676,23 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
+void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->ntransfer;) {
+		struct bl_transfer *t = ep->transfer[i];
+		bool over = false;
+
+		while (!over && !t->handed_out && !t->error)
+			over = transfer_step(ep, t);
+		if (over) {
+			transfer_remove(ep, i);
+			transfer_end(ep, sink, t);
+		} else {
+			i++;
+		}
+	}
+}
+
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
@@ -682,5 +708,5 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 	}
 	for (uint32_t i = 0; i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
-			request_end(ep, sink, ep->request[i], err);
+			bl_request_end(ep, sink, ep->request[i], err);
 }

@@ -45,6 +45,7 @@ struct bl_request {
 	size_t chunk, want;
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
+	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -128,6 +129,11 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is gone: everything with it ends with err (a positive errno). */
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
+/* Copy what can be copied without the senders' help, of all transfers. */
+void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
+
+/* The message is over: complete its send. */
+void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err);
 /* Start a large send; see bl_send(). */
 int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len);
 
@@ -165,6 +171,13 @@ struct bl_iov8 {
  * buffer is its owner's again (say so), and the receive is gone. */
 bool bl_multi_done(struct bl_ep *ep, struct bl_post *post);
 struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at);
+/* A sender has claimed this receive, which isn't shown any more, for the message:
+ * its bytes are there, or (copy) are to be copied as usual; after bl_transfer_ready(). */
+void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+		     struct bl_post *post, bool tagged, bool copy);
+/* A receive ends with an error. */
+bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
+			  int err);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 void bl_recv_drop_all(struct bl_ep *ep);
 

@@ -47,8 +47,9 @@ struct bl_rx {
 	struct bl_slot *slot;
 	struct bl_lane *lane;
 	uint32_t next;	   /* number of the packet expected */
-	uint32_t credited; /* `consumed` as last told */
+	uint32_t credited; /* `consumed` as last told, less `hurry` */
 	uint32_t bytes;	   /* payload consumed since */
+	uint32_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
 };
 
 /* Learn what the receiver has consumed. Returns false if the ring is still full. */
@@ -188,7 +189,7 @@ bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 /* Tell the sender how far we have read. */
 bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 {
-	rx->credited = rx->next;
+	rx->credited = rx->next - rx->hurry;
 	rx->bytes = 0;
 	/* release: pairs with the acquire in bl_tx_refresh */
 	atomic_store_explicit(&rx->lane->consumed, rx->next, memory_order_release);

@@ -19,6 +19,7 @@
  *   |  payload (A writes)|     |  payload (B writes)|
  *   |  copies (A receives|     |  copies (B receives|
  *   |          from B)   |     |          from A)   |
+ *   |  adverts (the same)|     |  adverts (the same)|
  *   +--------------------+     +--------------------+
  */
 #ifndef BL_LOCAL_WIRE_H
@@ -30,13 +31,14 @@
 #include "copy/coop.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 1
+#define BL_SEG_VERSION 2
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	256u
 #define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
+#define BL_ADVERTS	32u
 #define BL_PAYLOAD_SIZE 40960u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
@@ -88,6 +90,9 @@ struct bl_piece {
 struct bl_rts {
 	uint64_t len;	  /* of the message */
 	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
+	/* Who has the message, decided by compare-and-swap in the slot: local/advert.h */
+	_Atomic uint32_t taken;
+	uint32_t reserved;
 	struct bl_piece piece[8];
 };
 /* CTS: tag = request. The pieces are the receiver's, cut to the bytes wanted. */
@@ -105,13 +110,39 @@ struct bl_stream {
 	uint64_t off, len;
 	struct bl_piece piece[8];
 };
-static_assert(sizeof(struct bl_rts) == 144, "shared layout");
+static_assert(sizeof(struct bl_rts) == 152, "shared layout");
+static_assert(offsetof(struct bl_rts, taken) == 16, "shared layout");
 static_assert(sizeof(struct bl_cts) == 152 && sizeof(struct bl_stream) == 152, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
 /* FRAGMENT: tag = transfer, data = offset; or BL_FRAGMENT_PUSHED, and the bytes
  * are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)
 /* FIN: tag = request, data = 0 or an errno. */
+
+/*
+ * A large receive that is posted, for senders to find; see local/advert.h. One
+ * line. The owner writes it before it is open; whoever wins it writes the state,
+ * and a claimer the last three fields before it says so in its RTS.
+ */
+struct bl_advert {
+	/* generation << 32 | claimer << 16 | enum bl_advert_state */
+	_Atomic uint64_t state;
+	_Atomic uint64_t number; /* in the order of posting */
+	_Atomic uint64_t tag, ignore;
+	_Atomic uint64_t base, len;
+	_Atomic uint32_t tagged;
+	_Atomic uint32_t coop; /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
+	_Atomic uint32_t coop_generation;
+	_Atomic uint32_t chunk; /* bytes */
+};
+static_assert(sizeof(struct bl_advert) == BL_LINE, "shared layout");
+
+struct bl_board {
+	_Atomic uint64_t posted; /* bit i: look at advert i; the owner writes */
+	uint8_t pad0[BL_LINE - 8];
+	struct bl_advert advert[BL_ADVERTS];
+};
+static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE, "shared layout");
 
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
@@ -122,11 +153,13 @@ struct bl_lane {
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	uint8_t unused[2176];
+	struct bl_board board;	       /* receives from that neighbour alone */
+	uint8_t unused[64];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
+static_assert(offsetof(struct bl_lane, board) == 22400, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
 struct bl_seg_header {
@@ -145,11 +178,13 @@ struct bl_seg_header {
 	_Atomic uint64_t bell_summary;
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS];
+	struct bl_board board; /* receives from anybody */
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board)];
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
 static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
+static_assert(offsetof(struct bl_seg_header, board) == 704, "shared layout");
 
 #define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
 
