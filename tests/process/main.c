@@ -9,9 +9,9 @@
 int main(int argc, char **argv)
 {
 	const struct t_group groups[] = {
-		group_info,  group_open,  group_av,	group_match,  group_size,   group_cq,
-		group_flags, group_iov,	  group_multi,	group_peek,   group_cancel, group_trunc,
-		group_self,  group_order, group_random, group_thread,
+		group_info,  group_open,  group_av,	 group_match,  group_size,   group_cq,
+		group_flags, group_iov,	  group_multi,	 group_peek,   group_cancel, group_trunc,
+		group_self,  group_order, group_overlap, group_random, group_thread,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
