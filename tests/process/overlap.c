@@ -151,11 +151,12 @@ static void sender_away(void)
 /* As receiver_away, with a sender that the receiver has never heard of. */
 static void stranger(void)
 {
+	struct t_opts o = {.caps = FI_SOURCE};
 	struct t_node n;
 	struct t_buf b = t_buf(MIB, 0);
 	struct t_op op = {0};
 
-	start(&n, NULL, false);
+	start(&n, &o, false);
 	if (t_rank == 0) {
 		t_fill(b.p, b.len, 9, 0);
 		away();
