@@ -92,6 +92,12 @@ static inline void bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint3
 		*front = *end = 0; /* a neighbour's nonsense, about its own message */
 }
 
+/* Receiver, that has taken none: the sender has. */
+static inline bool bl_coop_begun(const struct bl_coop *coop, uint32_t count)
+{
+	return (atomic_load_explicit(&coop->left, memory_order_relaxed) >> 16 & 0xffff) != count;
+}
+
 /* Sender: one more chunk is in the receiver's memory. */
 static inline void bl_coop_count(struct bl_coop *coop)
 {

@@ -249,7 +249,9 @@ void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged)
 	if (suitable(post) && claims_of(ep) && !show(ep, post, tagged))
 		ep->unshown = true;
 	bl_claim_fence();
+	ep->posting = true;
 	look_at_rings(ep, src);
+	ep->posting = false;
 	bl_large_finish(ep, &no_sink);
 }
 

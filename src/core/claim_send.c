@@ -8,8 +8,7 @@
 
 #include "core/claim.h"
 
-#define TAKES_US 2u   /* a receiver inside the library has taken the RTS by then */
-#define HAND_US	 200u /* and copied a chunk by then */
+#define HAND_US 200u /* a receiver inside the library has copied a chunk by then */
 
 static struct bl_sink no_sink; /* completions go to the queues */
 
@@ -63,10 +62,9 @@ static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, 
 static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
-	uint64_t until = bl_ticks() + TAKES_US * bl_ticks_per_us();
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
 
-	/* It has an earlier one to copy, if it is there. */
-	if (ep->requests > 1)
+	if (!bl_peer_waits(ep, peer))
 		return false;
 	do {
 		if (read_by_receiver(&peer->tx, n) ||

@@ -155,6 +155,7 @@ struct bl_ep {
 	uint32_t generation;
 	struct bl_claims *claims; /* claim.c's */
 	uint32_t nlanding;	  /* claimed messages that are still being copied */
+	bool posting;		  /* in a call that posts a large receive: large.c */
 	bool unshown;		  /* a large receive could not be shown to its senders */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
 	uint64_t depth_early;

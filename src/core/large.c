@@ -13,6 +13,7 @@
 #define FRAGMENT_SIZE 8192u
 #define POOL_STEP     32
 #define PUSH_STEP     262144u
+#define WAITS_US      2u /* a peer that waits says so at least as often */
 
 /* --- pools -------------------------------------------------------------- */
 
@@ -311,6 +312,19 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 		   offsetof(struct bl_cts, piece) + t->nmine * sizeof cts.piece[0]);
 }
 
+/* A peer with a transfer of ours on its hands doesn't wait, whatever it said. */
+bool bl_peer_waits(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t said = atomic_load_explicit(&peer->header->waits, memory_order_relaxed);
+
+	if (bl_ticks() - said > WAITS_US * bl_ticks_per_us())
+		return false;
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
+			return false;
+	return true;
+}
+
 static void plan(struct bl_ep *ep, struct bl_transfer *t)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();
@@ -320,6 +334,12 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		return;
 	t->chunk = t->want;
 	t->count = 1;
+	if (unlikely(ep->posting) && vm && t->want >= BL_CLAIM_MIN && bl_peer_waits(ep, t->peer)) {
+		t->chunk = bl_copy_cut(p, t->want, &t->count);
+		share(ep, t);
+		t->offered = t->coop;
+		return;
+	}
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
@@ -357,7 +377,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 		t->error = (int)t->peer->dead;
 	if (likely(!t->error))
 		plan(ep, t);
-	if (transfer_step(ep, t)) {
+	if (!t->offered && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
 	}
@@ -624,8 +644,9 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 /* One step for one request; false: nothing is left to serve. */
 static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 {
-	if (r->coop && help(r))
-		return true;
+	/* Who has begun finishes: the receiver may have gone away, relying on that. */
+	while (r->coop && help(r))
+		;
 	r->coop = NULL;
 	if (!r->nrange)
 		return false;
@@ -676,12 +697,29 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
+/* A sender that was offered the message has begun with it. */
+static bool taken_up(const struct bl_transfer *t)
+{
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	do {
+		if (bl_coop_begun(t->coop, t->count))
+			return true;
+	} while ((int64_t)(bl_ticks() - until) < 0);
+	return false;
+}
+
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
 		struct bl_transfer *t = ep->transfer[i];
 		bool over = false;
 
+		if (t->offered && taken_up(t)) {
+			i++;
+			continue;
+		}
+		t->offered = false;
 		while (!over && !t->handed_out && !t->error)
 			over = transfer_step(ep, t);
 		if (over) {

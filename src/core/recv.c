@@ -409,7 +409,8 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		}
 		unex_free(ep, bl_unex_unlink(early, at));
 		if (spent) {
-			bl_large_finish(ep, &no_sink);
+			if (ep->ntransfer)
+				bl_large_finish(ep, &no_sink);
 			return 0;
 		}
 	}

@@ -179,7 +179,10 @@ struct bl_seg_header {
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
 	struct bl_board board; /* receives from anybody */
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board)];
+	/* The owner writes: ticks, when it last found nothing to do and waited on. A
+	 * hint for whom to leave work to, and nothing else. */
+	_Atomic uint64_t waits;
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8];
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
