@@ -26,6 +26,12 @@ static bool read_by_receiver(struct bl_tx *tx, uint32_t n)
 	return (int32_t)(tx->limit - BL_SLOTS - n) > 0;
 }
 
+static bool taken_or_read(struct bl_peer *peer, uint32_t n)
+{
+	return read_by_receiver(&peer->tx, n) ||
+	       bl_taken_look(taken_of(peer, n)) != BL_TAKEN_OPEN;
+}
+
 /* An earlier message that isn't matched yet would take the receive. */
 static bool taken_by_earlier(const struct bl_peer *peer, uint32_t n, bool tagged,
 			     const struct bl_found *f)
@@ -67,8 +73,7 @@ static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 	if (!bl_peer_waits(ep, peer))
 		return false;
 	do {
-		if (read_by_receiver(&peer->tx, n) ||
-		    bl_taken_look(taken_of(peer, n)) != BL_TAKEN_OPEN)
+		if (taken_or_read(peer, n))
 			return true;
 		for (uint32_t i = 0; i < ep->local.nhot; i++)
 			bl_poll_peer(ep, &none, ep->local.hot[i]);
@@ -177,6 +182,11 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagge
 
 	if (!tagged)
 		tag = 0;
+	if (ep->ntransfer) { /* one offered to the peer, that may wait for us in turn */
+		bl_large_resume(ep, &no_sink);
+		if (taken_or_read(peer, n))
+			return;
+	}
 	for (;;) {
 		bl_claim_fence();
 		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f, &anybodys))

@@ -305,7 +305,7 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	bl_coop_start(t->coop, t->generation, t->count);
 	cts.len = t->want;
 	cts.chunk = t->chunk;
-	cts.coop = t->coop_index;
+	cts.coop = t->coop_index | (t->offered ? BL_CTS_OFFER : 0);
 	cts.generation = t->generation;
 	write_pieces(t, cts.piece);
 	bl_control(ep, t->peer, BL_OP_CTS, t->request, 0, &cts,
@@ -336,6 +336,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 	t->count = 1;
 	if (unlikely(ep->posting) && vm && t->want >= BL_CLAIM_MIN && bl_peer_waits(ep, t->peer)) {
 		t->chunk = bl_copy_cut(p, t->want, &t->count);
+		t->offered = true;
 		share(ep, t);
 		t->offered = t->coop;
 		return;
@@ -529,6 +530,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 	if (!r || len < fixed || r->coop)
 		return;
 	memcpy(&cts, bytes, fixed);
+	r->offered = cts.coop & BL_CTS_OFFER;
+	cts.coop &= ~BL_CTS_OFFER;
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
@@ -540,6 +543,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	if (r->offered)
+		bl_coop_here(r->coop, r->coop_generation);
 	serve(ep, r);
 }
 
@@ -641,9 +646,25 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 	}
 }
 
+/* The receiver was in a call that posts, and has left it to us unless it comes back
+ * at once: then each has work of its own, as when both exchange messages. */
+static void answer_offer(struct bl_request *r)
+{
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	r->offered = false;
+	while (!bl_coop_begun(r->coop, r->coop_generation))
+		if ((int64_t)(bl_ticks() - until) >= 0)
+			return;
+	if (r->want <= ALONE_MOST)
+		r->coop = NULL;
+}
+
 /* One step for one request; false: nothing is left to serve. */
 static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 {
+	if (r->coop && unlikely(r->offered))
+		answer_offer(r);
 	/* Who has begun finishes: the receiver may have gone away, relying on that. */
 	while (r->coop && help(r))
 		;
@@ -697,13 +718,13 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
-/* A sender that was offered the message has begun with it. */
+/* A sender that was offered the message has heard of it. */
 static bool taken_up(const struct bl_transfer *t)
 {
 	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
 
 	do {
-		if (bl_coop_begun(t->coop, t->count))
+		if (bl_coop_is_here(t->coop, t->coop_generation))
 			return true;
 	} while ((int64_t)(bl_ticks() - until) < 0);
 	return false;
@@ -729,6 +750,13 @@ void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 			i++;
 		}
 	}
+}
+
+void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		ep->transfer[i]->offered = false;
+	bl_large_finish(ep, sink);
 }
 
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)

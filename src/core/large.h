@@ -45,6 +45,7 @@ struct bl_request {
 	size_t chunk, want;
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
+	bool offered;  /* the receiver begins soon, or it is ours to copy */
 	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
@@ -66,7 +67,7 @@ struct bl_transfer {
 	uint32_t taken, done;	   /* by us: chunks taken, copied */
 	uint32_t handed;	   /* after an error: chunks that were handed out */
 	bool handed_out;	   /* no chunk is left to take */
-	bool offered;		   /* to a sender that waits: the first chunks are its */
+	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
@@ -133,6 +134,8 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 /* In a call that may be this process's last for long: see to it that all transfers
  * are under way to their end, copied by senders that wait, or now and here. */
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
+/* Begin with what has been offered to senders. */
+void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is in the library and has nothing else to do, or was a moment ago. */
 bool bl_peer_waits(struct bl_ep *ep, const struct bl_peer *peer);
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */

@@ -99,10 +99,11 @@ struct bl_rts {
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
-	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
+	uint32_t coop; /* which descriptor in the receiver's lane to the sender; BL_CTS_OFFER */
 	uint32_t generation;
 	struct bl_piece piece[8];
 };
+#define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
 /* STREAM: tag = request. The sender writes the range into the receiver's pieces
  * if it may, and sends what is left as fragments. */
 struct bl_stream {
