@@ -28,8 +28,7 @@ static bool read_by_receiver(struct bl_tx *tx, uint32_t n)
 
 static bool taken_or_read(struct bl_peer *peer, uint32_t n)
 {
-	return read_by_receiver(&peer->tx, n) ||
-	       bl_taken_look(taken_of(peer, n)) != BL_TAKEN_OPEN;
+	return read_by_receiver(&peer->tx, n) || bl_taken_look(taken_of(peer, n)) != BL_TAKEN_OPEN;
 }
 
 /* An earlier message that isn't matched yet would take the receive. */
@@ -70,7 +69,7 @@ static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
 
-	if (!bl_peer_waits(ep, peer))
+	if (!bl_peer_here(ep, peer))
 		return false;
 	do {
 		if (taken_or_read(peer, n))
@@ -182,6 +181,7 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagge
 
 	if (!tagged)
 		tag = 0;
+	bl_say_here(ep, bl_ticks());
 	if (ep->ntransfer) { /* one offered to the peer, that may wait for us in turn */
 		bl_large_resume(ep, &no_sink);
 		if (taken_or_read(peer, n))

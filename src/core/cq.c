@@ -183,9 +183,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 
 		if (unlikely(ep->warm != NULL))
 			prefetch_payload(ep);
-		if (likely(ep->local.seg.header != NULL))
-			atomic_store_explicit(&ep->local.seg.header->waits, now,
-					      memory_order_relaxed);
+		bl_say_here(ep, now);
 		if (unlikely(ep->unshown))
 			bl_claim_again(ep);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))

@@ -13,7 +13,7 @@
 #define FRAGMENT_SIZE 8192u
 #define POOL_STEP     32
 #define PUSH_STEP     262144u
-#define WAITS_US      2u /* a peer that waits says so at least as often */
+#define HERE_US	      2u /* a peer that waits says so at least as often */
 
 /* --- pools -------------------------------------------------------------- */
 
@@ -312,12 +312,12 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 		   offsetof(struct bl_cts, piece) + t->nmine * sizeof cts.piece[0]);
 }
 
-/* A peer with a transfer of ours on its hands doesn't wait, whatever it said. */
-bool bl_peer_waits(struct bl_ep *ep, const struct bl_peer *peer)
+/* A peer with a transfer of ours on its hands is busy, whatever it said. */
+bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
 {
-	uint64_t said = atomic_load_explicit(&peer->header->waits, memory_order_relaxed);
+	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
 
-	if (bl_ticks() - said > WAITS_US * bl_ticks_per_us())
+	if (bl_ticks() - said > HERE_US * bl_ticks_per_us())
 		return false;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
@@ -334,7 +334,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		return;
 	t->chunk = t->want;
 	t->count = 1;
-	if (unlikely(ep->posting) && vm && t->want >= BL_CLAIM_MIN && bl_peer_waits(ep, t->peer)) {
+	if (unlikely(ep->posting) && vm && t->want >= BL_CLAIM_MIN && bl_peer_here(ep, t->peer)) {
 		t->chunk = bl_copy_cut(p, t->want, &t->count);
 		t->offered = true;
 		share(ep, t);

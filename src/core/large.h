@@ -136,8 +136,14 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
 /* Begin with what has been offered to senders. */
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
-/* The peer is in the library and has nothing else to do, or was a moment ago. */
-bool bl_peer_waits(struct bl_ep *ep, const struct bl_peer *peer);
+/* The peer is in the library, or was a moment ago, and can do something for us. */
+bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer);
+/* So are we. */
+static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
+{
+	if (likely(ep->local.seg.header != NULL))
+		atomic_store_explicit(&ep->local.seg.header->here, now, memory_order_relaxed);
+}
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
 
 /* The message is over: complete its send. */

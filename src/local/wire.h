@@ -180,9 +180,9 @@ struct bl_seg_header {
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
 	struct bl_board board; /* receives from anybody */
-	/* The owner writes: ticks, when it last found nothing to do and waited on. A
-	 * hint for whom to leave work to, and nothing else. */
-	_Atomic uint64_t waits;
+	/* The owner writes: ticks, when it last was in the library with nothing else to
+	 * do, or with a large message. A hint for whom to leave work to, nothing else. */
+	_Atomic uint64_t here;
 	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8];
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
