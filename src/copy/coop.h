@@ -93,12 +93,12 @@ static inline void bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint3
 		*front = *end = 0; /* a neighbour's nonsense, about its own message */
 }
 
-/* Sender: the receiver has taken a chunk, or the message is over. */
+/* Sender: the receiver has taken a chunk, or all that is left. */
 static inline bool bl_coop_begun(const struct bl_coop *coop, uint32_t generation)
 {
 	uint64_t left = atomic_load_explicit(&coop->left, memory_order_relaxed);
 
-	return left >> 32 != generation || left & 0xffff;
+	return left >> 32 != generation || left & 0xffff || !(left >> 16 & 0xffff);
 }
 
 /* Sender: it knows of this message, and will not go away before it is copied or

@@ -647,7 +647,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 }
 
 /* The receiver was in a call that posts, and has left it to us unless it comes back
- * at once: then each has work of its own, as when both exchange messages. */
+ * at once. */
 static void answer_offer(struct bl_request *r)
 {
 	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
@@ -656,8 +656,6 @@ static void answer_offer(struct bl_request *r)
 	while (!bl_coop_begun(r->coop, r->coop_generation))
 		if ((int64_t)(bl_ticks() - until) >= 0)
 			return;
-	if (r->want <= ALONE_MOST)
-		r->coop = NULL;
 }
 
 /* One step for one request; false: nothing is left to serve. */
@@ -752,10 +750,26 @@ void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
+/* We send as well: so each has a message to copy, and does it alone. */
+static void take_back(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint32_t front, end;
+
+	stop_handing_out(t, &front, &end);
+	t->handed = t->count - (end - front);
+	for (; front < end && !t->error; front++)
+		pull(ep, t, front);
+}
+
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink)
 {
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		ep->transfer[i]->offered = false;
+	for (uint32_t i = 0; i < ep->ntransfer; i++) {
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (t->offered && !t->stopped && t->want <= ALONE_MOST)
+			take_back(ep, t);
+		t->offered = false;
+	}
 	bl_large_finish(ep, sink);
 }
 
