@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 
-from beeline.bench import local
+from beeline.bench import local, overlap
 
-KINDS = (local,)
+KINDS = (local, overlap)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
