@@ -8,10 +8,10 @@ import argparse
 import os
 import sys
 
-from beeline import __version__, bench, env, run
+from beeline import __version__, bench, doctor, env, run, stat
 from beeline.errors import EXIT_FAILURE, BeelineError
 
-COMMANDS = (run, env, bench)
+COMMANDS = (run, env, bench, stat, doctor)
 
 
 def build_parser() -> argparse.ArgumentParser:

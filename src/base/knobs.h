@@ -23,7 +23,7 @@ enum bl_knob_kind {
 #define BL_KNOBS(X)                                                                                \
 	X(log, BL_KNOB_CHOICE, 0, 0, 2, "warn|info|debug",                                         \
 	  "How much to say. Under libfabric, FI_LOG_LEVEL decides instead.")                       \
-	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 16384, NULL,                                 \
+	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 14336, NULL,                                 \
 	  "Longest message that goes through the ring in two short copies; a longer one is "       \
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start.")                                                                    \

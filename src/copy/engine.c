@@ -30,6 +30,7 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 		way = BL_COPY_NOTHING;
 	pair->pid = pid;
 	pair->pull = pair->push = way;
+	pair->pull_why = pair->push_why = way != BL_COPY_NOTHING ? 0 : pid <= 0 ? ESRCH : ENOTSUP;
 }
 
 typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -82,6 +83,7 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 	bl_info("process %d: %s: %s; its large messages take another way", (int)pair->pid, what,
 		strerror(-err));
 	*way = BL_COPY_NOTHING;
+	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = -err;
 	return -EOPNOTSUPP;
 }
 
@@ -169,7 +171,7 @@ static size_t eager_class(double enter_ns)
 {
 	if (enter_ns < 250)
 		return 4096;
-	return enter_ns < 1800 ? 8192 : 12288;
+	return enter_ns < 1800 ? 7168 : 12288;
 }
 
 static void measure(void)

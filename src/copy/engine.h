@@ -25,6 +25,7 @@ struct bl_copy_pair {
 	pid_t pid; /* as this process's PID namespace numbers the peer */
 	enum bl_copy_way pull;
 	enum bl_copy_way push;
+	int pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
 };
 
 /* pid 0: the peer is invisible from here, nothing can be copied directly. */

@@ -5,6 +5,8 @@
  */
 #include "core/claim.h"
 
+#include "core/stat.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,6 +389,9 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 	if (copy && !bl_transfer_ready(ep))
 		return false;
 	retire(ep, board, l->index);
+	if (!copy)
+		bl_stat_received(ep, l->coop ? BL_WAY_BOTH_HANDS : BL_WAY_ONE_COPY, l->arrival.len,
+				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
 		bl_control(ep, peer, BL_OP_FIN, l->arrival.request, 0, NULL, 0);
 	bl_recv_claimed(ep, sink, &l->arrival, post, board->tagged[l->index], copy);

@@ -164,8 +164,7 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 	return 0;
 }
 
-/* An idle moment: have the lines of the next long packet on their way. */
-static void prefetch_payload(struct bl_ep *ep)
+bl_noinline void bl_warm_payload(struct bl_ep *ep)
 {
 	struct bl_tx *tx = &ep->warm->tx;
 	size_t end = bl_min(tx->last, BL_PREFETCH_MOST);
@@ -182,7 +181,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		struct bl_ep *ep = cq->ep[i];
 
 		if (unlikely(ep->warm != NULL))
-			prefetch_payload(ep);
+			bl_warm_payload(ep);
 		bl_say_here(ep, now);
 		if (unlikely(ep->unshown))
 			bl_claim_again(ep);

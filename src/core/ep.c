@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/stat.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
@@ -263,6 +264,7 @@ void *bl_slab(struct bl_ep *ep, size_t bytes)
 	memset(slab, 0, sizeof *slab + bytes);
 	slab->next = ep->slabs;
 	ep->slabs = slab;
+	bl_stat_add(ep, BL_STAT_private_bytes, sizeof *slab + bytes);
 	return slab->bytes;
 }
 
@@ -467,6 +469,7 @@ void bl_ep_progress(struct bl_ep *ep)
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	peer->dead = (uint32_t)err;
+	bl_stats_peer_gone(peer, err);
 	peer->tx.next = peer->tx.limit; /* full: senders take the slow path and learn why */
 	for (uint64_t i = 0; i < ep->ndest; i++) /* and so do receivers */
 		if (ep->dest[i] == peer)
@@ -499,6 +502,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			peer->seen_next = peer->rx.next;
 			peer->seen_at = now;
 		}
+		bl_stats_look(peer);
 		err = peer->broken ? -EPROTO : bl_peer_life(peer);
 		if (likely(!err))
 			continue;

@@ -158,7 +158,6 @@ struct bl_ep {
 	bool posting;		  /* in a call that posts a large receive: large.c */
 	bool unshown;		  /* a large receive could not be shown to its senders */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
-	uint64_t depth_early;
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -250,6 +249,10 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
+/* Have the lines of the next long packet that we send on their way. Once for each
+ * that was sent: in an idle moment, or when a long one has come in. */
+bl_noinline void bl_warm_payload(struct bl_ep *ep);
+
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
 {
@@ -277,6 +280,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 			bl_post_unlink(&ep->tagged, at);
 			bl_move(post->buf, bytes, len);
+			if (unlikely(len > BL_SLOT_INLINE && ep->warm))
+				bl_warm_payload(ep);
 			if (unlikely(ep->rx_cntr != NULL))
 				ep->rx_cntr->value++;
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,

@@ -6,6 +6,8 @@
  */
 #include "core/claim.h"
 
+#include "core/stat.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->coop = NULL;
 	r->lent = 0;
 	r->nrange = 0;
+	r->way = BL_WAY_ONE_COPY;
 	return r;
 }
 
@@ -147,6 +150,11 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	int err = t->error;
 
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
+	bl_stat_received(ep,
+			 t->missing ? BL_WAY_STREAMED
+			 : t->coop  ? BL_WAY_BOTH_HANDS
+				    : BL_WAY_ONE_COPY,
+			 t->want, err);
 	if (!err && t->sent > t->want)
 		err = BL_ETRUNC;
 	if (unlikely(t->multi) && bl_multi_done(ep, t->multi)) {
@@ -215,6 +223,7 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 {
 	uint32_t front, end;
 
+	bl_stats_fallback(t->peer, BL_STAT_fallback_pull);
 	stop_handing_out(t, &front, &end);
 	if (front == end) {
 		ask_for(ep, t, chunk, 1);
@@ -231,12 +240,14 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
 	int err = bl_copy_pull(&t->peer->copy, t->mine, t->nmine, t->theirs, t->ntheirs, off, len);
 
-	if (likely(!err))
+	if (likely(!err)) {
 		t->done++;
-	else if (err == -EOPNOTSUPP)
+		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
+	} else if (err == -EOPNOTSUPP) {
 		cannot_pull(ep, t, chunk);
-	else
+	} else {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
+	}
 }
 
 static uint32_t take(struct bl_transfer *t)
@@ -296,8 +307,10 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	uint64_t vacant = ~t->peer->coop_busy & ((1ULL << BL_COOPS) - 1);
 	struct bl_cts cts;
 
-	if (!vacant)
-		return; /* alone, then */
+	if (!vacant) { /* alone, then */
+		bl_stat_add(ep, BL_STAT_fallback_alone, 1);
+		return;
+	}
 	t->coop_index = (uint32_t)__builtin_ctzll(vacant);
 	t->peer->coop_busy |= 1ULL << t->coop_index;
 	t->coop = &t->peer->tx.lane->coop[t->coop_index];
@@ -453,6 +466,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS,
 		      send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + r->niov * sizeof(struct bl_piece));
+	bl_stats_announce_out(peer, len);
 	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN)
 		bl_claim_try(ep, r, n, tagged, send->tag);
 	return 0;
@@ -483,6 +497,7 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
 {
 	stop_serving(ep, r);
+	bl_stat_sent(ep, r->way, r->len, err);
 	if (likely(!err)) {
 		if (ep->tx_cntr)
 			ep->tx_cntr->value++;
@@ -543,13 +558,14 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void 
 	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	r->way = BL_WAY_BOTH_HANDS;
 	if (r->offered)
 		bl_coop_here(r->coop, r->coop_generation);
 	serve(ep, r);
 }
 
 /* Take a chunk; false: no more to do here. */
-static bool help(struct bl_request *r)
+static bool help(struct bl_ep *ep, struct bl_request *r)
 {
 	size_t off, len;
 	uint32_t chunk;
@@ -564,9 +580,12 @@ static bool help(struct bl_request *r)
 	len = bl_min(r->chunk, r->want - off);
 	err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off, len);
 	if (unlikely(err)) {
+		if (err == -EOPNOTSUPP)
+			bl_stats_fallback(r->peer, BL_STAT_fallback_push);
 		bl_coop_give_back(r->coop, chunk);
 		return false;
 	}
+	bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	bl_coop_count(r->coop);
 	return true;
 }
@@ -594,6 +613,7 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const vo
 	range->pushing = peer->copy.push == BL_COPY_VM;
 	range->pushed = 0;
 	r->nrange++;
+	r->way = BL_WAY_STREAMED;
 	serve(ep, r);
 }
 
@@ -607,6 +627,9 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 	if (!err) {
 		range->off += len;
 		range->pushed += len;
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
+	} else if (err == -EOPNOTSUPP) {
+		bl_stats_fallback(r->peer, BL_STAT_fallback_push);
 	}
 	if (range->pushed && (err || range->off == range->end)) {
 		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
@@ -641,6 +664,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 		slot->tag = range->transfer;
 		slot->data = range->off;
 		bl_tx_publish(tx, slot, (uint32_t)len);
+		bl_stats_packet_out(r->peer, (uint32_t)len);
 		bl_peer_notify(r->peer);
 		range->off += len;
 	}
@@ -664,7 +688,7 @@ static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 	if (r->coop && unlikely(r->offered))
 		answer_offer(r);
 	/* Who has begun finishes: the receiver may have gone away, relying on that. */
-	while (r->coop && help(r))
+	while (r->coop && help(ep, r))
 		;
 	r->coop = NULL;
 	if (!r->nrange)

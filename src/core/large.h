@@ -36,6 +36,7 @@ struct bl_request {
 	uint32_t niov;
 	uint32_t index, generation;
 	bool serving, quiet;
+	uint8_t way; /* enum bl_stat_way */
 	size_t len;
 	void *context;
 	uint64_t flags; /* of its completion */
@@ -170,7 +171,7 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
 void bl_ep_adopt(struct bl_ep *ep);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
-#define BL_EAGER_MOST 16384 /* what FI_BEELINE_EAGER_MAX may be at most */
+#define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
 static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE,
 	      "a drained ring has room for any packet, whatever is not credited or skipped");
 

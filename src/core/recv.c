@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/stat.h"
 
 #define POSTS_AT_ONCE 256
 #define UNEX_AT_ONCE  64
@@ -84,6 +85,7 @@ static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
 
 static void unex_free(struct bl_ep *ep, struct bl_unex *u)
 {
+	bl_stat_early_over(ep, u->large ? 0 : u->len);
 	if (!u->pooled) {
 		free(u);
 		return;
@@ -251,6 +253,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 	}
 	*early->tail = u;
 	early->tail = &u->next;
+	bl_stat_early(ep, large ? 0 : len);
 	return true;
 }
 
@@ -312,9 +315,8 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 	return true;
 }
 
-bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-				  const struct bl_slot *slot, uint32_t head, uint64_t tag,
-				  uint64_t data)
+static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			  const struct bl_slot *slot, uint32_t head, uint64_t tag, uint64_t data)
 {
 	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
 	const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
@@ -339,9 +341,12 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 		claim = bl_claim_on_rts(ep, sink, slot, &a, op == BL_OP_TAGGED_RTS);
 		if (claim == BL_CLAIM_RTS_NONSENSE)
 			goto nonsense;
-		if (claim != BL_CLAIM_RTS_OURS)
-			return claim == BL_CLAIM_RTS_DONE;
-		return arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS);
+		if (claim == BL_CLAIM_RTS_WAIT ||
+		    (claim == BL_CLAIM_RTS_OURS &&
+		     !arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS)))
+			return false;
+		bl_stats_announce_in(peer, a.len);
+		return true;
 	case BL_OP_CTS:
 		bl_on_cts(ep, peer, tag, bytes, len);
 		return true;
@@ -360,6 +365,19 @@ nonsense:
 		peer->addr.pid);
 	peer->broken = true; /* bl_ep_look() ends it */
 	return false;
+}
+
+bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+				  const struct bl_slot *slot, uint32_t head, uint64_t tag,
+				  uint64_t data)
+{
+	uint32_t op = BL_HEAD_OP(head);
+
+	if (!deliver_other(ep, sink, peer, slot, head, tag, data))
+		return false;
+	if (op != BL_OP_TAGGED && op != BL_OP_MSG)
+		bl_stats_packet_in(peer, BL_HEAD_LEN(head));
+	return true;
 }
 
 /* --- posting ------------------------------------------------------------ */
@@ -452,6 +470,8 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_unex **at, *u;
 
+	/* Always: a read that finds this answer waiting makes no progress either, so one
+	 * that only probes, for a message that is there, would never see any other. */
 	bl_ep_progress(ep);
 	at = find_early(early, &wanted, tagged);
 	u = *at;

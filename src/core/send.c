@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "core/large.h"
+#include "core/stat.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
 
@@ -107,6 +108,7 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(&peer->tx, slot, (uint32_t)len);
+	bl_stats_packet_out(peer, (uint32_t)len);
 	bl_peer_notify(peer);
 }
 

@@ -70,6 +70,7 @@ struct bl_peer {
 	bool has_lane;
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
+	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */
@@ -94,6 +95,7 @@ struct bl_local {
 	struct bl_peer **by_index; /* adopted peers by index; owner */
 	uint32_t nby_index;
 	bool enabled;
+	struct bl_stats *stats; /* in our header; never NULL. See count.h */
 
 	pthread_mutex_t lock;
 	struct bl_peer *table[BL_PEER_TABLE];

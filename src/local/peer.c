@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
-#include "local/local.h"
+#include "local/count.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 
@@ -24,6 +24,7 @@ int bl_local_open(struct bl_local *local)
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
 	local->seg.fd = local->listener = -1;
+	local->stats = &bl_no_stats;
 	return bl_addr_make(&local->addr);
 }
 
@@ -46,6 +47,7 @@ int bl_local_enable(struct bl_local *local)
 		return err;
 	}
 	local->enabled = true;
+	bl_stats_open(local);
 	return 0;
 }
 
@@ -60,6 +62,7 @@ static void free_peer(struct bl_peer *peer)
 
 void bl_local_close(struct bl_local *local)
 {
+	local->stats = &bl_no_stats;
 	if (local->enabled) {
 		/* release: neighbours that see it find our packets complete */
 		atomic_store_explicit(&local->seg.header->closed, 1, memory_order_release);
@@ -81,6 +84,7 @@ void bl_local_orphan(struct bl_local *local)
 		close(local->seg.fd);
 	local->seg.fd = local->listener = -1;
 	local->seg.header = NULL;
+	local->stats = &bl_no_stats;
 	local->enabled = false;
 	local->nhot = local->ncold = 0;
 	local->arrived = local->wanting = NULL;
@@ -88,6 +92,7 @@ void bl_local_orphan(struct bl_local *local)
 		local->by_index[i] = NULL;
 	for (struct bl_peer *p = local->all; p; p = p->next_all) {
 		p->header = NULL;
+		p->stats = &bl_no_lane_stats;
 		p->rx.lane = NULL;
 		p->has_lane = p->hot = false;
 		p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
@@ -114,6 +119,7 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	peer->local = local;
 	peer->av_index = NOT_IN_VECTOR;
 	peer->bell_index = BL_BELL_NONE;
+	peer->stats = &bl_no_lane_stats;
 	peer->index = local->npeers++;
 	peer->next_hash = local->table[bucket];
 	local->table[bucket] = peer;
@@ -148,6 +154,7 @@ int bl_peer_give_lane_locked(struct bl_peer *peer)
 		return err;
 	peer->tx.lane = lane;
 	peer->has_lane = true;
+	bl_stats_add_peer(peer);
 	return 0;
 }
 
@@ -190,6 +197,7 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 	if (state == BL_PEER_READY || state == BL_PEER_FAILED)
 		return;
 	peer->error = error;
+	bl_stats_peer_failed(peer, -error);
 	bl_warn("no connection to process %u on %s: %s", peer->addr.pid, peer->addr.hostname,
 		error == -ECONNREFUSED ? "it is not there (any more)"
 		: error == -EPERM      ? "it belongs to another user"
@@ -330,6 +338,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		peer->tx.slot = peer->tx.lane->slot;
 		peer->tx.limit = BL_SLOTS;
 		peer->adopted = true;
+		bl_stats_peer_ready(peer);
 		make_hot(peer);
 		adopt(peer);
 	}

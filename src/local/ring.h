@@ -48,8 +48,11 @@ struct bl_rx {
 	struct bl_lane *lane;
 	uint32_t next;	   /* number of the packet expected */
 	uint32_t credited; /* `consumed` as last told, less `hurry` */
-	uint32_t bytes;	   /* payload consumed since */
+	uint32_t bytes;	   /* of the packets since */
 	uint32_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
+	/* for those who count (stats.h) */
+	uint64_t total;		    /* bytes of the packets before `credited` */
+	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
 };
 
 /* Learn what the receiver has consumed. Returns false if the ring is still full. */
@@ -189,18 +192,28 @@ bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 /* Tell the sender how far we have read. */
 bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 {
+	struct bl_lane *lane = rx->lane;
+
 	rx->credited = rx->next - rx->hurry;
+	rx->total += rx->bytes;
 	rx->bytes = 0;
+	/* the same line: they cost no other */
+	atomic_store_explicit(&lane->consumed_bytes, rx->total, memory_order_relaxed);
+	atomic_store_explicit(&lane->consumed_long, rx->nlong, memory_order_relaxed);
+	atomic_store_explicit(&lane->consumed_long_bytes, rx->long_bytes, memory_order_relaxed);
 	/* release: pairs with the acquire in bl_tx_refresh */
-	atomic_store_explicit(&rx->lane->consumed, rx->next, memory_order_release);
+	atomic_store_explicit(&lane->consumed, rx->next, memory_order_release);
 }
 
 /* The packet of len bytes that bl_rx_peek() gave has been read. */
 bl_always_inline void bl_rx_consume(struct bl_rx *rx, uint32_t len)
 {
 	rx->next++;
-	if (unlikely(len > BL_SLOT_INLINE))
-		rx->bytes += len;
+	rx->bytes += len;
+	if (unlikely(len > BL_SLOT_INLINE)) {
+		rx->nlong++;
+		rx->long_bytes += len;
+	}
 	if (unlikely(rx->next - rx->credited >= BL_CREDIT_EVERY || rx->bytes >= BL_CREDIT_BYTES))
 		bl_rx_credit(rx);
 }

@@ -29,17 +29,18 @@
 
 #include "base/compiler.h"
 #include "copy/coop.h"
+#include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
 #define BL_SEG_VERSION 2
 
 #define BL_SLOTS	64u
-#define BL_SLOT_SIZE	256u
-#define BL_SLOT_INLINE	232u /* bytes of a message in its slot */
+#define BL_SLOT_SIZE	320u
+#define BL_SLOT_INLINE	296u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
-#define BL_ADVERTS	32u
-#define BL_PAYLOAD_SIZE 40960u
+#define BL_ADVERTS	14u
+#define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
 #define BL_BELL_WORDS	64u
@@ -148,19 +149,23 @@ static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE, "shared lay
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
 	_Atomic uint32_t consumed;
-	uint8_t pad0[BL_LINE - 4];
+	uint32_t unused0;
+	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */
+	_Atomic uint64_t consumed_bytes, consumed_long, consumed_long_bytes;
+	uint8_t pad0[BL_LINE - 32];
 	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
 	_Atomic uint32_t polled;
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
+	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
 	struct bl_board board;	       /* receives from that neighbour alone */
-	uint8_t unused[64];
+	uint8_t unused[1088];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
-static_assert(offsetof(struct bl_lane, board) == 22400, "shared layout");
+static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
 struct bl_seg_header {
@@ -183,7 +188,9 @@ struct bl_seg_header {
 	/* The owner writes: ticks, when it last was in the library with nothing else to
 	 * do, or with a large message. A hint for whom to leave work to, nothing else. */
 	_Atomic uint64_t here;
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8];
+	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8 -
+		     sizeof(struct bl_stats)];
+	struct bl_stats stats; /* the owner writes, for `beeline stat` */
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");

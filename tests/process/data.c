@@ -156,7 +156,7 @@ void t_got(const char *file, int line, const struct t_buf *b, size_t n, uint64_t
 
 /*
  * Where a protocol may change: a word, a cache line and what remains of it and of
- * its neighbours beside a header (40, 104, 168, 232), inline and eager limits,
+ * its neighbours beside a header (40, 104, 168, 232, 296), inline and eager limits,
  * pages, and the powers of two up to where large messages are cut into pieces.
  */
 #define AROUND(n) (n) - 1, (n), (n) + 1
@@ -180,6 +180,7 @@ static const size_t sizes[] = {
 	AROUND(168),
 	AROUND(192),
 	AROUND(232),
+	AROUND(296),
 	AROUND(256),
 	AROUND(512),
 	AROUND(1024),
@@ -187,7 +188,7 @@ static const size_t sizes[] = {
 	AROUND(4096),
 	AROUND(8192),
 	AROUND(12288),
-	AROUND(16384),
+	AROUND(14336),
 	AROUND(32768),
 	AROUND(65536),
 	AROUND(131072),

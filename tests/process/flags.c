@@ -10,7 +10,7 @@
 
 #define LARGE 500000
 
-static const size_t inject_lens[] = {0, 1, 8, 40, 41, 64, 200, 232, 233, 1000, 4096, 8192};
+static const size_t inject_lens[] = {0, 1, 8, 40, 41, 64, 200, 296, 297, 1000, 4096, 8192};
 
 /* Each buffer is overwritten as soon as the call returns. */
 static void inject(bool tagged, bool data)

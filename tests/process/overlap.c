@@ -180,7 +180,7 @@ static void stranger(void)
  * receiver goes; the others wait for it, and all keep their order. */
 static void many(void)
 {
-	enum { N = 80, AT_LEAST = 20 };
+	enum { N = 80, AT_LEAST = 12 };
 	struct t_node n;
 	struct t_buf b[N];
 	struct t_op op[N];

@@ -80,7 +80,7 @@ static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 
-	assert_in_range(plan->eager_max, 256, 16384);
+	assert_in_range(plan->eager_max, 256, 14336);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_ptr_equal(plan, bl_copy_plan());

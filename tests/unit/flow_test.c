@@ -110,7 +110,7 @@ static void pieces(uint8_t *memory, size_t len, size_t n, uint64_t *seed, struct
 
 static void in_pieces(void **state)
 {
-	static const size_t lengths[] = {0, 1, 40, 41, 232, 233, 4000, 60000, 300000};
+	static const size_t lengths[] = {0, 1, 40, 41, 296, 297, 4000, 60000, 300000};
 	uint64_t seed = 8;
 
 	open_with(2, state);

@@ -17,7 +17,7 @@
 static const struct bl_knob_info size_knob = {
 	.kind = BL_KNOB_SIZE, .init = 4096, .least = 256, .most = 1 << 30};
 static const struct bl_knob_info auto_knob = {
-	.kind = BL_KNOB_SIZE, .init = BL_KNOB_AUTO, .least = 256, .most = 16384};
+	.kind = BL_KNOB_SIZE, .init = BL_KNOB_AUTO, .least = 256, .most = 14336};
 static const struct bl_knob_info count_knob = {
 	.kind = BL_KNOB_COUNT, .init = 1, .least = 0, .most = 100};
 static const struct bl_knob_info widest_knob = {

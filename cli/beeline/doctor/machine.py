@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Limits, namespaces, memory, NUMA, BPF, the module: what surrounds Beeline."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+from pathlib import Path
+
+from beeline.doctor.finding import NOTE, OK, Finding, read, status
+from beeline.doctor.kernel import Probe
+
+# What one endpoint needs (ARCHITECTURE.md): descriptors while it is open and while
+# it connects; shared memory of its own and per neighbour; address space per
+# neighbour, whose lane is mapped beside ours.
+FILES_OPEN, FILES_LEAST = 3, 32
+LANE = 64 * 1024
+NEIGHBOURS = 64  # of which the limits are judged
+SPACE_LEAST = 1 << 30  # an MPI's own libraries and heaps
+CAP_SYS_ADMIN, CAP_BPF = 21, 39
+# The inodes of the namespaces that a machine boots with: include/linux/proc_ns.h.
+FIRST_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "ipc": 0xEFFFFFFF, "uts": 0xEFFFFFFE}
+
+
+def findings(probe: Probe) -> list[Finding]:
+    return [
+        processors(),
+        *limits(),
+        cgroup_memory(),
+        namespaces(),
+        huge_pages(),
+        numa(probe),
+        module(probe),
+        bpf(probe),
+    ]
+
+
+def mib(value: int) -> str:
+    return f"{value / (1 << 20):.0f} MiB" if value < 1 << 33 else f"{value / (1 << 30):.0f} GiB"
+
+
+def processors() -> Finding:
+    count = len(os.sched_getaffinity(0))
+    what = f"{count} processor{'s' if count > 1 else ''} for this process"
+    data = {"processors": count}
+    if count > 1:
+        return Finding("processors", OK, what, data=data)
+    return Finding(
+        "processors",
+        NOTE,
+        what,
+        "neighbours take turns on it: no message is shorter than a change of process",
+        "ask the batch system or taskset for a processor per rank",
+        data,
+    )
+
+
+# --- limits --------------------------------------------------------------------
+
+
+def _limit(which: int) -> tuple[int, str]:
+    soft, _ = resource.getrlimit(which)
+    return (1 << 63, "unlimited") if soft == resource.RLIM_INFINITY else (soft, str(soft))
+
+
+def limits() -> list[Finding]:
+    files, files_text = _limit(resource.RLIMIT_NOFILE)
+    space, _ = _limit(resource.RLIMIT_AS)
+    locked, _ = _limit(resource.RLIMIT_MEMLOCK)
+    tasks, tasks_text = _limit(resource.RLIMIT_NPROC)
+    found = [
+        Finding(
+            "open files",
+            OK if files >= FILES_LEAST else NOTE,
+            f"{files_text} (ulimit -n)",
+            f"an endpoint holds {FILES_OPEN}, whatever the number of neighbours"
+            if files >= FILES_LEAST
+            else f"an endpoint needs {FILES_OPEN} and a few more while it connects, beside "
+            "what the MPI library opens",
+            "" if files >= FILES_LEAST else "ulimit -n 1024",
+            {"nofile": files},
+        ),
+        Finding(
+            "address space",
+            OK if space >= SPACE_LEAST else NOTE,
+            "unlimited (ulimit -v)" if space == 1 << 63 else f"{mib(space)} (ulimit -v)",
+            f"a neighbour takes {2 * LANE // 1024 + 4} KiB of it, and an MPI library much more"
+            if space < SPACE_LEAST
+            else "",
+            "ulimit -v unlimited" if space < SPACE_LEAST else "",
+            {"as": space},
+        ),
+        Finding(
+            "locked memory",
+            OK,
+            "unlimited (ulimit -l)" if locked == 1 << 63 else f"{mib(locked)} (ulimit -l)",
+            "Beeline locks none",
+            data={"memlock": locked},
+        ),
+    ]
+    if tasks < 64:
+        found.append(
+            Finding(
+                "processes",
+                NOTE,
+                f"{tasks_text} (ulimit -u)",
+                "each process with an endpoint has one service thread, which counts",
+                "ulimit -u 4096",
+                {"nproc": tasks},
+            )
+        )
+    return found
+
+
+def _cgroup_limit() -> tuple[int | None, str]:
+    """The smallest memory limit above this process, and the file that sets it."""
+    best: int | None = None
+    where = ""
+    for line in (read("/proc/self/cgroup") or "").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            base, name = Path("/sys/fs/cgroup"), "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"
+        else:
+            continue
+        folder = base / path.lstrip("/")
+        for level in (folder, *folder.parents):
+            if level != base and base not in level.parents:
+                break
+            text = read(str(level / name))
+            if text and text.isdigit() and int(text) < 1 << 60:
+                value = int(text)
+                if best is None or value < best:
+                    best, where = value, str(level / name)
+    return best, where
+
+
+def cgroup_memory() -> Finding:
+    limit, where = _cgroup_limit()
+    cost = f"an endpoint with {NEIGHBOURS} neighbours takes {mib(NEIGHBOURS * LANE + 4096)}"
+    if limit is None:
+        return Finding("job's memory", OK, "no cgroup limit", cost)
+    enough = limit >= 256 << 20
+    return Finding(
+        "job's memory",
+        OK if enough else NOTE,
+        f"{mib(limit)} ({where})",
+        cost + "; shared memory counts where it is first touched",
+        "" if enough else f"echo 1G | sudo tee {where}",
+        {"limit": limit},
+    )
+
+
+# --- namespaces ------------------------------------------------------------------
+
+
+def namespaces() -> Finding:
+    own: list[str] = []
+    inodes: dict[str, int] = {}
+    for kind in ("user", "pid", "net", "ipc", "mnt"):
+        try:
+            link = os.readlink(f"/proc/self/ns/{kind}")
+        except OSError:
+            continue
+        inodes[kind] = int(re.sub(r"\D", "", link))
+        if FIRST_NAMESPACES.get(kind, inodes[kind]) != inodes[kind]:
+            own.append(kind)
+    data = {"own": own, "inodes": inodes}
+    if not {"user", "pid"} & set(own):
+        return Finding("namespaces", OK, "those of the machine (user, PID)", data=data)
+    consequences = {
+        "user": "a neighbour in another user namespace may refuse direct copies",
+        "pid": "a neighbour in another PID namespace can't be named for direct copies",
+    }
+    return Finding(
+        "namespaces",
+        NOTE if "user" in own else OK,
+        f"this process is in {' and '.join(k for k in own if k in consequences)} "
+        "namespaces of its own, as in a container",
+        "; ".join(text for kind, text in consequences.items() if kind in own)
+        + ": its large messages are copied twice. Within one container nothing changes",
+        "start all ranks in the same container, or containers with --pid=host --userns=host",
+        data,
+    )
+
+
+# --- memory ----------------------------------------------------------------------
+
+
+def _chosen(text: str | None) -> str | None:
+    found = re.search(r"\[(\w+)\]", text or "")
+    return found[1] if found else None
+
+
+def huge_pages() -> Finding:
+    transparent = _chosen(read("/sys/kernel/mm/transparent_hugepage/enabled"))
+    reserved = read("/proc/sys/vm/nr_hugepages") or "0"
+    data = {"transparent": transparent, "reserved": int(reserved) if reserved.isdigit() else 0}
+    if transparent in ("always", "madvise"):
+        return Finding(
+            "huge pages",
+            OK,
+            f"transparent: {transparent}; {reserved} reserved",
+            "buffers on huge pages are copied faster"
+            + ("; programs must ask for them" if transparent == "madvise" else ""),
+            data=data,
+        )
+    return Finding(
+        "huge pages",
+        NOTE,
+        f"transparent: {transparent or 'not in this kernel'}; {reserved} reserved",
+        "large messages between small pages take longer: each page is looked up",
+        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
+        if transparent
+        else "",
+        data,
+    )
+
+
+def numa(probe: Probe) -> Finding:
+    nodes = read("/sys/devices/system/node/online") or "0"
+    several = not nodes.isdigit()
+    bound = probe["mbind"].good
+    data = {"nodes": nodes, "mbind": bound}
+    if bound:
+        return Finding(
+            "NUMA",
+            OK,
+            f"nodes {nodes}; an endpoint's memory is bound to its own"
+            if several
+            else "one node: nothing to place",
+            data=data,
+        )
+    return Finding(
+        "NUMA",
+        NOTE if several else OK,
+        f"{'nodes' if several else 'node'} {nodes}; mbind: {probe['mbind'].said}",
+        "memory lies where it is first touched: pin each rank before it opens MPI"
+        if several
+        else "one node: nothing to place",
+        "run with a seccomp profile that allows mbind (docker run --cap-add SYS_NICE)"
+        if several
+        else "",
+        data,
+    )
+
+
+# --- what adds to it ----------------------------------------------------------------
+
+
+def module(probe: Probe) -> Finding:
+    result = probe["module"]
+    abi, wanted = (*result.extra, 0, 0)[:2]
+    version = read("/sys/module/beeline/version")
+    data = {"abi": abi if result.good else None, "wanted_abi": wanted, "version": version}
+    if result.good and abi == wanted:
+        return Finding(
+            "module", OK, f"/dev/beeline, interface {abi}" + f" ({version})" * bool(version)
+        )
+    if result.good:
+        return Finding(
+            "module",
+            NOTE,
+            f"/dev/beeline has interface {abi}, this Beeline knows {wanted}",
+            "liblimic2 uses process_vm_readv instead",
+            "sudo modprobe -r beeline && sudo modprobe beeline",
+            data,
+        )
+    if result.errno == errno.ENOENT:
+        return Finding(
+            "module",
+            OK,
+            "not loaded, not needed: beeline.ko serves liblimic2",
+            command="sudo modprobe beeline" if Path("/sys/module").exists() else "",
+            data=data,
+        )
+    return Finding(
+        "module",
+        NOTE,
+        f"/dev/beeline: {result.said}",
+        "liblimic2 uses process_vm_readv instead",
+        "sudo chmod 666 /dev/beeline" if result.errno == errno.EACCES else "",
+        data,
+    )
+
+
+def bpf(probe: Probe) -> Finding:
+    effective = int(status("CapEff") or "0", 16)
+    capable = bool(effective >> CAP_BPF & 1 or effective >> CAP_SYS_ADMIN & 1)
+    setting = read("/proc/sys/kernel/unprivileged_bpf_disabled")
+    data = {
+        "usable": probe["bpf"].good,
+        "capable": capable,
+        "unprivileged_bpf_disabled": setting,
+    }
+    if probe["bpf"].good:
+        return Finding(
+            "BPF",
+            OK,
+            "permitted" + (" (CAP_BPF)" if capable else " to everybody"),
+            "for messages between hosts; the same-node path needs none",
+            data=data,
+        )
+    return Finding(
+        "BPF",
+        OK,
+        f"not permitted ({probe['bpf'].said}), not needed on one node",
+        f"CAP_BPF is {'there' if capable else 'lacking'}, "
+        f"kernel.unprivileged_bpf_disabled={setting}; only for messages between hosts",
+        "sudo setcap cap_bpf,cap_net_admin+ep PROGRAM",
+        data,
+    )

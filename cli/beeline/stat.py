@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline stat [PID] [--watch] [--json]`: what this user's running endpoints have
+sent and received, and how. It only reads; the processes don't notice."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from beeline import segments
+from beeline.errors import EXIT_FAILURE, BeelineError
+from beeline.segments import Count, Endpoint, Peer
+
+PERIOD = 1.0
+# The order and the words of the table; paths that it doesn't know come behind.
+PATHS = {
+    "inline": "inline",
+    "eager": "eager",
+    "one_copy": "one copy",
+    "both_hands": "both hands",
+    "streamed": "streamed",
+}
+WHY_ALONE = "no shared descriptor was free"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "stat",
+        help="show what running processes have sent and received, and how",
+        description="Counters of this user's running endpoints, or of those of one process.",
+    )
+    parser.add_argument("pid", metavar="PID", type=int, nargs="?", help="this process only")
+    parser.add_argument(
+        "--watch",
+        "-w",
+        nargs="?",
+        type=seconds,
+        const=PERIOD,
+        metavar="SECONDS",
+        help="go on, with rates, every second or every so many",
+    )
+    parser.add_argument("--json", action="store_true", help="for programs; with --watch by line")
+    parser.set_defaults(func=main)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.05 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text}: give seconds, from 0.05 to 3600")
+    return value
+
+
+# --- what there is -----------------------------------------------------------
+
+
+def collect(pid: int | None) -> list[Endpoint]:
+    """Every endpoint asked for; BeelineError says why there is none to be expected."""
+    if pid is None:
+        return segments.all_endpoints()
+    try:
+        uid = segments.owner(pid)
+        if uid != os.geteuid() and os.geteuid() != 0:
+            raise segments.NotAllowed(pid)
+        return segments.endpoints_of(pid)
+    except segments.NotThere:
+        raise BeelineError(f"there is no process {pid}") from None
+    except segments.NotAllowed:
+        whose = segments.user_name(uid)
+        if uid == os.geteuid():
+            why = "the kernel lets nobody look into it (it may not be dumped, or has privileges)"
+        else:
+            why = f"it belongs to {whose}: ask as {whose}"
+        raise BeelineError(f"process {pid} can't be looked at: {why}") from None
+
+
+def nothing(pid: int | None) -> str:
+    if pid is None:
+        name = segments.user_name(os.geteuid())
+        return f"no process of {name} has a Beeline endpoint open"
+    return f"process {pid} has no Beeline endpoint open"
+
+
+def fallbacks(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """Messages that took another way than planned, and why."""
+    found: list[dict[str, Any]] = []
+    for peer in endpoint.peers:
+        reasons = {
+            call: segments.reason(code)
+            for call, way, code in (
+                ("process_vm_readv", peer.pull, peer.pull_errno),
+                ("process_vm_writev", peer.push, peer.push_errno),
+            )
+            if way == "none"
+        }
+        if reasons:
+            found.append({"peer": peer.pid, "messages": peer.fallbacks, "refused": reasons})
+    alone = endpoint.counters.get("fallback_alone", 0)
+    if alone:
+        found.append({"peer": None, "messages": alone, "refused": {"share": WHY_ALONE}})
+    return found
+
+
+def describe_peer(peer: Peer) -> dict[str, Any]:
+    return {
+        "pid": peer.pid or None,
+        "endpoint": peer.endpoint,
+        "state": peer.state,
+        "error": segments.reason(peer.error) if peer.error else None,
+        "polls_us": peer.polled,
+        "copy": {"pull": peer.pull or None, "push": peer.push or None},
+        "in_flight": peer.in_flight,
+        "sent": dataclasses.asdict(peer.sent),
+        "received": dataclasses.asdict(peer.received),
+    }
+
+
+def describe(endpoint: Endpoint) -> dict[str, Any]:
+    counters = endpoint.counters
+    return {
+        "pid": endpoint.pid,
+        "command": endpoint.command,
+        "endpoint": endpoint.id,
+        "open_seconds": round(endpoint.seconds, 3),
+        "exact": endpoint.exact,
+        "sent": {k: dataclasses.asdict(v) for k, v in endpoint.sent.items()},
+        "received": {k: dataclasses.asdict(v) for k, v in endpoint.received.items()},
+        "copied": {
+            "pulled_bytes": counters.get("pulled_bytes", 0),
+            "pushed_bytes": counters.get("pushed_bytes", 0),
+        },
+        "unexpected": {
+            "now": counters.get("unexpected", 0),
+            "bytes": counters.get("unexpected_bytes", 0),
+            "most": counters.get("unexpected_most", 0),
+            "total": counters.get("unexpected_total", 0),
+        },
+        "failed": {
+            "sends": counters.get("failed_sends", 0),
+            "receives": counters.get("failed_receives", 0),
+        },
+        "fallbacks": fallbacks(endpoint),
+        "peers": [describe_peer(peer) for peer in endpoint.peers],
+        "memory": {
+            "shared_bytes": endpoint.segment_bytes,
+            "private_bytes": counters.get("private_bytes", 0),
+            "numa_node": endpoint.node if endpoint.node >= 0 else None,
+        },
+        "eager_max": endpoint.eager_max,
+        "counters": counters,
+    }
+
+
+# --- tables ------------------------------------------------------------------
+
+
+def human(value: float) -> str:
+    """A number of bytes or messages in few characters."""
+    if value < 100000:
+        return f"{value:.0f}"
+    for unit in ("k", "M", "G", "T"):
+        value /= 1000
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+    return f"{value:.3g} P"
+
+
+def cell(count: Count, before: Count | None, elapsed: float) -> tuple[str, str]:
+    """Messages and bytes; with an earlier count, per second too."""
+    if before is None or elapsed <= 0:
+        return human(count.messages), human(count.bytes)
+    rates = (
+        max(count.messages - before.messages, 0) / elapsed,
+        max(count.bytes - before.bytes, 0) / elapsed,
+    )
+    return tuple(
+        f"{human(value)} ({human(rate)}/s)" if rate else human(value)
+        for value, rate in zip((count.messages, count.bytes), rates, strict=True)
+    )  # type: ignore[return-value]
+
+
+def remarks(endpoint: Endpoint) -> list[str]:
+    """What a table of numbers has no place for, in sentences."""
+    lines: list[str] = []
+    counters = endpoint.counters
+    early, most = counters.get("unexpected", 0), counters.get("unexpected_most", 0)
+    lines.append(f"unexpected: {early} waiting, {most} at most")
+    lines.append(
+        f"memory: {human(endpoint.segment_bytes)}B shared"
+        + (f" on NUMA node {endpoint.node}" if endpoint.node >= 0 else "")
+        + f", {human(counters.get('private_bytes', 0))}B of its own"
+    )
+    for fallback in fallbacks(endpoint):
+        who = f"process {fallback['peer']}" if fallback["peer"] else "some"
+        for call, why in fallback["refused"].items():
+            lines.append(f"fallback: {who}: {call}: {why} ({fallback['messages']} messages)")
+    failed = counters.get("failed_sends", 0), counters.get("failed_receives", 0)
+    if any(failed):
+        lines.append(f"failed: {failed[0]} large sends, {failed[1]} large receives")
+    if not endpoint.exact:
+        lines.append("receives are as of its last look (its memory can't be read from here)")
+    return lines
+
+
+def paths_table(endpoint: Endpoint, before: Endpoint | None) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("path")
+    for head in ("sent", "bytes", "received", "bytes"):
+        table.add_column(head, justify="right")
+    elapsed = endpoint.seconds - before.seconds if before else 0.0
+    known = [*PATHS, *sorted((endpoint.sent.keys() | endpoint.received.keys()) - PATHS.keys())]
+    for path in known:
+        sent, received = (side.get(path, Count()) for side in (endpoint.sent, endpoint.received))
+        if not (sent.messages or received.messages) and path not in ("inline", "eager"):
+            continue
+        was = [
+            side.get(path, Count()) if before else None
+            for side in ((before.sent, before.received) if before else ({}, {}))
+        ]
+        table.add_row(
+            PATHS.get(path, path.replace("_", " ")),
+            *cell(sent, was[0], elapsed),
+            *cell(received, was[1], elapsed),
+        )
+    return table
+
+
+def peers_table(endpoint: Endpoint) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("peer", "state"):
+        table.add_column(head)
+    for head in ("sent", "bytes", "received", "bytes", "in flight"):
+        table.add_column(head, justify="right")
+    table.add_column("reads, writes it by")
+    for peer in endpoint.peers:
+        state = peer.state + (f": {segments.reason(peer.error)}" if peer.error else "")
+        ways = f"{peer.pull}, {peer.push}" if peer.pull else ""
+        table.add_row(
+            str(peer.pid) if peer.pid else peer.endpoint[:8],
+            state,
+            *cell(peer.sent, None, 0),
+            *cell(peer.received, None, 0),
+            str(peer.in_flight),
+            ways,
+        )
+    return table
+
+
+def rendering(endpoints: list[Endpoint], before: dict[str, Endpoint], notes: list[str]) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Any] = []
+    for endpoint in endpoints:
+        title = f"{endpoint.command} {endpoint.pid}, endpoint {endpoint.id[:8]}"
+        parts.append(Text(f"{title}, open for {endpoint.seconds:.1f} s", style="bold"))
+        parts.append(paths_table(endpoint, before.get(endpoint.id)))
+        if endpoint.peers:
+            parts.append(peers_table(endpoint))
+        parts += [Text(f"  {line}") for line in remarks(endpoint)]
+        parts.append(Text())
+    return Group(*parts, *(Text(note) for note in notes))
+
+
+# --- the command --------------------------------------------------------------
+
+
+def need_rich() -> None:
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        raise BeelineError(
+            "tables need the Python package rich: pip install rich, or apt-get install "
+            "python3-rich; or ask for --json"
+        ) from None
+
+
+class Watch:
+    """One round after the other; remembers who was there."""
+
+    def __init__(self, pid: int | None) -> None:
+        self.pid = pid
+        self.before: dict[str, Endpoint] = {}
+        self.over = False
+
+    def round(self) -> tuple[list[Endpoint], list[str]]:
+        """What is there now, and what has ended since: an ordinary event."""
+        try:
+            endpoints = collect(self.pid)
+        except BeelineError:
+            if self.pid is None or not self.before:
+                raise
+            endpoints = []
+        now = {endpoint.id for endpoint in endpoints}
+        gone = [e for e in self.before.values() if e.id not in now]
+        self.over = self.pid is not None and not endpoints
+        return endpoints, [
+            f"{e.command} {e.pid}, endpoint {e.id[:8]}: "
+            + ("closed its endpoint" if self._alive(e.pid) else "has ended")
+            for e in gone
+        ]
+
+    def remember(self, endpoints: list[Endpoint]) -> None:
+        self.before = {endpoint.id: endpoint for endpoint in endpoints}
+
+    @staticmethod
+    def _alive(pid: int) -> bool:
+        try:
+            segments.owner(pid)
+        except segments.NotThere:
+            return False
+        return True
+
+
+def watch_json(watch: Watch, period: float) -> None:
+    while not watch.over:
+        endpoints, notes = watch.round()
+        line = {"endpoints": [describe(e) for e in endpoints], "ended": notes}
+        print(json.dumps(line), flush=True)
+        watch.remember(endpoints)
+        if not watch.over:
+            time.sleep(period)
+
+
+def watch_table(watch: Watch, period: float) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    said: list[str] = []
+    with Live(Text(), auto_refresh=False, vertical_overflow="visible") as live:
+        while not watch.over:
+            endpoints, notes = watch.round()
+            said = [*said, *notes][-8:]
+            extra = said if endpoints else [*said, nothing(watch.pid)]
+            live.update(rendering(endpoints, watch.before, extra), refresh=True)
+            watch.remember(endpoints)
+            if not watch.over:
+                time.sleep(period)
+
+
+def main(args: argparse.Namespace) -> int:
+    if not args.json:
+        need_rich()
+    if args.watch is not None:
+        endpoints = collect(args.pid)
+        if args.pid is not None and not endpoints:
+            raise BeelineError(nothing(args.pid))
+        watch = Watch(args.pid)
+        watch.remember(endpoints)
+        (watch_json if args.json else watch_table)(watch, args.watch)
+        return 0
+    endpoints = collect(args.pid)
+    if args.json:
+        print(json.dumps({"endpoints": [describe(e) for e in endpoints]}, indent=2))
+    elif endpoints:
+        from rich.console import Console
+
+        Console(soft_wrap=not sys.stdout.isatty()).print(rendering(endpoints, {}, []), end="")
+    if not endpoints:
+        print(f"beeline: {nothing(args.pid)}", file=sys.stderr)
+        return EXIT_FAILURE
+    return 0

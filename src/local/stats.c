@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * stats.c: see stats.h for what is shown and count.h for who enters.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "local/count.h"
+
+static_assert(offsetof(struct bl_slot, seq) == 0 && offsetof(struct bl_slot, head) == 4,
+	      "stats.h says so");
+
+struct bl_stats bl_no_stats;
+struct bl_lane_stats bl_no_lane_stats;
+
+static const char *const names[] = {
+#define X(name, help) #name,
+	BL_STATS(X)
+#undef X
+};
+#define X(row, help) static_assert(sizeof #row <= sizeof((struct bl_counter *)0)->name, #row);
+BL_STATS(X)
+#undef X
+
+static uint64_t since_boot_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void bl_stats_open(struct bl_local *local)
+{
+	struct bl_stats *s = &local->seg.header->stats;
+
+	s->version = BL_STATS_VERSION;
+	s->count = BL_STAT_COUNT;
+	s->pid = (uint32_t)getpid();
+	s->node = local->seg.node;
+	s->began_ns = since_boot_ns();
+	s->eager_max = (uint32_t)bl_copy_plan()->eager_max;
+	s->lane_size = BL_LANE_SIZE;
+	s->slots = BL_SLOTS;
+	s->slot_size = BL_SLOT_SIZE;
+	s->slot_at = offsetof(struct bl_lane, slot);
+	s->lane_stats_at = offsetof(struct bl_lane, stats);
+	s->rx_next = offsetof(struct bl_rx, next);
+	s->rx_bytes = offsetof(struct bl_rx, bytes);
+	s->rx_total = offsetof(struct bl_rx, total);
+	s->rx_long = offsetof(struct bl_rx, nlong);
+	s->rx_long_bytes = offsetof(struct bl_rx, long_bytes);
+	s->rx_size = sizeof(struct bl_rx);
+	s->in_slot = BL_SLOT_INLINE;
+	for (uint32_t i = 0; i < BL_STAT_COUNT; i++)
+		strncpy(s->counter[i].name, names[i], sizeof s->counter[i].name - 1);
+	/* release: who sees it finds the rest in place */
+	atomic_store_explicit(&s->magic, BL_STATS_MAGIC, memory_order_release);
+	local->stats = s;
+}
+
+static void show_ways(struct bl_peer *peer)
+{
+	struct bl_lane_stats *s = peer->stats;
+
+	atomic_store_explicit(&s->pull, (uint8_t)peer->copy.pull, memory_order_relaxed);
+	atomic_store_explicit(&s->push, (uint8_t)peer->copy.push, memory_order_relaxed);
+	atomic_store_explicit(&s->pull_why, (uint16_t)peer->copy.pull_why, memory_order_relaxed);
+	atomic_store_explicit(&s->push_why, (uint16_t)peer->copy.push_why, memory_order_relaxed);
+}
+
+static void show_state(struct bl_peer *peer, enum bl_lane_state state)
+{
+	atomic_store_explicit(&peer->stats->state, (uint8_t)state, memory_order_relaxed);
+}
+
+void bl_stats_add_peer(struct bl_peer *peer)
+{
+	struct bl_lane_stats *s = &peer->tx.lane->stats;
+
+	peer->stats = s;
+	memcpy(s->id, peer->addr.id, sizeof s->id);
+	s->pid = peer->addr.pid;
+	s->rx = (uintptr_t)&peer->rx;
+	show_state(peer, BL_LANE_CONNECTING);
+}
+
+void bl_stats_peer_ready(struct bl_peer *peer)
+{
+	peer->stats->seen = peer->copy.pid;
+	show_ways(peer);
+	show_state(peer, BL_LANE_READY);
+	bl_stats_add(peer->local->stats, BL_STAT_private_bytes, sizeof *peer);
+}
+
+void bl_stats_peer_failed(struct bl_peer *peer, int error)
+{
+	if (peer->stats == &bl_no_lane_stats)
+		return;
+	atomic_store_explicit(&peer->stats->error, (uint16_t)error, memory_order_relaxed);
+	show_state(peer, BL_LANE_FAILED);
+}
+
+void bl_stats_peer_gone(struct bl_peer *peer, int error)
+{
+	if (!peer->adopted)
+		return; /* never connected: has been said */
+	bl_stats_look(peer);
+	show_state(peer, error == ENOTCONN     ? BL_LANE_CLOSED
+			 : error == ECONNRESET ? BL_LANE_DIED
+					       : BL_LANE_BROKEN);
+}
+
+void bl_stats_fallback(struct bl_peer *peer, enum bl_stat which)
+{
+	_Atomic uint32_t *count = &peer->stats->fallbacks;
+
+	show_ways(peer);
+	bl_stats_add(peer->local->stats, which, 1);
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* The ring's number now, with the upper half that it lacks. */
+static void extend(_Atomic uint64_t *shown, uint32_t now)
+{
+	uint64_t was = atomic_load_explicit(shown, memory_order_relaxed);
+
+	atomic_store_explicit(shown, was + (uint32_t)(now - (uint32_t)was), memory_order_relaxed);
+}
+
+void bl_stats_look(struct bl_peer *peer)
+{
+	struct bl_lane_stats *s = peer->stats;
+	const struct bl_rx *rx = &peer->rx;
+
+	extend(&s->sent, peer->tx.next);
+	if ((uint32_t)atomic_load_explicit(&s->received, memory_order_relaxed) == rx->next)
+		return;
+	extend(&s->received, rx->next);
+	atomic_store_explicit(&s->received_bytes, rx->total + rx->bytes, memory_order_relaxed);
+	atomic_store_explicit(&s->received_long, rx->nlong, memory_order_relaxed);
+	atomic_store_explicit(&s->received_long_bytes, rx->long_bytes, memory_order_relaxed);
+}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline doctor` where it is well, and where something is taken from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beeline import doctor
+from beeline import mpi as mpis
+from beeline.doctor import kernel
+from beeline.doctor import mpi as doctor_mpi
+from beeline.doctor.finding import BAD, NOTE, OK, Finding
+
+DEADLINE = 120
+
+
+def run(*before: str, with_mpi: bool = False) -> tuple[int, dict[str, Any]]:
+    """The command behind some others that restrict it."""
+    command = os.environ.get("BEELINE") or shutil.which("beeline")
+    if not command or not os.access(command, os.X_OK):
+        pytest.skip("the beeline command is not installed: make build")
+    done = subprocess.run(
+        [*before, command, "doctor", "--json", *([] if with_mpi else ["--no-mpi"])],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def line(record: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [f for f in record["findings"] if f["name"] == name]
+    return found
+
+
+def denied(*calls: str) -> list[str]:
+    program = Path(os.environ.get("BEELINE_BUILD", "build")) / "tests" / "cli" / "denied"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    return [str(program), *calls, "--"]
+
+
+def test_here() -> None:
+    """The tests' own machine can do it, or the other tests could not run."""
+    status, record = run()
+    assert status == 0 and record["works"], record["verdict"]
+    assert line(record, "messages")["data"] == {"inline": True, "eager": True, "large": True}
+    names = {f["name"] for f in record["findings"]}
+    assert {
+        "single copy",
+        "shared memory",
+        "rendezvous",
+        "membarrier",
+        "open files",
+        "locked memory",
+        "address space",
+        "job's memory",
+        "namespaces",
+        "huge pages",
+        "NUMA",
+        "module",
+        "BPF",
+    } <= names
+
+
+def test_text(beeline) -> None:
+    done = beeline("doctor", "--no-mpi")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0].startswith("ok   messages")
+    assert done.stdout.splitlines()[-1].startswith("Beeline works here")
+
+
+TAKEN = [
+    # calls refused, the line that tells, its state, works
+    (("process_vm_readv", "process_vm_writev"), "single copy", NOTE, True),
+    (("process_vm_readv",), "single copy", NOTE, True),
+    (("process_vm_writev",), "single copy", NOTE, True),
+    (("membarrier",), "membarrier", NOTE, True),
+    (("memfd_create",), "shared memory", BAD, False),
+]
+
+
+@pytest.mark.parametrize(("calls", "name", "state", "works"), TAKEN)
+def test_calls_taken_by_a_seccomp_filter(
+    calls: tuple[str, ...], name: str, state: str, works: bool
+) -> None:
+    status, record = run(*denied(*calls))
+    assert (status == 0) == record["works"] == works
+    found = line(record, name)
+    assert found["state"] == state
+    assert "EPERM" in found["what"] and "seccomp" in found["why"] + found["command"]
+    assert found["command"]
+    assert name in record["verdict"]
+    if name == "single copy":
+        assert found["data"]["seccomp_filter"]
+        for call in ("process_vm_readv", "process_vm_writev"):
+            assert found["data"][call] == (call not in calls)
+
+
+def test_few_open_files() -> None:
+    status, record = run("sh", "-c", 'ulimit -n 14; exec "$@"', "sh")
+    found = line(record, "open files")
+    assert found["state"] == NOTE and found["command"] == "ulimit -n 1024"
+    assert found["data"]["nofile"] == 14
+    assert status == 0 and record["works"]
+
+
+def test_too_few_open_files() -> None:
+    status, record = run("sh", "-c", 'ulimit -n 7; exec "$@"', "sh")
+    assert status == 1 and not record["works"]
+    assert line(record, "messages")["state"] == BAD
+    assert "Too many open files" in line(record, "messages")["why"]
+    assert line(record, "open files")["command"] == "ulimit -n 1024"
+
+
+def test_little_address_space() -> None:
+    _, record = run("sh", "-c", 'ulimit -v 500000; exec "$@"', "sh")
+    assert line(record, "address space")["state"] == NOTE
+
+
+def test_one_processor() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    _, record = run("taskset", "-c", str(cpu))
+    assert line(record, "processors")["state"] == NOTE
+    assert record["works"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"), [(["-U"], {"user"}), (["-U", "-r", "-p", "-f"], {"user", "pid"})]
+)
+def test_namespaces_of_its_own(options: list[str], kinds: set[str]) -> None:
+    unshare = ["unshare", *options]
+    if "-p" in options:
+        unshare.append("--mount-proc")
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"not permitted here: {' '.join(unshare)}")
+    status, record = run(*unshare)
+    found = line(record, "namespaces")
+    assert kinds <= set(found["data"]["own"])
+    assert found["state"] == NOTE and found["command"]
+    assert status == 0  # within one container all is well
+
+
+# --- MPI ---------------------------------------------------------------------
+
+
+def test_every_mpi_of_this_machine(wheel) -> None:
+    wheel("mpich")
+    status, record = run(with_mpi=True)
+    assert status == 0
+    tried = [f for f in record["findings"] if "mpi" in f["data"]]
+    assert {"mpich"} <= {f["data"]["mpi"] for f in tried}
+    for found in tried:
+        takes = found["data"]["chooses_beeline"]
+        assert takes == (found["state"] == OK), found
+        if found["data"]["mpiexec"].startswith(os.environ["BEELINE_MPIS"]):
+            assert takes, found
+            assert re.fullmatch(r"[12]\.\d+", found["data"]["libfabric"])
+
+
+def test_an_mpi_without_libfabric(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_mpi.env, "for_mpi", lambda _: [])
+    found = doctor_mpi.examine(mpis.identify(fake_mpi("debian-mpich-4.0.2")))
+    assert found.state == NOTE and "ch4:ucx" in found.what
+    assert not found.data["chooses_beeline"]
+
+
+def test_an_mpi_that_does_not_start(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = fake_mpi("mpich-5.0.2", ("libmpi.so.12", b"MPICH Version:\t5.0.2"))
+    mpi = mpis.identify(launcher)
+    launcher.write_text("#!/bin/sh\necho no slots available\nexit 1\n")
+    monkeypatch.setattr(doctor_mpi.env, "for_mpi", lambda _: [])
+    found = doctor_mpi.examine(mpi)
+    assert found.state == NOTE and "no slots available" in found.why
+
+
+def test_answers_that_a_launcher_joined() -> None:
+    text = 'noise\nbeeline-mpiprobe:{"a": 1}beeline-mpiprobe:{"a": 2}\n[0] beeline-mpiprobe:{"a"'
+    assert doctor_mpi.answers(text) == [{"a": 1}, {"a": 2}]
+
+
+# --- its parts -----------------------------------------------------------------
+
+
+def test_probe_output() -> None:
+    results = kernel.parse("module 0 1 1\nreadv 1\nbpf signal 31\n")
+    assert results["module"].good and results["module"].extra == (1, 1)
+    assert results["readv"].said == "EPERM: Operation not permitted"
+    assert results["bpf"].said == "killed by SIGSYS" and not results["bpf"].good
+    assert kernel.Probe(results, "")["absent"].said == "no answer"
+
+
+@pytest.mark.parametrize(
+    ("scope", "number", "says"),
+    [("2", 1, "CAP_SYS_PTRACE"), ("3", 1, "until the next boot"), ("1", 38, "without process_vm")],
+)
+def test_why_copies_are_refused(
+    scope: str, number: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "read", lambda _: scope)
+    monkeypatch.setattr(kernel, "filtered", lambda: False)
+    refused = kernel.Result(True, number)
+    (found,) = kernel.copies(kernel.Probe({"readv": refused, "writev": refused}, ""))
+    assert found.state == NOTE and says in found.why and found.command
+
+
+def test_verdict() -> None:
+    fine, so_so, bad = (Finding(s, s, "") for s in (OK, NOTE, BAD))
+    assert doctor.works([fine, so_so]) and "notes on note" in doctor.verdict([fine, so_so])
+    assert not doctor.works([fine, so_so, bad])
+    assert doctor.verdict([so_so, bad]) == "Beeline does not work here: bad"
