@@ -8,9 +8,23 @@
 
 #include "core/claim.h"
 
+#define HERE_US 2u   /* a peer that waits says so at least as often */
 #define HAND_US 200u /* a receiver inside the library has copied a chunk by then */
 
 static struct bl_sink no_sink; /* completions go to the queues */
+
+/* A peer with a transfer of ours on its hands is busy, whatever it said. */
+bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+
+	if (bl_ticks() - said > HERE_US * bl_ticks_per_us())
+		return false;
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
+			return false;
+	return true;
+}
 
 static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)
 {

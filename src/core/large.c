@@ -15,7 +15,6 @@
 #define FRAGMENT_SIZE 8192u
 #define POOL_STEP     32
 #define PUSH_STEP     262144u
-#define HERE_US	      2u /* a peer that waits says so at least as often */
 
 /* --- pools -------------------------------------------------------------- */
 
@@ -325,19 +324,6 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 		   offsetof(struct bl_cts, piece) + t->nmine * sizeof cts.piece[0]);
 }
 
-/* A peer with a transfer of ours on its hands is busy, whatever it said. */
-bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
-{
-	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
-
-	if (bl_ticks() - said > HERE_US * bl_ticks_per_us())
-		return false;
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
-			return false;
-	return true;
-}
-
 static void plan(struct bl_ep *ep, struct bl_transfer *t)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();
@@ -397,11 +383,6 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	}
 	ep->transfer[ep->ntransfer++] = t;
 	ep->work++;
-}
-
-void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
-{
-	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
 }
 
 static void transfer_remove(struct bl_ep *ep, uint32_t i)

@@ -114,8 +114,6 @@ bool bl_transfer_ready(struct bl_ep *ep);
  * when it can. After bl_transfer_ready(). */
 void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
 		       const struct bl_target *target);
-/* The message isn't wanted: let the sender complete. */
-void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request);
 
 /* Control packets. */
 void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, const void *bytes,
@@ -159,6 +157,11 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
+/* The message isn't wanted: let the sender complete. */
+static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
+{
+	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
+}
 
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
