@@ -19,6 +19,7 @@
 #include <mpi.h>
 
 #include "bench.h"
+#include "report.h"
 
 #define WINDOW	     64
 #define WINDOW_BYTES ((size_t)64 << 20) /* a window holds at most this much */
@@ -181,38 +182,6 @@ static void measure(struct pair *pair, const struct test *test, size_t size, dou
 		bench_sample(test->name, size, bench_median(ns, samples));
 }
 
-/* Says on which processors the ranks may run and which libfabric providers were
- * loaded from files, so that a reader can tell what was measured. */
-static void report_placement(int rank)
-{
-	char mine[64] = "", all[2][64];
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		snprintf(mine, sizeof(mine), "%d %d", sched_getcpu(), CPU_COUNT(&set));
-	MPI_Gather(mine, sizeof(mine), MPI_CHAR, all, sizeof(mine), MPI_CHAR, 0, MPI_COMM_WORLD);
-	for (int i = 0; rank == 0 && i < 2; i++)
-		printf("placement %d %s\n", i, all[i]);
-}
-
-static void report_providers(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	char text[512], last[512] = "";
-
-	while (maps && fgets(text, sizeof(text), maps)) {
-		char *path = strchr(text, '/');
-
-		text[strcspn(text, "\n")] = 0;
-		if (path && strstr(path, "-fi.so") && strcmp(path, last)) {
-			snprintf(last, sizeof(last), "%s", path);
-			printf("provider %s\n", path);
-		}
-	}
-	if (maps)
-		fclose(maps);
-}
-
 static const struct test *find_test(const char *name, size_t length)
 {
 	for (size_t i = 0; i < TESTS; i++)
@@ -263,15 +232,7 @@ int main(int argc, char **argv)
 				       (size_t)window_of(&tests[t], sizes.value[i]);
 	pair.out = bench_alloc(room, 1);
 	pair.in = bench_alloc(room, 2);
-	if (pair.rank == 0) {
-		char version[MPI_MAX_LIBRARY_VERSION_STRING];
-		int length;
-
-		MPI_Get_library_version(version, &length);
-		printf("library %.*s\n", (int)strcspn(version, "\n,"), version);
-		report_providers();
-	}
-	report_placement(pair.rank);
+	report_all(pair.rank);
 	for (const char *name = names; *name;) {
 		size_t length = strcspn(name, ",");
 		const struct test *test = find_test(name, length);

@@ -31,7 +31,8 @@ struct bl_coop {
 	uint8_t pad0[BL_LINE - 8];
 	_Atomic uint32_t tx_done; /* chunks that the sender has written; sender writes */
 	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write */
-	uint8_t pad1[BL_LINE - 8];
+	_Atomic uint32_t tx_here; /* generation: the sender has heard of it; sender writes */
+	uint8_t pad1[BL_LINE - 12];
 };
 static_assert(sizeof(struct bl_coop) == 2 * BL_LINE, "shared layout");
 static_assert(offsetof(struct bl_coop, tx_done) == BL_LINE, "shared layout");
@@ -90,6 +91,27 @@ static inline void bl_coop_stop(struct bl_coop *coop, uint32_t generation, uint3
 	*end = old >> 16 & 0xffff;
 	if (old >> 32 != generation || *end > count || *front > *end)
 		*front = *end = 0; /* a neighbour's nonsense, about its own message */
+}
+
+/* Sender: the receiver has taken a chunk, or all that is left. */
+static inline bool bl_coop_begun(const struct bl_coop *coop, uint32_t generation)
+{
+	uint64_t left = atomic_load_explicit(&coop->left, memory_order_relaxed);
+
+	return left >> 32 != generation || left & 0xffff || !(left >> 16 & 0xffff);
+}
+
+/* Sender: it knows of this message, and will not go away before it is copied or
+ * the receiver copies. */
+static inline void bl_coop_here(struct bl_coop *coop, uint32_t generation)
+{
+	atomic_store_explicit(&coop->tx_here, generation, memory_order_relaxed);
+}
+
+/* Receiver: so it said. */
+static inline bool bl_coop_is_here(const struct bl_coop *coop, uint32_t generation)
+{
+	return atomic_load_explicit(&coop->tx_here, memory_order_relaxed) == generation;
 }
 
 /* Sender: one more chunk is in the receiver's memory. */

@@ -10,7 +10,7 @@
 
 #include "base/knobs.h"
 #include "core/core.h"
-#include "core/large.h"
+#include "core/claim.h"
 
 #define LEAST_SIZE 64
 
@@ -201,6 +201,9 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 
 		if (unlikely(ep->warm != NULL))
 			bl_warm_payload(ep);
+		bl_say_here(ep, now);
+		if (unlikely(ep->unshown))
+			bl_claim_again(ep);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, now);
 	}

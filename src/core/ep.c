@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/large.h"
+#include "core/claim.h"
 #include "core/stat.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
@@ -328,6 +328,7 @@ static void flush_before_close(struct bl_ep *ep)
 int bl_ep_close(struct bl_ep *ep)
 {
 	flush_before_close(ep);
+	bl_claim_close(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
@@ -407,6 +408,7 @@ static void adopted(struct bl_peer *peer)
 {
 	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
 
+	bl_claim_meet(ep, peer);
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = av_again(ep->av, &peer->addr);
@@ -434,13 +436,15 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 	}
 	if (!ep->work)
 		return;
-	if (ep->ntransfer | ep->nserving) {
+	if (ep->ntransfer | ep->nserving | ep->nlanding) {
 		bl_large_progress(ep, sink);
+		if (ep->nlanding)
+			bl_claim_progress(ep, sink);
 		/* Reads may be far apart where each finds megabytes to copy. */
 		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving))
+	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding))
 		bl_control_flush(ep);
 }
 
@@ -497,6 +501,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		ep->work--;
 	}
 	bl_local_forget(&ep->local, peer);
+	bl_claim_abandon(ep, sink, peer, err);
 	bl_large_abandon(ep, sink, peer, err);
 	/* One that closed in good order has said all it had to say, and a receive
 	 * that is cancelled next is no error; one that died is. */

@@ -92,10 +92,15 @@ struct bl_post {
 	uint32_t niov;
 	struct iovec *iov; /* niov > 1; pooled */
 	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
+	uint32_t advert;   /* BL_POST_SHARED: which */
 };
-#define BL_POST_QUIET 0x1u /* no completion unless it fails */
-#define BL_POST_MULTI 0x2u /* many messages into one buffer */
-#define BL_POST_SPENT 0x4u /* of these: it takes no more */
+#define BL_POST_QUIET  0x1u /* no completion unless it fails */
+#define BL_POST_MULTI  0x2u /* many messages into one buffer */
+#define BL_POST_SPENT  0x4u /* of these: it takes no more */
+#define BL_POST_SHARED 0x8u /* senders can see it; whoever takes it asks claim.h first */
+
+/* From here on a posted receive is shown to senders, and a message may claim it. */
+#define BL_CLAIM_MIN 65536u
 
 struct bl_post_queue {
 	struct bl_post *head, **tail;
@@ -156,7 +161,11 @@ struct bl_ep {
 	struct bl_iov8 *free_iov;
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
-	uint64_t next_look; /* ticks: after the lives of peers */
+	struct bl_claims *claims; /* claim.c's */
+	uint32_t nlanding;	  /* claimed messages that are still being copied */
+	bool posting;		  /* in a call that posts a large receive: large.c */
+	bool unshown;		  /* a large receive could not be shown to its senders */
+	uint64_t next_look;	  /* ticks: after the lives of peers */
 	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
 };
 
@@ -470,7 +479,8 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	post->niov = 1;
 	post->iov = NULL;
 	post->next = NULL;
-	if (unlikely(early->head || peer == &bl_nobody))
+	/* A large one is shown to its senders, and finds what has come already. */
+	if (unlikely(early->head || peer == &bl_nobody || len >= BL_CLAIM_MIN))
 		return bl_recv_slow(ep, post, src, tagged);
 	*queue->tail = post;
 	queue->tail = &post->next;

@@ -4,7 +4,7 @@
  * Serialised by the domain. What a peer says of lengths, places and numbers is
  * checked here, against what this side keeps for itself.
  */
-#include "core/large.h"
+#include "core/claim.h"
 
 #include "core/stat.h"
 
@@ -58,6 +58,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->generation++;
 	r->serving = false;
 	r->coop = NULL;
+	r->lent = 0;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
 	r->ours.n = r->theirs_lent.n = 0;
@@ -66,6 +67,8 @@ static struct bl_request *request_new(struct bl_ep *ep)
 
 static void request_free(struct bl_ep *ep, struct bl_request *r)
 {
+	if (r->lent)
+		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
 	r->peer = NULL;
 	r->next_free = ep->free_request;
 	ep->free_request = r;
@@ -325,7 +328,7 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 	bl_coop_start(t->coop, t->generation, t->count);
 	cts.len = t->want;
 	cts.chunk = t->chunk;
-	cts.coop = t->coop_index;
+	cts.coop = t->coop_index | (t->offered ? BL_CTS_OFFER : 0);
 	cts.generation = t->generation;
 
 	bool lent = bl_lend(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
@@ -344,6 +347,13 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		return;
 	t->chunk = t->want;
 	t->count = 1;
+	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN && bl_peer_here(ep, t->peer)) {
+		t->chunk = bl_copy_cut(p, t->want, &t->count);
+		t->offered = true;
+		share(ep, t);
+		t->offered = t->coop;
+		return;
+	}
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
@@ -386,17 +396,12 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	if (likely(!t->error))
 		plan(ep, t);
 	bl_window(BL_WINDOW_MATCHED, NULL);
-	if (transfer_step(ep, t)) {
+	if (!t->offered && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
 	}
 	ep->transfer[ep->ntransfer++] = t;
 	ep->work++;
-}
-
-void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
-{
-	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
 }
 
 static void transfer_remove(struct bl_ep *ep, uint32_t i)
@@ -440,6 +445,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	struct bl_request *r;
 	struct bl_rts rts;
 	size_t bytes;
+	uint32_t n;
 
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, send->dest, &peer);
@@ -458,12 +464,17 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->quiet = !(send->flags & BL_COMPLETION);
 	rts.len = len;
 	rts.request = request_number(r);
+	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
+	rts.reserved = 0;
+	n = peer->tx.next;
 	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
+	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN)
+		bl_claim_try(ep, r, n, tagged, send->tag);
 	return 0;
 }
 
@@ -489,7 +500,7 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 	ep->work--;
 }
 
-static void request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
+void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
 {
 	stop_serving(ep, r);
 	bl_take_back(&r->ours);
@@ -524,6 +535,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	if (!r || len < fixed || r->coop)
 		return;
 	memcpy(&cts, bytes, fixed);
+	r->offered = cts.coop & BL_CTS_OFFER;
+	cts.coop &= ~BL_CTS_OFFER;
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
@@ -537,6 +550,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
 	r->way = BL_WAY_BOTH_HANDS;
+	if (r->offered)
+		bl_coop_here(r->coop, r->coop_generation);
 	serve(ep, r);
 }
 
@@ -656,11 +671,26 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 	}
 }
 
+/* The receiver was in a call that posts, and has left it to us unless it comes back
+ * at once. */
+static void answer_offer(struct bl_request *r)
+{
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	r->offered = false;
+	while (!bl_coop_begun(r->coop, r->coop_generation))
+		if ((int64_t)(bl_ticks() - until) >= 0)
+			return;
+}
+
 /* One step for one request; false: nothing is left to serve. */
 static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 {
-	if (r->coop && help(ep, r))
-		return true;
+	if (r->coop && unlikely(r->offered))
+		answer_offer(r);
+	/* Who has begun finishes: the receiver may have gone away, relying on that. */
+	while (r->coop && help(ep, r))
+		;
 	r->coop = NULL;
 	if (!r->nrange)
 		return false;
@@ -685,7 +715,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 
 	bl_window(BL_WINDOW_TOLD, NULL);
 	if (r)
-		request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
+		bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 /* --- both --------------------------------------------------------------- */
@@ -712,6 +742,63 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
+/* A sender that was offered the message has heard of it. */
+static bool taken_up(const struct bl_transfer *t)
+{
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	do {
+		if (bl_coop_is_here(t->coop, t->coop_generation))
+			return true;
+	} while ((int64_t)(bl_ticks() - until) < 0);
+	return false;
+}
+
+void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->ntransfer;) {
+		struct bl_transfer *t = ep->transfer[i];
+		bool over = false;
+
+		if (t->offered && taken_up(t)) {
+			i++;
+			continue;
+		}
+		t->offered = false;
+		while (!over && !t->handed_out && !t->error)
+			over = transfer_step(ep, t);
+		if (over) {
+			transfer_remove(ep, i);
+			transfer_end(ep, sink, t);
+		} else {
+			i++;
+		}
+	}
+}
+
+/* We send as well: so each has a message to copy, and does it alone. */
+static void take_back(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint32_t front, end;
+
+	stop_handing_out(t, &front, &end);
+	t->handed = t->count - (end - front);
+	for (; front < end && !t->error; front++)
+		pull(ep, t, front);
+}
+
+void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->ntransfer; i++) {
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (t->offered && !t->stopped && t->want <= ALONE_MOST)
+			take_back(ep, t);
+		t->offered = false;
+	}
+	bl_large_finish(ep, sink);
+}
+
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
@@ -727,7 +814,7 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 	}
 	for (uint32_t i = 0; i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
-			request_end(ep, sink, ep->request[i], err);
+			bl_request_end(ep, sink, ep->request[i], err);
 }
 
 void bl_large_drop_all(struct bl_ep *ep)

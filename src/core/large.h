@@ -49,6 +49,8 @@ struct bl_request {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_lent ours, theirs_lent;
+	bool offered;  /* the receiver begins soon, or it is ours to copy */
+	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -69,6 +71,7 @@ struct bl_transfer {
 	uint32_t taken, done;	   /* by us: chunks taken, copied */
 	uint32_t handed;	   /* after an error: chunks that were handed out */
 	bool handed_out;	   /* no chunk is left to take */
+	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
@@ -116,8 +119,6 @@ bool bl_transfer_ready(struct bl_ep *ep);
  * when it can. After bl_transfer_ready(). */
 void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
 		       const struct bl_target *target);
-/* The message isn't wanted: let the sender complete. */
-void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request);
 
 /* Control packets. */
 void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
@@ -137,6 +138,23 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 /* The endpoint closes: what is under way is forgotten, what was lent is taken back. */
 void bl_large_drop_all(struct bl_ep *ep);
 
+/* In a call that may be this process's last for long: see to it that all transfers
+ * are under way to their end, copied by senders that wait, or now and here. */
+void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
+/* Begin with what has been offered to senders. */
+void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
+/* The peer is in the library, or was a moment ago, and can do something for us. */
+bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer);
+/* So are we. */
+static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
+{
+	if (likely(ep->local.seg.header != NULL))
+		atomic_store_explicit(&ep->local.seg.header->here, now, memory_order_relaxed);
+}
+#define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
+
+/* The message is over: complete its send. */
+void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err);
 /* Start a large send; see bl_send(). */
 int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len);
 
@@ -147,6 +165,11 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
+/* The message isn't wanted: let the sender complete. */
+static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
+{
+	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
+}
 
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
@@ -178,6 +201,13 @@ struct bl_iov8 {
  * buffer is its owner's again (say so), and the receive is gone. */
 bool bl_multi_done(struct bl_ep *ep, struct bl_post *post);
 struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at);
+/* A sender has claimed this receive, which isn't shown any more, for the message:
+ * its bytes are there, or (copy) are to be copied as usual; after bl_transfer_ready(). */
+void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+		     struct bl_post *post, bool tagged, bool copy);
+/* A receive ends with an error. */
+bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
+			  int err);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 void bl_recv_drop_all(struct bl_ep *ep);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/large.h"
+#include "core/claim.h"
 #include "core/stat.h"
 
 #define POSTS_AT_ONCE 256
@@ -159,16 +159,16 @@ static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
 	return t;
 }
 
-static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
-			 uint64_t data, uint32_t slot_flags)
+/* The message's bytes, as many as fit, are in the receive's memory. */
+static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			    const struct bl_target *t, size_t len, uint64_t tag, uint64_t data,
+			    uint32_t slot_flags)
 {
 	size_t fits = bl_min(len, t->len);
 	uint64_t flags = t->flags | (slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 	void *buf = bl_target_iov(t)[0].iov_base;
 	bool quiet = t->quiet;
 
-	bl_iov_scatter(bl_target_iov(t), t->niov, 0, bytes, fits);
 	if (t->multi && bl_multi_done(ep, t->multi)) { /* which is told in any case */
 		flags |= BL_MULTI_RECV;
 		quiet = false;
@@ -190,6 +190,14 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 	if (!quiet)
 		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
 			    peer->av_index);
+}
+
+static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
+			 uint64_t data, uint32_t slot_flags)
+{
+	bl_iov_scatter(bl_target_iov(t), t->niov, 0, bytes, bl_min(len, t->len));
+	bytes_are_there(ep, sink, peer, t, len, tag, data, slot_flags);
 }
 
 /* An early message goes into a receive that isn't in a queue. False: not now, no
@@ -256,7 +264,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 			 uint32_t flags)
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
-	struct bl_post **at = bl_match_find(queue, peer, tagged ? tag : 0), *post = *at;
+	struct bl_post **at = bl_claim_match(ep, queue, peer, tagged ? tag : 0), *post = *at;
 	bool spent;
 
 	if (!post)
@@ -293,13 +301,15 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
-	struct bl_post **at = bl_match_find(queue, a->peer, tagged ? a->tag : 0), *post = *at;
+	struct bl_post **at, *post;
 	bool spent;
 
+	if (!bl_transfer_ready(ep)) /* before a receive is taken from its senders */
+		return false;
+	at = bl_claim_match(ep, queue, a->peer, tagged ? a->tag : 0);
+	post = *at;
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
-	if (!bl_transfer_ready(ep))
-		return false;
 
 	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
 
@@ -318,6 +328,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	struct bl_lent lent;
 	struct bl_arrival a = {
 		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
+	enum bl_claim_rts claim;
 
 	if (unlikely(peer->broken))
 		return false;
@@ -332,7 +343,12 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_MSG_RTS:
 		if (!read_rts(bytes, len, &a, piece, &lent))
 			goto nonsense;
-		if (!arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS))
+		claim = bl_claim_on_rts(ep, sink, slot, &a, op == BL_OP_TAGGED_RTS);
+		if (claim == BL_CLAIM_RTS_NONSENSE)
+			goto nonsense;
+		if (claim == BL_CLAIM_RTS_WAIT ||
+		    (claim == BL_CLAIM_RTS_OURS &&
+		     !arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS)))
 			return false;
 		bl_stats_announce_in(peer, a.len);
 		return true;
@@ -415,8 +431,11 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 			return -EAGAIN;
 		}
 		unex_free(ep, bl_unex_unlink(early, at));
-		if (spent)
+		if (spent) {
+			if (ep->ntransfer)
+				bl_large_finish(ep, &no_sink);
 			return 0;
+		}
 	}
 	/* Who waits for one process is connected to it: its death must be noticed. */
 	if (post->src && unlikely(post->src->dead || !post->src->adopted)) {
@@ -427,6 +446,8 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		}
 	}
 	append_post(queue, post);
+	if (post->len >= BL_CLAIM_MIN)
+		bl_claim_posted(ep, post, tagged);
 	return 0;
 }
 
@@ -585,8 +606,8 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 	while (*at && (*at)->context != context)
 		at = &(*at)->next;
 	post = *at;
-	if (!post)
-		return false;
+	if (!post || (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
+		return false; /* not there, or a sender is writing into it */
 	bl_post_unlink(queue, at);
 	/* What is still being copied into a multi-receive says when it is released. */
 	fail_recv(ep, &no_sink, context,
@@ -611,7 +632,9 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			  bool tagged, struct bl_peer *peer, int err)
 {
 	for (struct bl_post **at = &queue->head, *post; (post = *at);) {
-		if (post->src != peer) {
+		/* Of what the peer had claimed bl_claim_abandon() has taken care. */
+		if (post->src != peer ||
+		    (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post))) {
 			at = &post->next;
 			continue;
 		}
@@ -620,6 +643,38 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			  post->tag, err);
 		release_post(ep, post);
 	}
+}
+
+static void unlink_post(struct bl_post_queue *queue, struct bl_post *post)
+{
+	struct bl_post **at = &queue->head;
+
+	while (*at != post)
+		at = &(*at)->next;
+	bl_post_unlink(queue, at);
+}
+
+void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+		     struct bl_post *post, bool tagged, bool copy)
+{
+	struct bl_target t;
+	bool spent;
+
+	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
+	t = target_of(ep, NULL, &post, a->len, tagged, &spent);
+	if (unlikely(copy))
+		bl_transfer_begin(ep, sink, a, &t);
+	else
+		bytes_are_there(ep, sink, a->peer, &t, a->len, a->tag, a->data, a->slot_flags);
+	release_post(ep, post);
+}
+
+bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
+			  int err)
+{
+	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
+	fail_recv(ep, sink, post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV, post->tag, err);
+	release_post(ep, post);
 }
 
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)

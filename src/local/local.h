@@ -27,6 +27,7 @@
 #define BL_HOT_MAX    64  /* lanes polled one by one */
 #define BL_HOT_CALM   8	  /* so many are polled even when silent; of more, only */
 #define BL_HOT_KEEP   1	  /* so many of those that are silent */
+#define BL_BELL_NONE  UINT32_MAX
 
 enum bl_peer_state {
 	BL_PEER_NEW,	    /* known by address only */
@@ -50,8 +51,10 @@ struct bl_peer {
 	uint64_t av_index;	    /* where in the address vector; BL_ADDR_ANY */
 	struct bl_control *control; /* queue of control packets */
 	uint32_t ncontrol, room_control;
-	uint64_t coop_busy; /* descriptors of our lane that are in use */
-	uint32_t dead;	    /* an errno once it is known to be gone */
+	uint64_t coop_busy;	    /* descriptors of our lane that are in use */
+	uint32_t bell_index;	    /* our number at the peer; BL_BELL_NONE: it has none for us */
+	struct bl_own_board *board; /* our receives from it, shown to it; core/claim.c */
+	uint32_t dead;		    /* an errno once it is known to be gone */
 	bool adopted, hot;
 	bool broken;			       /* it made no sense, or we can't answer it */
 	uint32_t seen_next;		       /* packets received at the last look */

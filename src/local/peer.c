@@ -135,6 +135,7 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	peer->addr = *addr;
 	peer->local = local;
 	peer->av_index = NOT_IN_VECTOR;
+	peer->bell_index = BL_BELL_NONE;
 	peer->stats = &bl_no_lane_stats;
 	peer->next_hash = local->table[bucket];
 	local->table[bucket] = peer;
@@ -206,6 +207,7 @@ int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32
 	peer->rx.slot = lane->slot;
 	bl_copy_pair_init(&peer->copy, pid);
 	if (bell < BL_BELLS) {
+		peer->bell_index = bell;
 		peer->bell = &peer->header->bell[bell / 64];
 		peer->bell_bit = 1ULL << bell % 64;
 		peer->bell_summary = &peer->header->bell_summary;

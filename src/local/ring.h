@@ -48,8 +48,9 @@ struct bl_rx {
 	struct bl_slot *slot;
 	struct bl_lane *lane;
 	uint32_t next;	   /* number of the packet expected */
-	uint32_t credited; /* `consumed` as last told */
+	uint32_t credited; /* `consumed` as last told, less `hurry` */
 	uint32_t bytes;	   /* of the packets since */
+	uint32_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
 	/* for those who count (stats.h) */
 	uint64_t total;		    /* bytes of the packets before `credited` */
 	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
@@ -195,7 +196,7 @@ bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 {
 	struct bl_lane *lane = rx->lane;
 
-	rx->credited = rx->next;
+	rx->credited = rx->next - rx->hurry;
 	rx->total += rx->bytes;
 	rx->bytes = 0;
 	/* the same line: they cost no other */

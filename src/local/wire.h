@@ -19,6 +19,7 @@
  *   |  payload (A writes)|     |  payload (B writes)|
  *   |  copies (A receives|     |  copies (B receives|
  *   |          from B)   |     |          from A)   |
+ *   |  adverts (the same)|     |  adverts (the same)|
  *   +--------------------+     +--------------------+
  */
 #ifndef BL_LOCAL_WIRE_H
@@ -32,13 +33,14 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 1
+#define BL_SEG_VERSION 2
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
 #define BL_SLOT_INLINE	296u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
+#define BL_ADVERTS	14u
 #define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
@@ -96,6 +98,9 @@ static_assert(sizeof(struct bl_piece) == sizeof(struct bl_key), "either takes on
 struct bl_rts {
 	uint64_t len;	  /* of the message */
 	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
+	/* Who has the message, decided by compare-and-swap in the slot: local/advert.h */
+	_Atomic uint32_t taken;
+	uint32_t reserved;
 	struct bl_piece piece[BL_PLACES];
 };
 /* CTS: tag = request, data = BL_LENT or 0. The pieces are the receiver's, cut to the bytes wanted.
@@ -103,10 +108,11 @@ struct bl_rts {
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
-	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
+	uint32_t coop; /* which descriptor in the receiver's lane to the sender; BL_CTS_OFFER */
 	uint32_t generation;
 	struct bl_piece piece[BL_PLACES];
 };
+#define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
 /* STREAM: tag = request, data = BL_LENT or 0. The sender writes the range into the receiver's
  * pieces if it may, and sends what is left as fragments. */
 struct bl_stream {
@@ -114,7 +120,8 @@ struct bl_stream {
 	uint64_t off, len;
 	struct bl_piece piece[BL_PLACES];
 };
-static_assert(sizeof(struct bl_rts) == 272, "shared layout");
+static_assert(sizeof(struct bl_rts) == 280, "shared layout");
+static_assert(offsetof(struct bl_rts, taken) == 16, "shared layout");
 static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_stream) == 280, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
 #define BL_LENT 1ULL /* a key for each piece follows the pieces */
@@ -122,6 +129,31 @@ static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a 
  * are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)
 /* FIN: tag = request, data = 0 or an errno. */
+
+/*
+ * A large receive that is posted, for senders to find; see local/advert.h. One
+ * line. The owner writes it before it is open; whoever wins it writes the state,
+ * and a claimer the last three fields before it says so in its RTS.
+ */
+struct bl_advert {
+	/* generation << 32 | claimer << 16 | enum bl_advert_state */
+	_Atomic uint64_t state;
+	_Atomic uint64_t number; /* in the order of posting */
+	_Atomic uint64_t tag, ignore;
+	_Atomic uint64_t base, len;
+	_Atomic uint32_t tagged;
+	_Atomic uint32_t coop; /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
+	_Atomic uint32_t coop_generation;
+	_Atomic uint32_t chunk; /* bytes */
+};
+static_assert(sizeof(struct bl_advert) == BL_LINE, "shared layout");
+
+struct bl_board {
+	_Atomic uint64_t posted; /* bit i: look at advert i; the owner writes */
+	uint8_t pad0[BL_LINE - 8];
+	struct bl_advert advert[BL_ADVERTS];
+};
+static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE, "shared layout");
 
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
@@ -136,11 +168,13 @@ struct bl_lane {
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
 	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
-	uint8_t unused[2048];
+	struct bl_board board;	       /* receives from that neighbour alone */
+	uint8_t unused[1088];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
+static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
 struct bl_seg_header {
@@ -159,16 +193,23 @@ struct bl_seg_header {
 	_Atomic uint64_t bell_summary;
 	uint8_t pad2[BL_LINE - 8];
 	_Atomic uint64_t bell[BL_BELL_WORDS];
+	struct bl_board board; /* receives from anybody */
 	/* BL_SLEEP_*: how the owner sleeps. Whoever has rung a bell takes these bits
 	 * and wakes it accordingly. */
 	_Atomic uint32_t sleeping;
-	uint8_t pad3[BL_SEG_HEADER - 3 * BL_LINE - 8 * BL_BELL_WORDS - 4 - sizeof(struct bl_stats)];
+	uint8_t pad3[BL_LINE - 4];
+	/* The owner writes: ticks, when it last was in the library with nothing else to
+	 * do, or with a large message. A hint for whom to leave work to, nothing else. */
+	_Atomic uint64_t here;
+	uint8_t pad4[BL_SEG_HEADER - 4 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8 -
+		     sizeof(struct bl_stats)];
 	struct bl_stats stats; /* the owner writes, for `beeline stat` */
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
 static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
-static_assert(offsetof(struct bl_seg_header, sleeping) == 704, "shared layout");
+static_assert(offsetof(struct bl_seg_header, board) == 704, "shared layout");
+static_assert(offsetof(struct bl_seg_header, sleeping) % BL_LINE == 0, "shared layout");
 
 #define BL_SLEEP_FUTEX	0x1u /* on `sleeping` itself */
 #define BL_SLEEP_SOCKET 0x2u /* on a datagram to the socket named by its id; sleep.c */

@@ -5,24 +5,25 @@
 
 #include "fab.h"
 
-extern const struct t_group group_info;	  /* what fi_getinfo offers and refuses */
-extern const struct t_group group_open;	  /* opening and closing */
-extern const struct t_group group_av;	  /* addresses */
-extern const struct t_group group_match;  /* which message goes to which receive */
-extern const struct t_group group_size;	  /* every length, every alignment */
-extern const struct t_group group_cq;	  /* what completions say; counters */
-extern const struct t_group group_flags;  /* inject and the flags of sendmsg, recvmsg */
-extern const struct t_group group_iov;	  /* scattered and gathered buffers */
-extern const struct t_group group_multi;  /* multi-receive buffers */
-extern const struct t_group group_peek;	  /* peek, claim, discard */
-extern const struct t_group group_cancel; /* fi_cancel */
-extern const struct t_group group_trunc;  /* messages longer than the receive */
-extern const struct t_group group_self;	  /* to oneself, and between endpoints of one process */
-extern const struct t_group group_order;  /* order per source, floods, flow control */
-extern const struct t_group group_random; /* everybody to everybody, random everything */
-extern const struct t_group group_thread; /* FI_THREAD_SAFE */
-extern const struct t_group group_life;	  /* fork, exec, exit, threads that end */
-extern const struct t_group group_wait;	  /* sleeping until something comes */
-extern const struct t_group group_set;	  /* event queues, poll sets, wait sets */
+extern const struct t_group group_info;	   /* what fi_getinfo offers and refuses */
+extern const struct t_group group_open;	   /* opening and closing */
+extern const struct t_group group_av;	   /* addresses */
+extern const struct t_group group_match;   /* which message goes to which receive */
+extern const struct t_group group_size;	   /* every length, every alignment */
+extern const struct t_group group_cq;	   /* what completions say; counters */
+extern const struct t_group group_flags;   /* inject and the flags of sendmsg, recvmsg */
+extern const struct t_group group_iov;	   /* scattered and gathered buffers */
+extern const struct t_group group_multi;   /* multi-receive buffers */
+extern const struct t_group group_peek;	   /* peek, claim, discard */
+extern const struct t_group group_cancel;  /* fi_cancel */
+extern const struct t_group group_trunc;   /* messages longer than the receive */
+extern const struct t_group group_self;	   /* to oneself, and between endpoints of one process */
+extern const struct t_group group_order;   /* order per source, floods, flow control */
+extern const struct t_group group_overlap; /* one process away, large messages */
+extern const struct t_group group_random;  /* everybody to everybody, random everything */
+extern const struct t_group group_thread;  /* FI_THREAD_SAFE */
+extern const struct t_group group_life;	   /* fork, exec, exit, threads that end */
+extern const struct t_group group_wait;	   /* sleeping until something comes */
+extern const struct t_group group_set;	   /* event queues, poll sets, wait sets */
 
 #endif

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 
-from beeline.bench import local, primitives
+from beeline.bench import local, overlap, primitives
 
-KINDS = (local, primitives)
+KINDS = (local, overlap, primitives)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

@@ -100,12 +100,14 @@ def compiler_for(mpi: Mpi, others: list[Mpi]) -> Path:
     raise BeelineError(f"{mpi.title} in {mpi.prefix} has no mpicc: install its development package")
 
 
-def compile_program(mpicc: Path) -> Path:
-    """mpi_bench as this mpicc makes it; kept for the next time."""
-    source, header = paths.program("mpi_bench.c"), paths.program("bench.h")
-    key = hashlib.sha256(source.read_bytes() + header.read_bytes())
+def compile_program(mpicc: Path, name: str = "mpi_bench") -> Path:
+    """A benchmark program as this mpicc makes it; kept for the next time."""
+    source = paths.program(f"{name}.c")
+    key = hashlib.sha256(source.read_bytes())
+    for header in ("bench.h", "report.h"):
+        key.update(paths.program(header).read_bytes())
     key.update(f"{mpicc} {mpicc.stat().st_mtime_ns}".encode())
-    target = cache_dir() / f"mpi_bench-{key.hexdigest()[:16]}"
+    target = cache_dir() / f"{name}-{key.hexdigest()[:16]}"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib
 
@@ -25,6 +25,30 @@ COLOURS = {
     "openmpi": ("#d55e00", "#f0a36b"),
     "impi": ("#009e73", "#7fcfb6"),
 }
+
+
+class Measured(Protocol):
+    """Of some MPI, which has a colour."""
+
+    @property
+    def mpi(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class OverlapPoint(Measured, Protocol):
+    """What overlap() draws: overlap.Point."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def share(self, away: str) -> float: ...
+
+
 INK, FAINT, GRID = "#222222", "#777777", "#e4e4e4"
 STYLE: dict[str, Any] = {
     "font.size": 10.5,
@@ -68,7 +92,7 @@ def _by_mpi(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _colours(rows: Sequence[Row]) -> dict[str, str]:
+def _colours(rows: Sequence[Measured]) -> dict[str, str]:
     colours: dict[str, str] = {}
     for row in rows:
         if row.mpi not in colours:
@@ -136,7 +160,7 @@ def _title(axes: Axes, title: str, unit: str) -> None:
     axes.text(0, 1.02, unit, transform=axes.transAxes, fontsize=9.5, color=FAINT, va="bottom")
 
 
-def _legend(figure: Figure, rows: Sequence[Row]) -> None:
+def _legend(figure: Figure, rows: Sequence[Measured]) -> None:
     handles = [
         Line2D([], [], color=colour, linewidth=4, label=mpi)
         for mpi, colour in _colours(rows).items()
@@ -156,7 +180,7 @@ def _legend(figure: Figure, rows: Sequence[Row]) -> None:
     )
 
 
-def _save(figure: Figure, rows: Sequence[Row], title: str, note: str, stem: Path) -> list[Path]:
+def _save(figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path) -> list[Path]:
     figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
     _legend(figure, rows)
     figure.text(0.018, 0.018, note, fontsize=8.5, color=FAINT)
@@ -223,3 +247,31 @@ def throughput(rows: Sequence[Row], note: str, folder: Path) -> list[Path]:
         _title(right, "Both ways at once", unit)
         title = "Throughput of the same MPI program over Beeline and over each MPI's default"
         return _save(figure, stream, title, note, folder / "throughput")
+
+
+def overlap(
+    points: Sequence[OverlapPoint], titles: dict[str, str], note: str, folder: Path
+) -> list[Path]:
+    """One picture for each process that is away: how much is hidden, by size."""
+    colours = _colours(points)
+    with plt.rc_context(STYLE):
+        figure, all_axes = plt.subplots(1, len(titles), figsize=(15.5, 5.4))
+        for axes, (away, title) in zip(all_axes, titles.items(), strict=True):
+            place = _sizes(axes, sorted({p.size for p in points}))
+            for mpi, colour in colours.items():
+                for path in ("default", "beeline"):
+                    mine = [p for p in points if p.mpi == mpi and p.path == path]
+                    ours = path == "beeline"
+                    axes.plot(
+                        [place[p.size] for p in mine],
+                        [100 * p.share(away) for p in mine],
+                        color=colour,
+                        linewidth=2.4 if ours else 1.5,
+                        linestyle="-" if ours else (0, (4, 2.5)),
+                        marker="o" if ours else "",
+                        markersize=4.5,
+                    )
+            axes.set_ylim(-3, 103)
+            _title(axes, title[0].upper() + title[1:], "% of the transfer hidden")
+        title = "What of a transfer a computation hides, over Beeline and each MPI's default"
+        return _save(figure, points, title, note, folder / "overlap")

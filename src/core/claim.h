@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * claim.h: a large message whose receiver has posted its receive and gone away:
+ * the sender claims the receive and copies alone, inside its send call. Who has
+ * what is decided by the two words of local/advert.h.
+ *
+ *   receiver                                 sender
+ *   advert on its board ◄──────────────────  RTS in the ring, then a look at the boards
+ *   a look at the rings, on its way out      2 us for the receiver to take the RTS
+ *   (computes)                               SENDER, CLAIMED, copies, DONE; completes
+ *   reads the RTS: claimed, by which advert
+ *   DONE: completes;  CLAIMED: helps;  LEFT, YOURS: finishes by itself
+ *
+ * What must hold for a claim:
+ *  - Order among receives: an advert is shown only if every earlier receive that
+ *    could take the same message is shown too. Then the first that is open and
+ *    matches is the first that matches.
+ *  - Order among messages: no earlier message of this sender that the receive would
+ *    take is still in the ring, unless it is claimed itself. A receiver with adverts
+ *    out says after each packet how far it has read (bl_rx.hurry).
+ *  - Nobody misses the other: each shows what it has, fences, and looks.
+ *
+ * Everything here is serialised by the domain, as all of the core; what is shared is
+ * in local/advert.h.
+ */
+#ifndef BL_CORE_CLAIM_H
+#define BL_CORE_CLAIM_H
+
+#include "core/large.h"
+#include "local/advert.h"
+
+/* --- receiver ------------------------------------------------------------ */
+
+/* A large receive was appended to its queue: show it to senders if that is
+ * possible, take what has come for it meanwhile, and copy it. */
+void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged);
+/* Receives that could not be shown when they were posted: perhaps now. */
+bl_cold void bl_claim_again(struct bl_ep *ep);
+/* The link to the first receive that a message takes, or to NULL, as
+ * bl_match_find() finds it, without those that a sender has claimed; what it
+ * returns is no longer shown. */
+struct bl_post **bl_claim_match(struct bl_ep *ep, struct bl_post_queue *queue,
+				const struct bl_peer *peer, uint64_t tag);
+/* The owner takes a receive from its senders: to cancel it. False: too late. */
+bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post);
+
+/* What to do with an RTS packet. */
+enum bl_claim_rts {
+	BL_CLAIM_RTS_OURS,     /* match it */
+	BL_CLAIM_RTS_WAIT,     /* its sender is about to decide, or there is no memory */
+	BL_CLAIM_RTS_DONE,     /* it has been dealt with */
+	BL_CLAIM_RTS_NONSENSE, /* no neighbour of good will writes such a thing */
+};
+enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
+				  const struct bl_slot *slot, const struct bl_arrival *a,
+				  bool tagged);
+/* A pass over the claimed messages whose copies are under way. */
+void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink);
+
+/* A peer has connected. */
+void bl_claim_meet(struct bl_ep *ep, struct bl_peer *peer);
+/* The peer is gone: what it had claimed and not finished ends with err. */
+bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+			      int err);
+/* Before the endpoint closes: nobody writes into a receive's buffer on return. */
+void bl_claim_close(struct bl_ep *ep);
+
+/* --- sender -------------------------------------------------------------- */
+
+/* The RTS of this request is packet n of its peer's ring: if the receiver doesn't
+ * take it, claim a receive for it and copy. The request may be over on return. */
+void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagged, uint64_t tag);
+
+/* What bl_rts.taken says of a message of len bytes when it is sent. */
+static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
+{
+	return len >= BL_CLAIM_MIN && peer->copy.push == BL_COPY_VM &&
+			       peer->bell_index != BL_BELL_NONE
+		       ? BL_TAKEN_OPEN
+		       : BL_TAKEN_CLOSED;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * claim_send.c: the sender's side of claims; see claim.h. Serialised by the
+ * domain. What a board says is the receiver's word for where its own buffer is; a
+ * wrong one harms only the receiver.
+ */
+#include <sched.h>
+
+#include "core/claim.h"
+
+#define HERE_US 2u   /* a peer that waits says so at least as often */
+#define HAND_US 200u /* a receiver inside the library has copied a chunk by then */
+
+static struct bl_sink no_sink; /* completions go to the queues */
+
+/* A peer with a transfer of ours on its hands is busy, whatever it said. */
+bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+
+	if (bl_ticks() - said > HERE_US * bl_ticks_per_us())
+		return false;
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
+			return false;
+	return true;
+}
+
+static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)
+{
+	const struct bl_slot *slot = &peer->tx.slot[n % BL_SLOTS];
+
+	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rts, taken));
+}
+
+/* Packet n has been read. Its slot may hold another one only if this is true. */
+static bool read_by_receiver(struct bl_tx *tx, uint32_t n)
+{
+	bl_tx_refresh(tx);
+	return (int32_t)(tx->limit - BL_SLOTS - n) > 0;
+}
+
+static bool taken_or_read(struct bl_peer *peer, uint32_t n)
+{
+	return read_by_receiver(&peer->tx, n) || bl_taken_look(taken_of(peer, n)) != BL_TAKEN_OPEN;
+}
+
+/* An earlier message that isn't matched yet would take the receive. */
+static bool taken_by_earlier(const struct bl_peer *peer, uint32_t n, bool tagged,
+			     const struct bl_found *f)
+{
+	uint32_t message = tagged ? BL_OP_TAGGED : BL_OP_MSG;
+	uint32_t rts = tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS;
+
+	for (uint32_t i = peer->tx.limit - BL_SLOTS; i != n; i++) {
+		const struct bl_slot *slot = &peer->tx.slot[i % BL_SLOTS];
+		uint32_t op = BL_HEAD_OP(slot->head);
+
+		if (op != message && op != rts)
+			continue;
+		if (op == rts &&
+		    BL_TAKEN_STATE(bl_taken_look(taken_of(peer, i))) == BL_TAKEN_CLAIMED)
+			continue;
+		if (!tagged || !((slot->tag ^ f->tag) & ~f->ignore))
+			return true;
+	}
+	return false;
+}
+
+/* The receive that message n takes; false: none is shown, or not yet for it. */
+static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, struct bl_found *f,
+		   bool *anybodys)
+{
+	return bl_boards_find(&peer->rx.lane->board, &peer->header->board, tagged, tag, f,
+			      anybodys) &&
+	       !taken_by_earlier(peer, n, tagged, f);
+}
+
+/* Give a receiver that is inside the library the time to take the message, and
+ * take what it has for us. */
+static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	if (!bl_peer_here(ep, peer))
+		return false;
+	do {
+		if (taken_or_read(peer, n))
+			return true;
+		for (uint32_t i = 0; i < ep->local.nhot; i++)
+			bl_poll_peer(ep, &none, ep->local.hot[i]);
+	} while ((int64_t)(bl_ticks() - until) < 0);
+	return false;
+}
+
+/* --- copying ------------------------------------------------------------- */
+
+/* Let the receiver, should it come back, take chunks as well. */
+static void plan(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f)
+{
+	uint64_t vacant = ~r->peer->coop_busy & ((1ULL << BL_COOPS) - 1);
+	const struct bl_copy_plan *p = bl_copy_plan();
+	uint32_t i;
+
+	r->chunk = r->want;
+	r->count = 1;
+	if (r->want < p->both_hands_min || !vacant)
+		return;
+	r->chunk = bl_copy_cut(p, r->want, &r->count);
+	if (r->chunk > UINT32_MAX) {
+		r->chunk = r->want;
+		r->count = 1;
+		return;
+	}
+	i = (uint32_t)__builtin_ctzll(vacant);
+	r->peer->coop_busy |= 1ULL << i;
+	r->lent = i + 1;
+	if (!++ep->generation)
+		ep->generation = 1;
+	r->coop_generation = ep->generation;
+	bl_coop_start(&r->peer->tx.lane->coop[i], r->coop_generation, r->count);
+	atomic_store_explicit(&f->advert->coop_generation, r->coop_generation,
+			      memory_order_relaxed);
+	atomic_store_explicit(&f->advert->chunk, (uint32_t)r->chunk, memory_order_relaxed);
+	atomic_store_explicit(&f->advert->coop, i + 1, memory_order_relaxed);
+}
+
+/* Copy chunk by chunk until none is left. The chunks copied, or -1: the kernel
+ * refuses, or a buffer isn't there. */
+static int64_t copy(struct bl_request *r, const struct bl_found *f)
+{
+	struct bl_coop *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
+	struct iovec theirs = {(void *)(uintptr_t)f->base, r->want};
+	uint32_t done = 0;
+
+	for (;; done++) {
+		uint32_t chunk = coop ? bl_coop_take(coop, r->coop_generation, r->count, false)
+				 : done < r->count ? done
+						   : BL_COOP_NONE;
+		size_t off = chunk * r->chunk;
+
+		if (chunk == BL_COOP_NONE)
+			return done;
+		if (bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off,
+				 bl_min(r->chunk, r->want - off)))
+			return -1;
+	}
+}
+
+/* All chunks are taken; the receiver's, if it took some, are there. */
+static bool other_hand_done(struct bl_request *r, uint32_t mine)
+{
+	const struct bl_coop *coop;
+	uint64_t until;
+
+	if (mine == r->count)
+		return true;
+	coop = &r->peer->tx.lane->coop[r->lent - 1];
+	until = bl_ticks() + HAND_US * bl_ticks_per_us();
+	while (bl_coop_counted((struct bl_coop *)(uintptr_t)coop) + mine < r->count)
+		if ((int64_t)(bl_ticks() - until) >= 0)
+			return false;
+	return true;
+}
+
+static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f, bool anybodys,
+		    uint32_t n)
+{
+	uint32_t me = r->peer->bell_index, front, end;
+	struct bl_peer *peer = r->peer; /* the request may be over below */
+	int64_t done;
+
+	r->want = bl_min(r->len, f->len);
+	plan(ep, r, f);
+	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(anybodys, f->index));
+	done = copy(r, f);
+	if (unlikely(done < 0)) {
+		if (r->lent)
+			bl_coop_stop(&r->peer->tx.lane->coop[r->lent - 1], r->coop_generation,
+				     r->count, &front, &end);
+		bl_advert_end(f, me, BL_ADVERT_YOURS);
+	} else if (likely(other_hand_done(r, (uint32_t)done))) {
+		bl_advert_end(f, me, BL_ADVERT_DONE);
+		bl_request_end(ep, &no_sink, r, 0);
+	} else {
+		bl_advert_end(f, me, BL_ADVERT_LEFT); /* its FIN ends the request */
+	}
+	bl_peer_notify(peer); /* the receiver may sleep */
+}
+
+void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagged, uint64_t tag)
+{
+	struct bl_peer *peer = r->peer;
+	bool anybodys, asked = false;
+	struct bl_found f;
+
+	if (!tagged)
+		tag = 0;
+	bl_say_here(ep, bl_ticks());
+	if (ep->ntransfer) { /* one offered to the peer, that may wait for us in turn */
+		bl_large_resume(ep, &no_sink);
+		if (taken_or_read(peer, n))
+			return;
+	}
+	for (;;) {
+		bl_claim_fence();
+		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f, &anybodys))
+			return;
+		if (!asked && receiver_takes(ep, peer, n))
+			return;
+		asked = true;
+		if (read_by_receiver(&peer->tx, n) || bl_peer_life(peer) || peer->dead ||
+		    !bl_taken_take(taken_of(peer, n), BL_TAKEN_SENDER))
+			return;
+		if (choose(peer, n, tagged, tag, &f, &anybodys) &&
+		    bl_advert_claim(&f, peer->bell_index)) {
+			claimed(ep, r, &f, anybodys, n);
+			return;
+		}
+		/* Somebody else was faster. The receiver may have met our word meanwhile
+		 * and gone away: so look again, after it is open. */
+		bl_taken_set(taken_of(peer, n), BL_TAKEN_OPEN);
+	}
+}

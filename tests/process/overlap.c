@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * overlap.c: a large transfer is over with the second of the two calls, whichever
+ * that is, with no help of the process that is away. "Away" is a wait at a pipe
+ * (t_barrier_with(NULL)) or a loop of one's own: nothing of the library runs. No
+ * case measures time; what is away when its bytes must be there can't have helped.
+ */
+#include "cases.h"
+
+#include <rdma/fi_tagged.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KIB 1024u
+#define MIB (1024u * KIB)
+
+static const size_t sizes[] = {65536, 65537, 100000, 262144, 262145, MIB, 3 * MIB + 17, 16 * MIB};
+#define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void away(void)
+{
+	t_barrier_with(NULL);
+}
+
+static void only_ours(void)
+{
+	if (!t_beeline)
+		t_skip("%s needs the other process's help", t_provider);
+}
+
+static void start(struct t_node *n, const struct t_opts *o, bool known)
+{
+	only_ours();
+	t_start(n, o);
+	if (!known)
+		return;
+	for (int i = 0; i < t_nproc; i++)
+		if (i != t_rank)
+			t_mark(n, i, 1);
+	for (int i = 0; i < t_nproc; i++)
+		if (i != t_rank)
+			t_wait_mark(n, i, 1);
+}
+
+static void post(struct t_node *n, bool tagged, fi_addr_t src, struct t_buf *b, uint64_t tag,
+		 struct t_op *op)
+{
+	if (tagged)
+		t_trecv(n, src, b->p, b->len, tag, 0, op);
+	else
+		T_TRY(fi_recv(n->ep, b->p, b->len, NULL, src, op));
+}
+
+static void ship(struct t_node *n, bool tagged, int to, const struct t_buf *b, uint64_t tag,
+		 uint64_t data, struct t_op *op)
+{
+	if (tagged)
+		T_TRY(fi_tsenddata(n->ep, b->p, b->len, NULL, data, n->peer[to], tag, op));
+	else
+		T_TRY(fi_senddata(n->ep, b->p, b->len, NULL, data, n->peer[to], op));
+}
+
+/* The receiver posts and goes away; the sender is on its own from then on. */
+static void receiver_away(bool tagged, bool anybody)
+{
+	struct t_opts o = {.cq_data = true};
+	struct t_node n;
+
+	start(&n, &o, true);
+	for (uint64_t i = 0; i < NSIZES; i++) {
+		struct t_buf b = t_buf(sizes[i], i * 3);
+		struct t_op op = {0};
+
+		t_barrier();
+		if (t_rank == 0) {
+			t_fill(b.p, b.len, i, 0);
+			away(); /* posted */
+			ship(&n, tagged, 1, &b, 5, i + 70, &op);
+			T_WAIT(&op);
+			away();
+		} else {
+			t_blank(&b);
+			post(&n, tagged, anybody ? FI_ADDR_UNSPEC : n.peer[0], &b, 5, &op);
+			away();
+			away(); /* sent */
+			T_GOT(&b, b.len, i);
+			T_EQ(op.done, 0);
+			T_WAIT(&op);
+			T_EQ(op.c.len, b.len);
+			T_EQ(op.c.data, i + 70);
+			T_EQ(op.c.flags & (FI_RECV | FI_REMOTE_CQ_DATA),
+			     FI_RECV | FI_REMOTE_CQ_DATA);
+			if (tagged)
+				T_EQ(op.c.tag, 5);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+static void receiver_away_tagged(void)
+{
+	receiver_away(true, false);
+}
+
+static void receiver_away_untagged(void)
+{
+	receiver_away(false, false);
+}
+
+static void receiver_away_anybody(void)
+{
+	receiver_away(true, true);
+}
+
+/* The sender goes away with its message in the ring: the call that posts the
+ * receive brings the bytes. */
+static void sender_away(void)
+{
+	struct t_node n;
+
+	start(&n, NULL, true);
+	for (uint64_t i = 0; i < 2 * NSIZES; i++) {
+		struct t_buf b = t_buf(sizes[i / 2], i);
+		struct t_op op = {0};
+
+		t_barrier();
+		if (t_rank == 0) {
+			t_fill(b.p, b.len, i, 0);
+			t_tsend(&n, 1, b.p, b.len, 5, &op);
+			away(); /* sent */
+			away(); /* received */
+			T_WAIT(&op);
+		} else {
+			t_blank(&b);
+			away();
+			if (i & 1) /* it lies in the early queue, not in the ring */
+				t_progress();
+			post(&n, true, FI_ADDR_UNSPEC, &b, 5, &op);
+			T_GOT(&b, b.len, i);
+			T_WAIT(&op);
+			away();
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* As receiver_away, with a sender that the receiver has never heard of. */
+static void stranger(void)
+{
+	struct t_opts o = {.caps = FI_SOURCE};
+	struct t_node n;
+	struct t_buf b = t_buf(MIB, 0);
+	struct t_op op = {0};
+
+	start(&n, &o, false);
+	if (t_rank == 0) {
+		t_fill(b.p, b.len, 9, 0);
+		away();
+		t_tsend(&n, 1, b.p, b.len, 5, &op);
+		T_WAIT(&op);
+		away();
+	} else {
+		t_blank(&b);
+		post(&n, true, FI_ADDR_UNSPEC, &b, 5, &op);
+		away();
+		away();
+		T_GOT(&b, b.len, 9);
+		T_WAIT(&op);
+		T_EQ(op.c.src, n.peer[0]);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+/* More receives than a board holds or a ring has packets, all posted before the
+ * receiver goes; the others wait for it, and all keep their order. */
+static void many(void)
+{
+	enum { N = 80, AT_LEAST = 12 };
+	struct t_node n;
+	struct t_buf b[N];
+	struct t_op op[N];
+
+	memset(op, 0, sizeof op);
+	start(&n, NULL, true);
+	for (int i = 0; i < N; i++)
+		b[i] = t_buf(70000, 0);
+	if (t_rank == 0) {
+		int sent = 0;
+
+		for (uint64_t i = 0; i < N; i++)
+			t_fill(b[i].p, b[i].len, i, 0);
+		away();
+		for (ssize_t rc = 0; sent < N && !rc; sent += !rc)
+			rc = fi_tsend(n.ep, b[sent].p, b[sent].len, NULL, n.peer[1], 5, &op[sent]);
+		T_CHECK(sent >= AT_LEAST, "the ring takes %d messages", sent);
+		for (int i = 0; i < AT_LEAST; i++)
+			T_WAIT(&op[i]);
+		away();
+		for (int i = sent; i < N; i++)
+			t_tsend(&n, 1, b[i].p, b[i].len, 5, &op[i]);
+		for (int i = AT_LEAST; i < N; i++)
+			T_WAIT(&op[i]);
+	} else {
+		for (int i = 0; i < N; i++) {
+			t_blank(&b[i]);
+			post(&n, true, i % 3 ? n.peer[0] : FI_ADDR_UNSPEC, &b[i], 5, &op[i]);
+		}
+		away();
+		away();
+		for (uint64_t i = 0; i < AT_LEAST; i++)
+			T_GOT(&b[i], b[i].len, i);
+		for (uint64_t i = 0; i < N; i++) {
+			T_WAIT(&op[i]);
+			T_GOT(&b[i], b[i].len, i);
+		}
+	}
+	for (int i = 0; i < N; i++)
+		t_buf_free(&b[i]);
+	t_finish(&n);
+}
+
+/*
+ * What is before the large message and what is before the large receive keep
+ * their place. First digit: what the receiver posts before the large receives;
+ * second: what the sender sends before the large message, the receiver being away.
+ */
+static void in_order(bool small_first, bool same_tag)
+{
+	enum { LARGE = 200000 };
+	struct t_node n;
+	struct t_buf b[3] = {t_buf(LARGE, 0), t_buf(LARGE, 0), t_buf(LARGE, 0)};
+	struct t_op op[3] = {0};
+	uint64_t tag = same_tag ? 5 : 6;
+
+	start(&n, NULL, true);
+	if (t_rank == 0) {
+		t_fill(b[0].p, LARGE, 1, 0);
+		t_fill(b[1].p, LARGE, 2, 0);
+		t_fill(b[2].p, LARGE, 3, 0);
+		away();
+		T_TRY(fi_tinject(n.ep, b[0].p, 64, n.peer[1], tag));
+		t_tsend(&n, 1, b[1].p, LARGE, 5, &op[1]);
+		t_tsend(&n, 1, b[2].p, LARGE, 5, &op[2]);
+		if (!same_tag) { /* the short one is no obstacle */
+			T_WAIT(&op[1]);
+			T_WAIT(&op[2]);
+		}
+		away();
+		T_WAIT(&op[1]);
+		T_WAIT(&op[2]);
+	} else {
+		for (int i = 0; i < 3; i++)
+			t_blank(&b[i]);
+		/* The first receive takes the short message where the tags are the same. */
+		if (small_first)
+			t_trecv(&n, FI_ADDR_UNSPEC, b[0].p, 64, tag, 0, &op[0]);
+		else
+			t_trecv(&n, n.peer[0], b[0].p, LARGE, tag, 0, &op[0]);
+		t_trecv(&n, FI_ADDR_UNSPEC, b[1].p, LARGE, 5, 0, &op[1]);
+		t_trecv(&n, n.peer[0], b[2].p, LARGE, 5, 0, &op[2]);
+		away();
+		away();
+		if (!same_tag) {
+			T_GOT(&b[1], LARGE, 2);
+			T_GOT(&b[2], LARGE, 3);
+		}
+		for (int i = 0; i < 3; i++)
+			T_WAIT(&op[i]);
+		T_EQ(op[0].c.len, 64);
+		T_GOT(&b[0], 64, 1);
+		T_GOT(&b[1], LARGE, 2);
+		T_GOT(&b[2], LARGE, 3);
+	}
+	for (int i = 0; i < 3; i++)
+		t_buf_free(&b[i]);
+	t_finish(&n);
+}
+
+static void order_small(void)
+{
+	in_order(true, true);
+}
+
+static void order_large(void)
+{
+	in_order(false, true);
+}
+
+static void order_other_tag(void)
+{
+	in_order(false, false);
+}
+
+static void order_other_tag_small(void)
+{
+	in_order(true, false);
+}
+
+/* A receive that a short one before it may take the place of is shown once that
+ * one is gone. */
+static void shown_later(void)
+{
+	enum { LARGE = 300000 };
+	struct t_node n;
+	struct t_buf b = t_buf(LARGE, 0);
+	struct t_op small = {0}, op = {0};
+	uint64_t v = 77;
+
+	start(&n, NULL, true);
+	if (t_rank == 0) {
+		t_fill(b.p, LARGE, 1, 0);
+		away();
+		T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 5));
+		t_barrier();
+		away();
+		t_tsend(&n, 1, b.p, LARGE, 5, &op);
+		T_WAIT(&op);
+		away();
+	} else {
+		v = 0;
+		t_blank(&b);
+		t_trecv(&n, FI_ADDR_UNSPEC, &v, 8, 5, 0, &small);
+		t_trecv(&n, FI_ADDR_UNSPEC, b.p, LARGE, 5, 0, &op);
+		away();
+		T_WAIT(&small);
+		T_EQ(v, 77);
+		t_barrier(); /* with progress, which is when it is shown */
+		for (int i = 0; i < 10; i++) {
+			nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+			t_progress();
+		}
+		away();
+		away();
+		T_GOT(&b, LARGE, 1);
+		T_WAIT(&op);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+/* A message longer than the receive that it claims. */
+static void truncated(void)
+{
+	struct t_node n;
+	struct t_buf b = t_buf(300000, 0);
+	struct t_op op = {0};
+
+	start(&n, NULL, true);
+	if (t_rank == 0) {
+		t_fill(b.p, b.len, 1, 0);
+		away();
+		t_tsend(&n, 1, b.p, b.len, 5, &op);
+		T_WAIT(&op);
+		away();
+	} else {
+		t_blank(&b);
+		t_trecv(&n, n.peer[0], b.p, 100000, 5, 0, &op);
+		away();
+		away();
+		T_WAIT_ERR(&op, FI_ETRUNC);
+		T_EQ(op.c.olen, 200000);
+		T_GOT(&b, 100000, 1);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+/* Scattered at the sender; counters at both. */
+static void gathered(void)
+{
+	struct t_opts o = {.counters = true, .iov = 2};
+	struct t_node n;
+	struct t_buf b = t_buf(400000, 0);
+	struct t_op op = {0};
+
+	start(&n, &o, true);
+	if (t_rank == 0) {
+		struct iovec iov[2] = {{b.p, 150001}, {b.p + 150001, b.len - 150001}};
+		uint64_t before = fi_cntr_read(n.txcntr);
+
+		t_fill(b.p, b.len, 1, 0);
+		away();
+		T_TRY(fi_tsendv(n.ep, iov, NULL, 2, n.peer[1], 5, &op));
+		T_WAIT(&op);
+		T_EQ(fi_cntr_read(n.txcntr), before + 1);
+		away();
+	} else {
+		uint64_t before = fi_cntr_read(n.rxcntr);
+
+		t_blank(&b);
+		t_trecv(&n, n.peer[0], b.p, b.len, 5, 0, &op);
+		away();
+		away();
+		T_WAIT(&op);
+		T_EQ(fi_cntr_read(n.rxcntr), before + 1);
+		T_GOT(&b, b.len, 1);
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+/* A cancel and a claim of the same receive: one wins; what is cancelled is not
+ * written to, what isn't is whole. */
+static void cancel_race(void)
+{
+	struct t_node n;
+	int cancelled = 0, claimed = 0;
+
+	start(&n, NULL, true);
+	for (uint64_t i = 0; i < (uint64_t)t_scaled(400); i++) {
+		struct t_buf b = t_buf(i % 4 ? 65536 : 1000000, 0);
+		struct t_op op = {0};
+
+		t_barrier();
+		if (t_rank == 0) {
+			t_fill(b.p, b.len, i, 0);
+			away();
+			t_tsend(&n, 1, b.p, b.len, 5, &op);
+			T_WAIT(&op);
+		} else {
+			t_blank(&b);
+			post(&n, true, i % 2 ? n.peer[0] : FI_ADDR_UNSPEC, &b, 5, &op);
+			away();
+			for (volatile uint64_t k = 0; k < i % 37 * 400; k++)
+				;
+			fi_cancel(&n.ep->fid, &op);
+			while (!op.done)
+				t_idle();
+			if (op.c.err) {
+				T_EQ(op.c.err, FI_ECANCELED);
+				T_GOT(&b, 0, 0);
+				cancelled++;
+				op.done = 0;
+				post(&n, true, FI_ADDR_UNSPEC, &b, 5, &op);
+				T_WAIT(&op);
+			} else {
+				claimed++;
+			}
+			T_GOT(&b, b.len, i);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* --- stress -------------------------------------------------------------- */
+
+#define EACH	   t_scaled(150) /* messages from each to each */
+#define WINDOW	   6
+#define STRESS_TAG 5
+
+struct incoming {
+	struct t_op op;
+	struct t_buf buf;
+	fi_addr_t src;
+	uint64_t number; /* in the order of posting */
+	bool posted;
+};
+
+static struct t_rng rng;
+
+static size_t stress_len(int from, int to, uint64_t k)
+{
+	struct t_rng r;
+
+	t_rng_init(&r, 1000003 * k + 100 * (uint64_t)from + (uint64_t)to);
+	switch (t_rand_below(&r, 6)) {
+	case 0:
+		return 16 + t_rand_below(&r, 200);
+	case 1:
+		return 16 + t_rand_below(&r, 20000);
+	default:
+		return 65536 + t_rand_below(&r, 200000);
+	}
+}
+
+static void absent(void)
+{
+	switch (t_rand_below(&rng, 8)) {
+	case 0:
+		nanosleep(&(struct timespec){.tv_nsec = (long)t_rand_below(&rng, 300000)}, NULL);
+		break;
+	case 1:
+		sched_yield();
+		break;
+	case 2:
+		for (volatile uint64_t k = t_rand_below(&rng, 100000); k; k--)
+			;
+	}
+}
+
+/* The message says who sent it and which of its messages it is. */
+static void stress_fill(struct t_buf *b, int from, int to, uint64_t k)
+{
+	uint64_t head[2] = {(uint64_t)from, k};
+
+	b->len = stress_len(from, to, k);
+	t_fill(b->p, b->len, 7919 * k + (uint64_t)from, 0);
+	memcpy(b->p, head, sizeof head);
+}
+
+/* seen[source][k]: in the how-manieth receive it came */
+static void stress_check(struct incoming *in, uint64_t *seen, uint64_t each)
+{
+	uint64_t head[2];
+
+	memcpy(head, in->buf.p, sizeof head);
+	T_CHECK(head[0] < (uint64_t)t_nproc && head[1] < each,
+		"a message of rank %llu, number %llu", (unsigned long long)head[0],
+		(unsigned long long)head[1]);
+	T_EQ(in->op.c.len, stress_len((int)head[0], t_rank, head[1]));
+	t_fill(in->buf.p, sizeof head, 7919 * head[1] + head[0], 0);
+	T_GOT(&in->buf, in->op.c.len, 7919 * head[1] + head[0]);
+	T_CHECK(!seen[head[0] * each + head[1]], "message %llu of rank %llu came twice",
+		(unsigned long long)head[1], (unsigned long long)head[0]);
+	seen[head[0] * each + head[1]] = in->number;
+}
+
+/*
+ * Everybody to everybody, all with one tag: large messages and short ones, receives
+ * from anybody and from one, cancels, processes that are away for a while. Each
+ * message comes once and whole, and those of one sender come into receives in the
+ * order of their posting.
+ */
+static void stress(void)
+{
+	uint64_t each = (uint64_t)EACH, total = each * (uint64_t)(t_nproc - 1), got = 0, number = 0;
+	uint64_t sent[T_PROC_MAX] = {0}, *seen = calloc((size_t)t_nproc * each, sizeof *seen);
+	struct incoming in[WINDOW];
+	struct t_op out[WINDOW];
+	struct t_buf outbuf[WINDOW];
+	bool busy[WINDOW] = {false};
+	struct t_node n;
+
+	memset(in, 0, sizeof in);
+	memset(out, 0, sizeof out);
+	t_rng_init(&rng, (uint64_t)t_rank + 77);
+	for (int i = 0; i < WINDOW; i++) {
+		in[i].buf = t_buf(65536 + 200000, 0);
+		outbuf[i] = t_buf(65536 + 200000, 0);
+	}
+	start(&n, NULL, true);
+	for (bool all = false; got < total || !all;) {
+		int i = (int)t_rand_below(&rng, WINDOW),
+		    to = (int)t_rand_below(&rng, (uint64_t)t_nproc);
+		struct incoming *r = &in[i];
+
+		t_at("stress: %llu of %llu received", (unsigned long long)got,
+		     (unsigned long long)total);
+		if (out[i].done) {
+			T_EQ(out[i].c.err, 0);
+			busy[i] = false;
+			out[i].done = 0;
+		}
+		if (!busy[i] && to != t_rank && sent[to] < each) {
+			stress_fill(&outbuf[i], t_rank, to, sent[to]);
+			ssize_t rc = fi_tsend(n.ep, outbuf[i].p, outbuf[i].len, NULL, n.peer[to],
+					      STRESS_TAG, &out[i]);
+
+			T_CHECK(!rc || rc == -FI_EAGAIN, "fi_tsend: %zd", rc);
+			if (!rc) {
+				busy[i] = true;
+				sent[to]++;
+			}
+		}
+		if (r->op.done) {
+			r->op.done = 0;
+			r->posted = false;
+			if (r->op.c.err) {
+				T_EQ(r->op.c.err, FI_ECANCELED);
+				T_GOT(&r->buf, 0, 0);
+			} else {
+				stress_check(r, seen, each);
+				got++;
+			}
+		}
+		if (!r->posted) {
+			int from = (int)t_rand_below(&rng, (uint64_t)t_nproc);
+
+			t_blank(&r->buf);
+			r->posted = true;
+			r->number = ++number;
+			post(&n, true,
+			     from == t_rank || t_rand_below(&rng, 2) ? FI_ADDR_UNSPEC
+								     : n.peer[from],
+			     &r->buf, STRESS_TAG, &r->op);
+		} else if (!t_rand_below(&rng, 20)) {
+			fi_cancel(&n.ep->fid, &r->op);
+		}
+		absent();
+		if (t_rand_below(&rng, 4))
+			t_idle();
+		all = true;
+		for (int p = 0; p < t_nproc; p++)
+			all &= p == t_rank || sent[p] == each;
+		for (int k = 0; k < WINDOW; k++)
+			all &= !busy[k];
+	}
+	for (int i = 0; i < WINDOW; i++)
+		if (in[i].posted && !in[i].op.done) {
+			T_EQ(fi_cancel(&n.ep->fid, &in[i].op), 0);
+			T_WAIT_ERR(&in[i].op, FI_ECANCELED);
+		}
+	for (int p = 0; p < t_nproc; p++)
+		for (uint64_t k = 1; p != t_rank && k < each; k++)
+			T_CHECK(seen[(uint64_t)p * each + k] > seen[(uint64_t)p * each + k - 1],
+				"message %llu of rank %d came into receive %llu, the one before "
+				"into %llu",
+				(unsigned long long)k, p,
+				(unsigned long long)seen[(uint64_t)p * each + k],
+				(unsigned long long)seen[(uint64_t)p * each + k - 1]);
+	t_finish(&n);
+	for (int i = 0; i < WINDOW; i++) {
+		t_buf_free(&in[i].buf);
+		outbuf[i].len = 65536 + 200000;
+		t_buf_free(&outbuf[i]);
+	}
+	free(seen);
+}
+
+static const struct t_case cases[] = {
+	{"overlap_receiver_away", 2, receiver_away_tagged, "the sender completes it alone", 0},
+	{"overlap_receiver_away_untagged", 2, receiver_away_untagged, "the same, untagged", 0},
+	{"overlap_receiver_away_anybody", 2, receiver_away_anybody, "posted for any source", 0},
+	{"overlap_sender_away", 2, sender_away, "the posting call brings the bytes", 0},
+	{"overlap_stranger", 2, stranger, "a sender that was never heard of", 0},
+	{"overlap_many", 2, many, "more than a board or a ring holds", 0},
+	{"overlap_order_small", 2, order_small, "a short receive and message first", 0},
+	{"overlap_order_large", 2, order_large, "a short message takes a large receive", 0},
+	{"overlap_order_other_tag", 2, order_other_tag, "another tag is no obstacle", 0},
+	{"overlap_order_other_small", 2, order_other_tag_small, "nor for a short receive", 0},
+	{"overlap_shown_later", 2, shown_later, "an obstacle that goes", 0},
+	{"overlap_truncated", 2, truncated, "a message too long", 0},
+	{"overlap_gathered", 2, gathered, "pieces, counters", 0},
+	{"overlap_cancel_race", 2, cancel_race, "cancel against claim", 0},
+	{"overlap_stress_2", 2, stress, "everything at once", 120},
+	{"overlap_stress_3", 3, stress, "with two senders for each receive", 120},
+	{"overlap_stress_5", 5, stress, "more than cores", 120},
+};
+
+const struct t_group group_overlap = T_GROUP("overlap", cases);
