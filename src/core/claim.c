@@ -252,12 +252,15 @@ void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged)
 
 	if (suitable(post) && claims_of(ep) && !show(ep, post, tagged))
 		ep->unshown = true;
-	bl_claim_fence();
-	bl_say_here(ep, bl_ticks());
-	ep->posting = true;
-	look_at_rings(ep, src);
-	ep->posting = false;
-	bl_large_finish(ep, &no_sink);
+	if (ep->leaves) {
+		bl_claim_fence();
+		bl_say_here(ep, bl_ticks());
+		ep->posting = true;
+		look_at_rings(ep, src);
+		ep->posting = false;
+		bl_large_finish(ep, &no_sink);
+	}
+	bl_claim_leave(ep);
 }
 
 /* Show what can be shown of a queue; true: something has been. */

@@ -54,6 +54,40 @@ enum bl_claim_rts {
 enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 				  const struct bl_slot *slot, const struct bl_arrival *a,
 				  bool tagged);
+/*
+ * What a process does after it has posted a large receive or send shows what it will
+ * do next time. One that comes back at once, to wait, makes all progress then, and
+ * the call that posts need not; one that computes meanwhile wants the message copied
+ * before the call returns. One long absence is believed at once, and until
+ * BL_LEAVES_MOST short ones have followed.
+ */
+#define BL_LEAVES_MOST 4u
+#define BL_AWAY_US     10u /* a longer absence is a computation */
+
+static inline void bl_claim_leave(struct bl_ep *ep)
+{
+	ep->left_at = bl_ticks();
+}
+
+/* An idle moment at `now`. */
+static inline void bl_claim_back(struct bl_ep *ep, uint64_t now)
+{
+	if (likely(!ep->left_at))
+		return;
+	if (now - ep->left_at > BL_AWAY_US * bl_ticks_per_us())
+		ep->leaves = BL_LEAVES_MOST;
+	else if (ep->leaves)
+		ep->leaves--;
+	ep->left_at = 0;
+}
+
+/* The same where the time isn't known; not from within a call that posts. */
+static inline void bl_claim_back_now(struct bl_ep *ep)
+{
+	if (unlikely(ep->left_at && !ep->posting))
+		bl_claim_back(ep, bl_ticks());
+}
+
 /* A pass over the claimed messages whose copies are under way. */
 void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink);
 
@@ -67,9 +101,11 @@ void bl_claim_close(struct bl_ep *ep);
 
 /* --- sender -------------------------------------------------------------- */
 
-/* The RTS of this request is packet n of its peer's ring: if the receiver doesn't
- * take it, claim a receive for it and copy. The request may be over on return. */
-void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagged, uint64_t tag);
+/* The RTS of this open request is in its peer's ring: if the receiver doesn't take
+ * it, claim a receive for it and copy. The request may be over on return. */
+void bl_claim_try(struct bl_ep *ep, struct bl_request *r);
+/* An idle moment at `now`: the same for all open requests, if it is time. */
+bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now);
 
 /* What bl_rts.taken says of a message of len bytes when it is sent. */
 static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)

@@ -189,14 +189,14 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	bl_peer_notify(peer); /* the receiver may sleep */
 }
 
-void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagged, uint64_t tag)
+void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 {
 	struct bl_peer *peer = r->peer;
-	bool anybodys, asked = false;
+	bool anybodys, asked = false, tagged = r->tagged;
+	uint64_t tag = r->tag;
+	uint32_t n = r->packet;
 	struct bl_found f;
 
-	if (!tagged)
-		tag = 0;
 	bl_say_here(ep, bl_ticks());
 	if (ep->ntransfer) { /* one offered to the peer, that may wait for us in turn */
 		bl_large_resume(ep, &no_sink);
@@ -221,5 +221,29 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r, uint32_t n, bool tagge
 		/* Somebody else was faster. The receiver may have met our word meanwhile
 		 * and gone away: so look again, after it is open. */
 		bl_taken_set(taken_of(peer, n), BL_TAKEN_OPEN);
+	}
+}
+
+/* Not one that its receiver has taken, or will when it is told to. */
+static void close_request(struct bl_ep *ep, struct bl_request *r)
+{
+	r->open = false;
+	ep->nopen--;
+}
+
+bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
+{
+	if ((int64_t)(now - ep->next_claim) < 0)
+		return;
+	ep->next_claim = now + BL_TAKES_US * bl_ticks_per_us();
+	for (uint32_t i = 0; i < ep->nrequest && ep->nopen; i++) {
+		struct bl_request *r = ep->request[i];
+
+		if (!r->peer || !r->open)
+			continue;
+		if (r->peer->dead || taken_or_read(r->peer, r->packet))
+			close_request(ep, r);
+		else if (!bl_peer_here(ep, r->peer))
+			bl_claim_try(ep, r);
 	}
 }

@@ -293,6 +293,7 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	e->early_msg.tail = &e->early_msg.head;
 	e->eager_max = bl_copy_plan()->eager_max;
 	e->min_multi_recv = 64;
+	e->leaves = BL_LEAVES_MOST;
 	e->domain = domain;
 	domain->users++;
 	*ep = e;
@@ -471,7 +472,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer)
+	if (ep->nserving || ep->work != ep->ntransfer || ep->nopen)
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)

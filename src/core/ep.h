@@ -165,6 +165,10 @@ struct bl_ep {
 	uint32_t nlanding;	  /* claimed messages that are still being copied */
 	bool posting;		  /* in a call that posts a large receive: large.c */
 	bool unshown;		  /* a large receive could not be shown to its senders */
+	uint32_t nopen;		  /* requests whose RTS may not have been taken */
+	uint64_t next_claim;	  /* ticks */
+	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
+	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
 	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
 };

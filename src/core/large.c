@@ -59,6 +59,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 	r->serving = false;
 	r->coop = NULL;
 	r->lent = 0;
+	r->open = false;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
 	r->ours.n = r->theirs_lent.n = 0;
@@ -67,6 +68,7 @@ static struct bl_request *request_new(struct bl_ep *ep)
 
 static void request_free(struct bl_ep *ep, struct bl_request *r)
 {
+	ep->nopen -= r->open;
 	if (r->lent)
 		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
 	r->peer = NULL;
@@ -369,6 +371,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	const struct iovec *mine = bl_target_iov(target);
 	struct bl_transfer *t = transfer_new(ep);
 
+	bl_claim_back_now(ep);
 	if (!++ep->generation)
 		ep->generation = 1;
 	t->generation = ep->generation;
@@ -473,8 +476,16 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
-	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN)
-		bl_claim_try(ep, r, n, tagged, send->tag);
+	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {
+		r->open = true;
+		r->tagged = tagged;
+		r->packet = n;
+		r->tag = tagged ? send->tag : 0;
+		ep->nopen++;
+		if (ep->leaves)
+			bl_claim_try(ep, r);
+		bl_claim_leave(ep);
+	}
 	return 0;
 }
 
@@ -532,6 +543,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	struct bl_request *r = request_find(ep, peer, tag);
 	struct bl_cts cts;
 
+	bl_claim_back_now(ep);
 	if (!r || len < fixed || r->coop)
 		return;
 	memcpy(&cts, bytes, fixed);
@@ -714,6 +726,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 	struct bl_request *r = request_find(ep, peer, tag);
 
 	bl_window(BL_WINDOW_TOLD, NULL);
+	bl_claim_back_now(ep);
 	if (r)
 		bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }

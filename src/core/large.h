@@ -49,7 +49,11 @@ struct bl_request {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_lent ours, theirs_lent;
-	bool offered;  /* the receiver begins soon, or it is ours to copy */
+	bool offered;	 /* the receiver begins soon, or it is ours to copy */
+	bool open;	 /* its RTS may not have been taken: bl_claim_later */
+	bool tagged;	 /* of an open one */
+	uint32_t packet; /* its RTS, in the ring */
+	uint64_t tag;
 	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
