@@ -6,131 +6,18 @@
  */
 #include "core/claim.h"
 
-#include "core/stat.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/window.h"
+#include "core/stat.h"
 
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
-#define POOL_STEP     32
 #define PUSH_STEP     262144u
-
-/* --- pools -------------------------------------------------------------- */
-
-static struct bl_request *request_new(struct bl_ep *ep)
-{
-	if (!ep->free_request) {
-		struct bl_request *more = bl_slab(ep, POOL_STEP * sizeof *more);
-		uint32_t room = ep->nrequest + POOL_STEP;
-		struct bl_request **table;
-
-		if (!more)
-			return NULL;
-		table = realloc(ep->request, room * sizeof(*table));
-		if (!table)
-			return NULL;
-		ep->request = table;
-		for (uint32_t i = 0; i < POOL_STEP; i++) {
-			more[i].index = ep->nrequest;
-			table[ep->nrequest++] = &more[i];
-			more[i].next_free = ep->free_request;
-			ep->free_request = &more[i];
-		}
-		ep->room_request = room;
-	}
-	if (ep->requests >= ep->room_serving) { /* all may want to be served at once */
-		uint32_t room = ep->room_serving + 64;
-		struct bl_request **grown = realloc(ep->serving, room * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		ep->serving = grown;
-		ep->room_serving = room;
-	}
-
-	struct bl_request *r = ep->free_request;
-
-	ep->free_request = r->next_free;
-	ep->requests++;
-	r->generation++;
-	r->serving = false;
-	r->coop = NULL;
-	r->lent = 0;
-	r->open = false;
-	r->nrange = 0;
-	r->way = BL_WAY_ONE_COPY;
-	r->ours.n = r->theirs_lent.n = 0;
-	return r;
-}
-
-static void request_free(struct bl_ep *ep, struct bl_request *r)
-{
-	ep->nopen -= r->open;
-	if (r->lent)
-		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
-	r->peer = NULL;
-	r->next_free = ep->free_request;
-	ep->free_request = r;
-	ep->requests--;
-}
 
 static uint64_t request_number(const struct bl_request *r)
 {
 	return (uint64_t)r->generation << 32 | r->index;
-}
-
-/* The request that a peer named, or NULL: nonsense, or over already. */
-static struct bl_request *request_find(struct bl_ep *ep, const struct bl_peer *peer,
-				       uint64_t number)
-{
-	uint32_t index = (uint32_t)number;
-	struct bl_request *r = index < ep->nrequest ? ep->request[index] : NULL;
-
-	return r && r->peer == peer && r->generation == number >> 32 ? r : NULL;
-}
-
-bool bl_transfer_ready(struct bl_ep *ep)
-{
-	struct bl_transfer *more, **table;
-	uint32_t room = ep->room_transfer + POOL_STEP;
-
-	if (likely(ep->free_transfer))
-		return true;
-	more = bl_slab(ep, POOL_STEP * sizeof *more);
-	if (!more)
-		return false;
-	table = realloc(ep->transfer, room * sizeof(*table));
-	if (!table)
-		return false;
-	ep->transfer = table;
-	ep->room_transfer = room;
-	for (uint32_t i = 0; i < POOL_STEP; i++) {
-		more[i].next_free = ep->free_transfer;
-		ep->free_transfer = &more[i];
-	}
-	return true;
-}
-
-static struct bl_transfer *transfer_new(struct bl_ep *ep)
-{
-	struct bl_transfer *t = ep->free_transfer;
-
-	ep->free_transfer = t->next_free;
-	memset(t, 0, offsetof(struct bl_transfer, ours));
-	t->ours.n = t->theirs_lent.n = 0;
-	return t;
-}
-
-static void transfer_free(struct bl_ep *ep, struct bl_transfer *t)
-{
-	if (t->coop)
-		t->peer->coop_busy &= ~(1ULL << t->coop_index);
-	t->peer = NULL;
-	t->next_free = ep->free_transfer;
-	ep->free_transfer = t;
 }
 
 static uint64_t transfer_number(const struct bl_transfer *t)
@@ -187,7 +74,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 			ep->rx_cntr->errors++;
 		bl_cq_fail(cq, sink, &e);
 	}
-	transfer_free(ep, t);
+	bl_transfer_free(ep, t);
 }
 
 /* Ask the sender for bytes that we can't reach. */
@@ -349,7 +236,8 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		return;
 	t->chunk = t->want;
 	t->count = 1;
-	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN && bl_peer_here(ep, t->peer)) {
+	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN &&
+	    bl_peer_here(ep, t->peer)) {
 		t->chunk = bl_copy_cut(p, t->want, &t->count);
 		t->offered = true;
 		share(ep, t);
@@ -369,7 +257,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 		       const struct bl_target *target)
 {
 	const struct iovec *mine = bl_target_iov(target);
-	struct bl_transfer *t = transfer_new(ep);
+	struct bl_transfer *t = bl_transfer_new(ep);
 
 	bl_claim_back_now(ep);
 	if (!++ep->generation)
@@ -456,7 +344,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		if (err)
 			return err;
 	}
-	r = request_new(ep);
+	r = bl_request_new(ep);
 	if (!r)
 		return -EAGAIN;
 	r->peer = peer;
@@ -533,14 +421,14 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 			ep->tx_cntr->errors++;
 		bl_cq_fail(ep->tx_cq, sink, &e);
 	}
-	request_free(ep, r);
+	bl_request_free(ep, r);
 }
 
 void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 	       const void *bytes, uint32_t len)
 {
 	const size_t fixed = offsetof(struct bl_cts, piece);
-	struct bl_request *r = request_find(ep, peer, tag);
+	struct bl_request *r = bl_request_find(ep, peer, tag);
 	struct bl_cts cts;
 
 	bl_claim_back_now(ep);
@@ -601,7 +489,7 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t
 		  const void *bytes, uint32_t len)
 {
 	const size_t fixed = offsetof(struct bl_stream, piece);
-	struct bl_request *r = request_find(ep, peer, tag);
+	struct bl_request *r = bl_request_find(ep, peer, tag);
 	struct bl_stream ask;
 	struct bl_range *range;
 
@@ -723,7 +611,7 @@ static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data)
 {
-	struct bl_request *r = request_find(ep, peer, tag);
+	struct bl_request *r = bl_request_find(ep, peer, tag);
 
 	bl_window(BL_WINDOW_TOLD, NULL);
 	bl_claim_back_now(ep);

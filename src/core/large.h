@@ -117,8 +117,15 @@ static inline const struct iovec *bl_target_iov(const struct bl_target *t)
 	return t->iov ? t->iov : &t->one;
 }
 
+/* From and to the pools; large_pool.c. */
+struct bl_request *bl_request_new(struct bl_ep *ep); /* NULL: no memory */
+void bl_request_free(struct bl_ep *ep, struct bl_request *r);
+/* The request that a peer named, or NULL: nonsense, or over already. */
+struct bl_request *bl_request_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
 /* There is memory for one more transfer. */
 bool bl_transfer_ready(struct bl_ep *ep);
+struct bl_transfer *bl_transfer_new(struct bl_ep *ep); /* after bl_transfer_ready() */
+void bl_transfer_free(struct bl_ep *ep, struct bl_transfer *t);
 /* Begin to copy a large message into the receive's buffers; completes at once
  * when it can. After bl_transfer_ready(). */
 void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *arrival,
