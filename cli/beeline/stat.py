@@ -24,6 +24,7 @@ PATHS = {
     "one_copy": "one copy",
     "both_hands": "both hands",
     "streamed": "streamed",
+    "claimed": "claimed",
 }
 WHY_ALONE = "no shared descriptor was free"
 

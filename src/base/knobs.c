@@ -21,6 +21,7 @@
 #define UPPER_copy	     "FI_BEELINE_COPY"
 #define UPPER_spin	     "FI_BEELINE_SPIN"
 #define UPPER_numa	     "FI_BEELINE_NUMA"
+#define UPPER_overlap	     "FI_BEELINE_OVERLAP"
 
 const struct bl_knob_info bl_knob_table[] = {
 #define X(field, kind_, init_, least_, most_, choices_, help_)                                     \

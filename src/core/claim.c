@@ -250,6 +250,8 @@ void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged)
 {
 	struct bl_peer *src = post->src;
 
+	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
+		return;
 	if (suitable(post) && claims_of(ep) && !show(ep, post, tagged))
 		ep->unshown = true;
 	if (ep->leaves) {
@@ -340,12 +342,12 @@ static void read_plan(struct bl_landing *l, const struct bl_advert *a)
 }
 
 /* Take a chunk of a copy that the claimer has begun. */
-static void help(struct bl_landing *l, const struct bl_post *post)
+static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *post)
 {
 	struct iovec mine = {post->buf, l->want};
 	struct bl_peer *peer = l->arrival.peer;
 	uint32_t chunk;
-	size_t off;
+	size_t off, len;
 
 	if (!l->coop || l->refused || peer->copy.pull != BL_COPY_VM)
 		return;
@@ -353,11 +355,13 @@ static void help(struct bl_landing *l, const struct bl_post *post)
 	if (chunk == BL_COOP_NONE)
 		return;
 	off = chunk * l->chunk;
-	if (bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off,
-			 bl_min(l->chunk, l->want - off)))
+	len = bl_min(l->chunk, l->want - off);
+	if (bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len)) {
 		l->refused = true; /* the claimer leaves, and we begin anew */
-	else
+	} else {
+		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
 		bl_coop_count(l->coop);
+	}
 }
 
 /* One step; true: the receive is over, or goes on as a transfer. */
@@ -376,7 +380,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 	}
 	switch (BL_ADVERT_STATE(state)) {
 	case BL_ADVERT_CLAIMED:
-		help(l, post);
+		help(ep, l, post);
 		return false;
 	case BL_ADVERT_DONE:
 		copy = false;
@@ -395,7 +399,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 		return false;
 	retire(ep, board, l->index);
 	if (!copy)
-		bl_stat_received(ep, l->coop ? BL_WAY_BOTH_HANDS : BL_WAY_ONE_COPY, l->arrival.len,
+		bl_stat_received(ep, BL_WAY_CLAIMED, l->arrival.len,
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
 		bl_control(ep, peer, BL_OP_FIN, l->arrival.request, 0, NULL, 0);

@@ -26,6 +26,7 @@
 #ifndef BL_CORE_CLAIM_H
 #define BL_CORE_CLAIM_H
 
+#include "base/knobs.h"
 #include "core/large.h"
 #include "local/advert.h"
 
@@ -61,8 +62,10 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
  * before the call returns. One long absence is believed at once, and until
  * BL_LEAVES_MOST short ones have followed.
  */
-#define BL_LEAVES_MOST 4u
-#define BL_AWAY_US     10u /* a longer absence is a computation */
+#define BL_OVERLAP_ALWAYS 1u /* FI_BEELINE_OVERLAP */
+#define BL_OVERLAP_NEVER  2u
+#define BL_LEAVES_MOST	  4u
+#define BL_AWAY_US	  10u /* a longer absence is a computation */
 
 static inline void bl_claim_leave(struct bl_ep *ep)
 {
@@ -76,7 +79,7 @@ static inline void bl_claim_back(struct bl_ep *ep, uint64_t now)
 		return;
 	if (now - ep->left_at > BL_AWAY_US * bl_ticks_per_us())
 		ep->leaves = BL_LEAVES_MOST;
-	else if (ep->leaves)
+	else if (ep->leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
 		ep->leaves--;
 	ep->left_at = 0;
 }
@@ -111,7 +114,8 @@ bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now);
 static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
 {
 	return len >= BL_CLAIM_MIN && peer->copy.push == BL_COPY_VM &&
-			       peer->bell_index != BL_BELL_NONE
+			       peer->bell_index != BL_BELL_NONE &&
+			       bl_knobs()->overlap != BL_OVERLAP_NEVER
 		       ? BL_TAKEN_OPEN
 		       : BL_TAKEN_CLOSED;
 }

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "core/claim.h"
+#include "core/stat.h"
 
 #define HERE_US 2u   /* a peer that waits says so at least as often */
 #define HAND_US 200u /* a receiver inside the library has copied a chunk by then */
@@ -128,7 +129,7 @@ static void plan(struct bl_ep *ep, struct bl_request *r, const struct bl_found *
 
 /* Copy chunk by chunk until none is left. The chunks copied, or -1: the kernel
  * refuses, or a buffer isn't there. */
-static int64_t copy(struct bl_request *r, const struct bl_found *f)
+static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f)
 {
 	struct bl_coop *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
 	struct iovec theirs = {(void *)(uintptr_t)f->base, r->want};
@@ -142,9 +143,11 @@ static int64_t copy(struct bl_request *r, const struct bl_found *f)
 
 		if (chunk == BL_COOP_NONE)
 			return done;
-		if (bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off,
-				 bl_min(r->chunk, r->want - off)))
+		size_t len = bl_min(r->chunk, r->want - off);
+
+		if (bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len))
 			return -1;
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	}
 }
 
@@ -174,7 +177,8 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	r->want = bl_min(r->len, f->len);
 	plan(ep, r, f);
 	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(anybodys, f->index));
-	done = copy(r, f);
+	done = copy(ep, r, f);
+	r->way = BL_WAY_CLAIMED;
 	if (unlikely(done < 0)) {
 		if (r->lent)
 			bl_coop_stop(&r->peer->tx.lane->coop[r->lent - 1], r->coop_generation,

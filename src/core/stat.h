@@ -21,12 +21,15 @@ enum bl_stat_way {
 	BL_WAY_ONE_COPY,
 	BL_WAY_BOTH_HANDS,
 	BL_WAY_STREAMED,
+	BL_WAY_CLAIMED,
 };
 static_assert(BL_STAT_sent_both_hands == BL_STAT_sent_one_copy + 2 * BL_WAY_BOTH_HANDS,
 	      "the table's order");
 static_assert(BL_STAT_sent_streamed == BL_STAT_sent_one_copy + 2 * BL_WAY_STREAMED,
 	      "the table's order");
-static_assert(BL_STAT_received_streamed == BL_STAT_received_one_copy + 2 * BL_WAY_STREAMED,
+static_assert(BL_STAT_sent_claimed == BL_STAT_sent_one_copy + 2 * BL_WAY_CLAIMED,
+	      "the table's order");
+static_assert(BL_STAT_received_claimed == BL_STAT_received_one_copy + 2 * BL_WAY_CLAIMED,
 	      "the table's order");
 
 /* A large message of len bytes is over; err: 0, or why it failed. */

@@ -48,12 +48,16 @@
 	X(sent_both_hands_bytes, "")                                                               \
 	X(sent_streamed, "large messages that went, in part or wholly, by our hand alone")         \
 	X(sent_streamed_bytes, "")                                                                 \
+	X(sent_claimed, "large messages whose receive we claimed, its process being away")         \
+	X(sent_claimed_bytes, "")                                                                  \
 	X(received_one_copy, "as above, for those received")                                       \
 	X(received_one_copy_bytes, "")                                                             \
 	X(received_both_hands, "")                                                                 \
 	X(received_both_hands_bytes, "")                                                           \
 	X(received_streamed, "")                                                                   \
 	X(received_streamed_bytes, "")                                                             \
+	X(received_claimed, "")                                                                    \
+	X(received_claimed_bytes, "")                                                              \
 	X(pulled_bytes, "of large messages, read from neighbours by this process")                 \
 	X(pushed_bytes, "of large messages, written to neighbours by this process")                \
 	X(control_out, "packets that are no short message and fit a slot")                         \

@@ -135,8 +135,17 @@ def test_one_processor() -> None:
     assert record["works"]
 
 
+def test_nobody() -> None:
+    if subprocess.run(["unshare", "-U", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("not permitted here: unshare -U")
+    status, record = run("unshare", "-U")
+    assert status == 1 and not record["works"]
+    assert line(record, "namespaces")["state"] == BAD
+    assert "--map-root-user" in line(record, "namespaces")["command"]
+
+
 @pytest.mark.parametrize(
-    ("options", "kinds"), [(["-U"], {"user"}), (["-U", "-r", "-p", "-f"], {"user", "pid"})]
+    ("options", "kinds"), [(["-U", "-r"], {"user"}), (["-U", "-r", "-p", "-f"], {"user", "pid"})]
 )
 def test_namespaces_of_its_own(options: list[str], kinds: set[str]) -> None:
     unshare = ["unshare", *options]

@@ -116,7 +116,7 @@ def test_short_messages_are_counted_to_the_last(
 
 
 def test_every_kind_in_both_directions(traffic, look) -> None:
-    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="512K")
+    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="512K", FI_BEELINE_OVERLAP="never")
     both.do("send 8 100", "send 0 3", "send 1000 50", "send 65536 5", "send 1048576 4")
     both.do("reply 40 11", "reply 1000 2", "reply 65536 1")
     mine, theirs = look(both.parent), look(both.child)
@@ -126,6 +126,7 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
         "one_copy": count(5, 65536),
         "both_hands": count(4, 1 << 20),
         "streamed": NONE,
+        "claimed": NONE,
     }
     replied = {
         "inline": count(11, 40),
@@ -133,6 +134,7 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
         "one_copy": count(1, 65536),
         "both_hands": NONE,
         "streamed": NONE,
+        "claimed": NONE,
     }
     assert mine["sent"] == theirs["received"] == sent
     assert theirs["sent"] == mine["received"] == replied
@@ -165,7 +167,7 @@ def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
 def test_a_refusal_midway_is_told_with_its_reason(
     call: str, pull: str, push: str, traffic, look
 ) -> None:
-    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="64K")
+    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="64K", FI_BEELINE_OVERLAP="never")
     both.do("send 1048576 2", "reply 1048576 2", f"deny {call}")
     assert look(both.child)["fallbacks"] == []  # it has not been tried since
     # The child may leave the work to the other hand a few times before it tries.

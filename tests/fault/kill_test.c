@@ -130,6 +130,8 @@ static const struct window_row windows[] = {
 	{{"copied from fragments", "before FIN"}, BL_WINDOW_COPIED, "ring", 20000, 600000},
 };
 
+#define ATTEMPTS 10 /* until somebody gets to the window */
+
 static const struct window_row *window_row;
 
 static void in_the_window(unsigned n, struct life *life)
@@ -151,10 +153,15 @@ static void window(void **state)
 
 	window_row = TABLE_ROW(struct window_row, state);
 	setenv("FI_BEELINE_COPY", window_row->copy, 1);
-	generations_run(kills(0) > 60 ? 60 : 6, in_the_window, &out);
-	generations_print(window_row->row.name, &out);
 	/* Who calls whom is chance: one that is only called doesn't get to call. */
-	assert_true(out.unreached < out.deaths);
+	for (int attempt = 0;; attempt++) {
+		generations_run(kills(0) > 60 ? 60 : 6, in_the_window, &out);
+		generations_print(window_row->row.name, &out);
+		if (out.unreached < out.deaths)
+			break;
+		assert_true(attempt < ATTEMPTS);
+		generations_free(&out);
+	}
 	if (window_row->window > BL_WINDOW_ATTACHED)
 		assert_int_equal(out.unreached, 0);
 	generations_free(&out);

@@ -9,7 +9,7 @@ import re
 import resource
 from pathlib import Path
 
-from beeline.doctor.finding import NOTE, OK, Finding, read, status
+from beeline.doctor.finding import BAD, NOTE, OK, Finding, read, status
 from beeline.doctor.kernel import Probe
 
 # What one endpoint needs (ARCHITECTURE.md): descriptors while it is open and while
@@ -157,6 +157,16 @@ def cgroup_memory() -> Finding:
 # --- namespaces ------------------------------------------------------------------
 
 
+def _user_is_known() -> bool:
+    """As in src/local/hello.c: a user namespace that maps no user to us makes all
+    users look like one."""
+    for row in (read("/proc/self/uid_map") or "").splitlines():
+        first, _, count = (int(word) for word in row.split())
+        if first <= os.geteuid() < first + count:
+            return True
+    return False
+
+
 def namespaces() -> Finding:
     own: list[str] = []
     inodes: dict[str, int] = {}
@@ -171,6 +181,15 @@ def namespaces() -> Finding:
     data = {"own": own, "inodes": inodes}
     if not {"user", "pid"} & set(own):
         return Finding("namespaces", OK, "those of the machine (user, PID)", data=data)
+    if not _user_is_known():
+        return Finding(
+            "namespaces",
+            BAD,
+            "this process is in a user namespace that maps no user to it",
+            "its neighbours can't be told from strangers, so it doesn't talk to them",
+            "start the container with a mapping: unshare --map-root-user, --userns=keep-id",
+            data,
+        )
     consequences = {
         "user": "a neighbour in another user namespace may refuse direct copies",
         "pid": "a neighbour in another PID namespace can't be named for direct copies",
