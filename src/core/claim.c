@@ -30,6 +30,7 @@ struct bl_landing {
 	struct bl_landing *next_free;
 	struct bl_arrival arrival;
 	struct iovec piece[BL_IOV_MAX];
+	struct bl_key key[BL_KEYS];
 	struct bl_own_board *board;
 	uint32_t index;
 	/* helping */
@@ -160,7 +161,7 @@ static bool show(struct bl_ep *ep, struct bl_post *post, bool tagged)
 	struct bl_found f;
 	uint32_t i;
 
-	if (!may_show(tagged ? &ep->tagged : &ep->msg, post))
+	if (unlikely(!ep->local.seg.header) || !may_show(tagged ? &ep->tagged : &ep->msg, post))
 		return false;
 	board = board_of(ep, post->src);
 	if (!board || !~(board->used | ~(UINT64_MAX >> (64 - BL_ADVERTS))))
@@ -209,7 +210,9 @@ bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post)
 	struct bl_own_board *board = post->src ? post->src->board : &ep->claims->any;
 	uint32_t i = post->advert;
 
-	if (!bl_advert_own(&board->shared->advert[i], board->generation[i]))
+	if (unlikely(!ep->local.seg.header)) /* of the process that we are forked from */
+		return false;
+	if (board->landing[i] || !bl_advert_own(&board->shared->advert[i], board->generation[i]))
 		return false;
 	retire(ep, board, i);
 	return true;
@@ -273,7 +276,7 @@ static bool show_queue(struct bl_ep *ep, bool tagged, bool *left)
 
 	for (struct bl_post *p = (tagged ? &ep->tagged : &ep->msg)->head; p && looked < LOOK_BACK;
 	     p = p->next, looked++) {
-		if (!suitable(p))
+		if (!suitable(p) || (p->src && p->src->dead))
 			continue;
 		if (show(ep, p, tagged))
 			any = true;
@@ -356,7 +359,8 @@ static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *p
 		return;
 	off = chunk * l->chunk;
 	len = bl_min(l->chunk, l->want - off);
-	if (bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len)) {
+	if (bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len) ||
+	    bl_peer_life(peer)) {
 		l->refused = true; /* the claimer leaves, and we begin anew */
 	} else {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
@@ -430,6 +434,9 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_board *bo
 	l->arrival = *a;
 	memcpy(l->piece, a->piece, a->npiece * sizeof l->piece[0]);
 	l->arrival.piece = l->piece;
+	if (a->slot_flags & BL_SLOT_LENT)
+		memcpy(l->key, a->key, a->npiece * sizeof l->key[0]);
+	l->arrival.key = l->key;
 	l->board = board;
 	l->index = i;
 	l->refused = false;
@@ -442,6 +449,16 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_board *bo
 	if (landing_step(ep, sink, l))
 		landing_free(ep, c->nlanding - 1);
 	return true;
+}
+
+/* The advert says that the peer has claimed it. */
+static bool claimed_by(const struct bl_own_board *board, uint32_t i, const struct bl_peer *peer)
+{
+	uint64_t state = bl_advert_look(&board->shared->advert[i]);
+
+	return BL_ADVERT_GENERATION(state) == board->generation[i] &&
+	       BL_ADVERT_CLAIMER(state) == peer->index &&
+	       BL_ADVERT_STATE(state) >= BL_ADVERT_CLAIMED;
 }
 
 enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
@@ -478,13 +495,16 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 		return BL_CLAIM_RTS_NONSENSE;
 	board = BL_TAKEN_ANYBODYS(word) ? &ep->claims->any : a->peer->board;
 	if (!board || !board->post[i] || board->landing[i] || board->tagged[i] != tagged ||
-	    !bl_match(board->post[i], a->peer, tagged ? a->tag : 0))
+	    !bl_match(board->post[i], a->peer, tagged ? a->tag : 0) ||
+	    !claimed_by(board, i, a->peer))
 		return BL_CLAIM_RTS_NONSENSE;
 	return land(ep, sink, board, i, a) ? BL_CLAIM_RTS_DONE : BL_CLAIM_RTS_WAIT;
 }
 
 void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
+	if (unlikely(!ep->local.seg.header))
+		return;
 	for (uint32_t i = 0; i < ep->claims->nlanding;)
 		if (landing_step(ep, sink, ep->claims->landing[i]))
 			landing_free(ep, i);
@@ -503,9 +523,9 @@ static void abandon_board(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_
 		uint64_t state = bl_advert_look(&board->shared->advert[i]);
 		struct bl_post *post = board->post[i];
 
-		if (board->generation[i] == BL_ADVERT_GENERATION(state) &&
-		    (BL_ADVERT_STATE(state) <= BL_ADVERT_OPEN ||
-		     BL_ADVERT_CLAIMER(state) != peer->index))
+		if (board->landing[i] || (board->generation[i] == BL_ADVERT_GENERATION(state) &&
+					  (BL_ADVERT_STATE(state) <= BL_ADVERT_OPEN ||
+					   BL_ADVERT_CLAIMER(state) != peer->index)))
 			continue;
 		retire(ep, board, i);
 		bl_recv_fail(ep, sink, post, board->tagged[i], err);
@@ -536,10 +556,27 @@ bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_
 	if (!peer->board)
 		return;
 	abandon_board(ep, sink, peer->board, peer, err);
-	/* What stays posted isn't shown: the lane is somebody else's soon. */
-	for (uint64_t used = peer->board->used; used; used &= used - 1)
-		retire(ep, peer->board, (uint32_t)__builtin_ctzll(used));
+	/* What stays posted isn't shown: the lane is somebody else's soon. Who claims it
+	 * at this very moment is alive, has broken the protocol, and harms only itself. */
+	for (uint64_t used = peer->board->used; used; used &= used - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(used);
+
+		bl_advert_own(&peer->board->shared->advert[i], peer->board->generation[i]);
+		retire(ep, peer->board, i);
+	}
 	peer->board = NULL;
+}
+
+/* One that broke the protocol and lives still sees what is shown to anybody. */
+bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink)
+{
+	if (!ep->claims)
+		return;
+	pthread_mutex_lock(&ep->local.lock);
+	for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
+		if (p->dead == EPROTO)
+			abandon_board(ep, sink, &ep->claims->any, p, EPROTO);
+	pthread_mutex_unlock(&ep->local.lock);
 }
 
 static void close_board(struct bl_ep *ep, struct bl_own_board *board, uint64_t until)
@@ -570,9 +607,12 @@ void bl_claim_close(struct bl_ep *ep)
 		return;
 	if (ep->local.enabled) {
 		close_board(ep, &ep->claims->any, until);
-		for (uint32_t i = 0; i < ep->local.nby_index; i++)
-			if (ep->local.by_index[i] && ep->local.by_index[i]->board)
-				close_board(ep, ep->local.by_index[i]->board, until);
+		/* Connected or nearly: who doesn't know it yet may have shown receives. */
+		pthread_mutex_lock(&ep->local.lock);
+		for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
+			if (p->board)
+				close_board(ep, p->board, until);
+		pthread_mutex_unlock(&ep->local.lock);
 	}
 	free(ep->claims->landing);
 }

@@ -62,6 +62,7 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
  * before the call returns. One long absence is believed at once, and until
  * BL_LEAVES_MOST short ones have followed.
  */
+#define BL_COPY_BY_MODULE 3u /* FI_BEELINE_COPY */
 #define BL_OVERLAP_ALWAYS 1u /* FI_BEELINE_OVERLAP */
 #define BL_OVERLAP_NEVER  2u
 #define BL_LEAVES_MOST	  4u
@@ -99,6 +100,8 @@ void bl_claim_meet(struct bl_ep *ep, struct bl_peer *peer);
 /* The peer is gone: what it had claimed and not finished ends with err. */
 bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 			      int err);
+/* Receives that outcasts have claimed since they were cast out end with an error. */
+bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink);
 /* Before the endpoint closes: nobody writes into a receive's buffer on return. */
 void bl_claim_close(struct bl_ep *ep);
 
@@ -115,9 +118,21 @@ static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
 {
 	return len >= BL_CLAIM_MIN && peer->copy.push == BL_COPY_VM &&
 			       peer->bell_index != BL_BELL_NONE &&
-			       bl_knobs()->overlap != BL_OVERLAP_NEVER
+			       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.lend &&
+			       bl_knobs()->copy != BL_COPY_BY_MODULE
 		       ? BL_TAKEN_OPEN
 		       : BL_TAKEN_CLOSED;
+}
+
+/* In an idle moment at `now`. */
+static inline void bl_claim_upkeep(struct bl_ep *ep, uint64_t now)
+{
+	bl_say_here(ep, now);
+	bl_claim_back(ep, now);
+	if (unlikely(ep->nopen))
+		bl_claim_later(ep, now);
+	if (unlikely(ep->unshown))
+		bl_claim_again(ep);
 }
 
 #endif

@@ -9,8 +9,9 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
-#define HERE_US 2u   /* a peer that waits says so at least as often */
-#define HAND_US 200u /* a receiver inside the library has copied a chunk by then */
+#define HERE_US	    2u	 /* a peer that waits says so at least as often */
+#define ROUNDS_MOST 16	 /* others may be faster; then it is tried again later */
+#define HAND_US	    200u /* a receiver inside the library has copied a chunk by then */
 
 static struct bl_sink no_sink; /* completions go to the queues */
 
@@ -145,7 +146,8 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 			return done;
 		size_t len = bl_min(r->chunk, r->want - off);
 
-		if (bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len))
+		if (bl_peer_life(r->peer) || /* the same PID after exec() is other memory */
+		    bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len))
 			return -1;
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	}
@@ -178,7 +180,8 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	plan(ep, r, f);
 	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(anybodys, f->index));
 	done = copy(ep, r, f);
-	r->way = BL_WAY_CLAIMED;
+	if (likely(done >= 0))
+		r->way = BL_WAY_CLAIMED;
 	if (unlikely(done < 0)) {
 		if (r->lent)
 			bl_coop_stop(&r->peer->tx.lane->coop[r->lent - 1], r->coop_generation,
@@ -198,7 +201,7 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 	struct bl_peer *peer = r->peer;
 	bool anybodys, asked = false, tagged = r->tagged;
 	uint64_t tag = r->tag;
-	uint32_t n = r->packet;
+	uint32_t n = r->packet, generation = r->generation;
 	struct bl_found f;
 
 	bl_say_here(ep, bl_ticks());
@@ -207,13 +210,15 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 		if (taken_or_read(peer, n))
 			return;
 	}
-	for (;;) {
+	for (int round = 0; round < ROUNDS_MOST; round++) {
 		bl_claim_fence();
 		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f, &anybodys))
 			return;
 		if (!asked && receiver_takes(ep, peer, n))
 			return;
 		asked = true;
+		if (r->peer != peer || r->generation != generation)
+			return; /* over, while we took what the receiver had for us */
 		if (read_by_receiver(&peer->tx, n) || bl_peer_life(peer) || peer->dead ||
 		    !bl_taken_take(taken_of(peer, n), BL_TAKEN_SENDER))
 			return;

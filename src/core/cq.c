@@ -201,12 +201,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 
 		if (unlikely(ep->warm != NULL))
 			bl_warm_payload(ep);
-		bl_say_here(ep, now);
-		bl_claim_back(ep, now);
-		if (unlikely(ep->nopen))
-			bl_claim_later(ep, now);
-		if (unlikely(ep->unshown))
-			bl_claim_again(ep);
+		bl_claim_upkeep(ep, now);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, now);
 	}

@@ -472,7 +472,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer || ep->nopen)
+	if (ep->nserving || ep->work != ep->ntransfer)
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
@@ -485,6 +485,7 @@ void bl_ep_progress(struct bl_ep *ep)
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 
 	bl_progress(ep, &none);
+	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
 }
@@ -510,6 +511,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		bl_recv_abandon(ep, sink, peer, err);
 	if (ep->warm == peer)
 		ep->warm = NULL;
+	ep->outcasts += err == EPROTO;
 	/* Whoever broke the protocol lives and may write to its lane for as long. */
 	if (err == ECONNRESET || err == ENOTCONN || err == ECONNREFUSED)
 		bl_local_release(&ep->local, peer);
@@ -543,6 +545,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			bl_info("process %u has died", peer->addr.pid);
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}
+	if (unlikely(ep->outcasts))
+		bl_claim_sweep(ep, sink);
 	if (ep->local.nhot > BL_HOT_CALM)
 		bl_local_calm(&ep->local, now - SILENT_LOOKS * period);
 }

@@ -684,8 +684,16 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 
 	stop_handing_out(t, &front, &end);
 	t->handed = t->count - (end - front);
-	for (; front < end && !t->error; front++)
+	for (; front < end && !t->error; front++) {
+		uint64_t missing = t->missing;
+
 		pull(ep, t, front);
+		if (unlikely(t->missing != missing)) { /* refused: the rest in one go */
+			if (++front < end)
+				ask_for(ep, t, front, end - front);
+			break;
+		}
+	}
 }
 
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink)

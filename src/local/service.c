@@ -235,6 +235,10 @@ static bool call(struct bl_peer *peer)
 	err = bl_socket_pid(fd, &pid); /* another user's would hang up without a word */
 	if (!err)
 		err = bl_hello_send(fd, peer, 0);
+	if (err == -ETOOMANYREFS) { /* too many descriptors are on their way: later */
+		close(fd);
+		return false;
+	}
 	if (!err)
 		err = exchange_add(peer->local, peer, fd, spares);
 	if (!err)
@@ -343,8 +347,10 @@ static void asked(struct exchange *x)
 			err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
 	}
 	pthread_mutex_unlock(&local->lock);
-	if (peer)
-		bl_hello_send(x->fd, peer, err);
+	/* The caller has our word or must not be left without: descriptors on their way
+	 * count against a limit of their own, which is soon below it again. */
+	for (int i = 0; peer && bl_hello_send(x->fd, peer, err) == -ETOOMANYREFS && i < 1000; i++)
+		usleep(1000);
 	bl_window(BL_WINDOW_ANSWERED, NULL);
 done:
 	if (got >= 0)

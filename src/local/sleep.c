@@ -35,6 +35,7 @@
 #include "base/log.h"
 #include "local/local.h"
 
+#define DRAIN_MOST   64
 #define DROWSY_BELLS 4	/* answered without sleeping in between, before lanes are polled again */
 #define AWAKE_LOOKS  20 /* of the service thread, before it stops looking after one awake */
 
@@ -69,8 +70,10 @@ bool bl_local_drain_wakes(struct bl_local *local)
 	bool any = false;
 	char byte;
 
-	while (local->wake_socket >= 0 &&
-	       recv(local->wake_socket, &byte, sizeof byte, MSG_DONTWAIT) >= 0)
+	/* Anybody in this network namespace may write there: not for ever. */
+	for (int i = 0; i < DRAIN_MOST && local->wake_socket >= 0 &&
+			recv(local->wake_socket, &byte, sizeof byte, MSG_DONTWAIT) >= 0;
+	     i++)
 		any = true;
 	return any;
 }
