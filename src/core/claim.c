@@ -481,8 +481,8 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 	case BL_TAKEN_CLOSED:
 	case BL_TAKEN_RECEIVER: /* by us, before; then there was no memory */
 		return BL_CLAIM_RTS_OURS;
-	case BL_TAKEN_OPEN:
-		return BL_CLAIM_RTS_WAIT;
+	case BL_TAKEN_OPEN: /* opened again since */
+		return word == BL_TAKEN_OPEN ? BL_CLAIM_RTS_WAIT : BL_CLAIM_RTS_NONSENSE;
 	case BL_TAKEN_SENDER:
 		/* One that died over its decision leaves a message that is lost. */
 		return bl_peer_life(a->peer) ? BL_CLAIM_RTS_DONE : BL_CLAIM_RTS_WAIT;

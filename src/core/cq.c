@@ -158,8 +158,10 @@ ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64
 			src[n] = q->src;
 		cq->head++;
 	}
-	cq->full += n != 0;
-	return n ? (ssize_t)n : -EAGAIN;
+	if (!n)
+		return -EAGAIN;
+	bl_cq_brought(cq);
+	return (ssize_t)n;
 }
 
 int bl_cq_readerr(struct bl_cq *cq, struct bl_comp_err *err)
@@ -237,7 +239,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
 			if (unlikely(sink->n || cq->head != cq->tail)) {
-				cq->full++;
+				bl_cq_brought(cq);
 				return harvest(cq, sink);
 			}
 		}

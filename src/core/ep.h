@@ -345,6 +345,14 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink);
 bl_cold void bl_cq_look(struct bl_cq *cq);
 #define BL_LOOK_READS 32 /* few, because each may have copied megabytes */
 
+/* A read brought something. One that is never idle must look around as well: so
+ * whoever counts looks, or two that count in turn would pass over it for ever. */
+static inline void bl_cq_brought(struct bl_cq *cq)
+{
+	if (unlikely(!(++cq->full % BL_LOOK_READS)))
+		bl_cq_look(cq);
+}
+
 static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 				 uint64_t *src)
 {
@@ -359,9 +367,7 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 	for (uint32_t i = 0; i < cq->nep; i++)
 		bl_progress(cq->ep[i], &sink);
 	if (likely(sink.n)) {
-		/* One that is never idle must look around as well. */
-		if (unlikely(!(++cq->full % BL_LOOK_READS)))
-			bl_cq_look(cq);
+		bl_cq_brought(cq);
 		return (ssize_t)sink.n;
 	}
 	return bl_cq_idle(cq, &sink);

@@ -152,6 +152,8 @@ void bl_segment_close(struct bl_segment *seg)
 	munmap(seg->private_page, 2 * page_size());
 	close(seg->fd);
 	seg->fd = -1;
+	seg->private_page = seg->life_page = NULL;
+	seg->header = NULL; /* after a failed enable the endpoint lives on without */
 }
 
 int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane)
