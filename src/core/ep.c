@@ -438,6 +438,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 	if (!ep->work)
 		return;
 	if (ep->ntransfer | ep->nserving | ep->nlanding) {
+		bl_claim_back_now(ep); /* before the copies, which are no absence */
 		bl_large_progress(ep, sink);
 		if (ep->nlanding)
 			bl_claim_progress(ep, sink);

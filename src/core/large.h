@@ -162,6 +162,21 @@ static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
 	if (likely(ep->local.seg.header != NULL))
 		atomic_store_explicit(&ep->local.seg.header->here, now, memory_order_relaxed);
 }
+#define BL_BUSY_BYTES_US 2000u /* no copy is slower; it says so itself when it is over */
+
+/* About to copy len bytes: in the library, though it won't look up for a while. */
+static inline void bl_say_busy(struct bl_ep *ep, size_t len)
+{
+	if (len >= BL_CLAIM_MIN)
+		bl_say_here(ep, bl_ticks() + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+}
+
+static inline void bl_say_done(struct bl_ep *ep, size_t len)
+{
+	if (len >= BL_CLAIM_MIN)
+		bl_say_here(ep, bl_ticks());
+}
+
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
 
 /* The message is over: complete its send. */
