@@ -88,12 +88,12 @@ static void enter(void)
 
 static void must_be_refused(int rank)
 {
-	uint64_t until = bl_clock_ns() + TOLERATED_NS;
+	struct deadline late = deadline_in(TOLERATED_NS);
 	int err;
 
 	while ((err = bl_inject(ep, "x", 1, world_index[!rank], 1, 0, BL_TAGGED)) == -EAGAIN) {
 		bl_ep_progress(ep);
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "neither a connection nor an error");
 	}
 	if (!err)

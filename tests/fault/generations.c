@@ -17,11 +17,13 @@
 #define SURVIVORS   2
 #define NOBODYS_TAG 0x6e6f626f6479u /* not even a mad one's, by chance */
 #define REACH_NS    1000000000ull   /* a window that isn't reached by then isn't on the way */
+#define STEADY_NS   (WORLD_NS / 2)  /* one that each life gets to, on a slow machine as well */
 
 static struct shared {
 	struct life life;
 	_Atomic unsigned number; /* of the generation; ~0: it is over */
 	_Atomic unsigned unborn; /* the last one that died without an address */
+	_Atomic unsigned said;	 /* by a mad one: packets */
 	_Atomic unsigned done[SURVIVORS];
 } * shared;
 #define OVER (~0u)
@@ -41,6 +43,8 @@ void bl_window(enum bl_window window, void *what)
 	if (!i_am_the_victim)
 		return;
 	life = &shared->life;
+	if (life->mad && window == BL_WINDOW_PACKET)
+		atomic_fetch_add(&shared->said, 1);
 	if (life->mad && (window == BL_WINDOW_PACKET || window == BL_WINDOW_HELLO))
 		generations_mutate(window, what, &mutation_seed);
 	if (window != life->window || atomic_fetch_add(&times, 1) + 1 != life->nth)
@@ -76,13 +80,14 @@ static int before_descriptors, before_mappings;
  * the dead one's ring, where a copy that failed was the first to notice. */
 static void must_fail(int rank, uint64_t index, const char *which)
 {
-	uint64_t until = bl_clock_ns() + TOLERATED_NS, context;
+	struct deadline late = deadline_in(TOLERATED_NS);
+	uint64_t context;
 	int err;
 
 	do {
 		err = bl_inject(ep, "x", 1, index, 3, 0, BL_TAGGED);
 		bl_ep_progress(ep);
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "sending to a dead rank's %s address goes on", which);
 	} while (!err || err == -EAGAIN);
 	err = bl_recv_buf(ep, &context, sizeof context, index, NOBODYS_TAG, 0, &context, BL_TAGGED);
@@ -92,6 +97,7 @@ static void must_fail(int rank, uint64_t index, const char *which)
 
 static void nothing_is_left(int rank, unsigned n)
 {
+	struct deadline late;
 	uint64_t again;
 
 	must_fail(rank, world_index[VICTIM], "old");
@@ -104,11 +110,13 @@ static void nothing_is_left(int rank, unsigned n)
 		before_mappings = rank_mappings();
 	}
 	/* The service thread may be about to close what connected it. */
-	for (uint64_t until = bl_clock_ns() + TOLERATED_NS; rank_descriptors() > before_descriptors;
-	     usleep(100))
-		if (bl_clock_ns() > until)
+	late = deadline_in(TOLERATED_NS);
+	while (rank_descriptors() > before_descriptors) {
+		if (deadline_over(&late))
 			rank_fail(rank, "%d descriptors after death %u, once %d",
 				  rank_descriptors(), n, before_descriptors);
+		usleep(100);
+	}
 	/* One lane more where the first died before it had any. What a mad one has seen
 	 * of ours is not used again. */
 	if (!shared->life.mad && rank_mappings() > before_mappings + 3)
@@ -119,7 +127,7 @@ static void nothing_is_left(int rank, unsigned n)
 /* True: a victim has come; false: it died before, or all is over. */
 static bool await_victim(int rank, unsigned n)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	for (;;) {
 		unsigned now = atomic_load(&shared->number);
@@ -128,7 +136,7 @@ static bool await_victim(int rank, unsigned n)
 			return false;
 		if (now == n && atomic_load(&world->here[VICTIM]))
 			return true;
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "generation %u never began", n);
 		bl_ep_progress(ep);
 		usleep(20);
@@ -179,11 +187,11 @@ static bool survivors_are_here(void)
 	return atomic_load(&world->here[0]) && atomic_load(&world->here[1]);
 }
 
-static uint64_t give_up_at;
+static struct deadline patience;
 
 static bool victim_is_hurt(void)
 {
-	return atomic_load(&world->hurt_at) || bl_clock_ns() > give_up_at;
+	return atomic_load(&world->hurt_at) || deadline_over(&patience);
 }
 
 static bool victim_is_there(void)
@@ -191,7 +199,18 @@ static bool victim_is_there(void)
 	return shared->life.moment == EARLIEST ||
 	       (atomic_load(&world->here[VICTIM]) &&
 		atomic_load(&world->messages[VICTIM]) >= shared->life.moment) ||
-	       bl_clock_ns() > give_up_at;
+	       deadline_over(&patience);
+}
+
+/* Or has ended by itself, or hangs, or neither of the others listens any more. */
+static bool victim_has_said_enough(void)
+{
+	siginfo_t info = {0};
+
+	return atomic_load(&shared->said) >= shared->life.packets ||
+	       (atomic_load(&world->mark[0]) && atomic_load(&world->mark[1])) ||
+	       waitid(P_PID, (id_t)world_pid[VICTIM], &info, WEXITED | WNOHANG | WNOWAIT) ||
+	       info.si_pid || deadline_over(&patience);
 }
 
 static void reset(void)
@@ -199,6 +218,7 @@ static void reset(void)
 	atomic_store(&world->here[VICTIM], 0);
 	atomic_store(&world->messages[VICTIM], 0);
 	atomic_store(&world->hurt_at, 0);
+	atomic_store(&shared->said, 0);
 	for (int rank = 0; rank < RANKS; rank++) {
 		atomic_store(&world->noticed_at[rank], 0);
 		atomic_store(&world->enough[rank], 0);
@@ -211,14 +231,17 @@ static void one_generation(struct outcome *out)
 	const struct life *life = &shared->life;
 	int status;
 
-	give_up_at = bl_clock_ns() + (life->mad ? life->wait_us * 1000ull : REACH_NS);
+	patience = deadline_in(REACH_NS);
+	if (life->window != BL_WINDOWS_MOST && life->window > BL_WINDOW_ATTACHED)
+		patience = deadline_in(STEADY_NS);
 	world_start_rank(VICTIM, victim);
 	atomic_store(&shared->number, number);
 	if (life->window != BL_WINDOWS_MOST) {
 		world_until(victim_is_hurt, "the victim to reach its window");
 		out->unreached += !atomic_load(&world->hurt_at);
 	} else {
-		world_until(victim_is_there, "traffic with the victim");
+		world_until(life->mad ? victim_has_said_enough : victim_is_there,
+			    "traffic with the victim");
 		usleep(life->wait_us);
 	}
 	if (!atomic_load(&world->hurt_at)) {

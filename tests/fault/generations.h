@@ -22,8 +22,11 @@ struct life {
 	/* from outside: once it has received so many; EARLIEST: it may not even be there */
 	uint64_t moment;
 	unsigned wait_us;
-	bool mad;      /* what it says is mutated; it is killed after wait_us */
-	uint64_t seed; /* of that */
+	/* What it says is mutated. It is killed once it has said so many packets, or neither
+	 * of the others listens any more. */
+	bool mad;
+	unsigned packets;
+	uint64_t seed;
 };
 #define EARLIEST UINT64_MAX
 

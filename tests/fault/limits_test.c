@@ -110,7 +110,7 @@ static bool open_endpoint(void)
 /* Wait for so many completions; false: an error came instead. */
 static bool complete(int rank, unsigned count)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 	struct bl_comp comp;
 	ssize_t n;
 
@@ -121,7 +121,7 @@ static bool complete(int rank, unsigned count)
 		count -= n == 1;
 		if (atomic_load(&world->stop))
 			return false;
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "%u completions are missing", count);
 	}
 	return true;
@@ -129,7 +129,7 @@ static bool complete(int rank, unsigned count)
 
 static bool say(int rank, const void *buf, size_t len, uint64_t tag)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
 	struct bl_send send = {&iov, 1,	   world_index[!rank],	     tag,
 			       0,    NULL, BL_TAGGED | BL_COMPLETION};
@@ -137,7 +137,7 @@ static bool say(int rank, const void *buf, size_t len, uint64_t tag)
 
 	while ((err = bl_send(ep, &send)) == -EAGAIN) {
 		bl_ep_progress(ep);
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "no room, no connection and no error");
 	}
 	return !err;

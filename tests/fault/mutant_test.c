@@ -24,6 +24,9 @@ static const struct mutant_row rows[] = {
 	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", 20000, 200000},
 };
 
+#define PACKETS 2000 /* a mutant says at most, give or take */
+#define EXTRA	4    /* so much longer, should none have been given up by then */
+
 static const struct mutant_row *row;
 static uint64_t seed;
 
@@ -32,8 +35,8 @@ static void mutant(unsigned n, struct life *life)
 	life->least = row->least;
 	life->most = row->most;
 	life->mad = true;
-	life->moment = EARLIEST;
-	life->wait_us = 10000 + (unsigned)(table_random(&seed) % 20000);
+	life->packets = (unsigned)(table_random(&seed) % PACKETS);
+	life->wait_us = (unsigned)(table_random(&seed) % 5000);
 	life->seed = table_random(&seed);
 }
 
@@ -42,12 +45,14 @@ static void mutants(void **state)
 	const char *text = getenv("BEELINE_FUZZ_SECONDS");
 	uint64_t seconds = text && atoi(text) > 0 ? (uint64_t)atoi(text) : 15 / SLOWER;
 	uint64_t until = bl_clock_ns() + seconds * 1000000000ull;
+	uint64_t last = until + EXTRA * seconds * 1000000000ull;
 	unsigned all = 0, mistrusted = 0;
 
 	row = TABLE_ROW(struct mutant_row, state);
 	setenv("FI_BEELINE_COPY", row->copy, 1);
 	seed = bl_clock_ns();
-	while (bl_clock_ns() < until) { /* new survivors now and then, too */
+	/* new survivors now and then, too */
+	while (bl_clock_ns() < until || (!mistrusted && bl_clock_ns() < last)) {
 		struct outcome out;
 
 		print_message("             seed %lu\n", (unsigned long)seed);

@@ -87,11 +87,11 @@ static void denial(void **state)
 
 static int first_error(int rank)
 {
-	uint64_t until = bl_clock_ns() + TOLERATED_NS;
+	struct deadline late = deadline_in(TOLERATED_NS);
 	int err;
 
 	while ((err = bl_inject(ep, "x", 1, (uint64_t)!rank, 1, 0, BL_TAGGED)) == -EAGAIN) {
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "no answer about a rank of another user");
 		bl_ep_progress(ep);
 		sched_yield();
@@ -185,11 +185,11 @@ static const struct close_row *close_row;
 
 static void wait_for(int rank, int of, uint32_t mark)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	while (atomic_load(&world->mark[of]) < mark) {
 		bl_ep_progress(ep);
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(rank, "rank %d never came to its mark %u", of, mark);
 	}
 }
@@ -198,7 +198,7 @@ static void wait_for(int rank, int of, uint32_t mark)
 static void closing_rank(int rank)
 {
 	uint8_t *buf = malloc(close_row->len);
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	memset(buf, rank ? 0x77 : 0, close_row->len);
 	rank_open(rank, 2);
@@ -215,7 +215,7 @@ static void closing_rank(int rank)
 		atomic_store(&world->mark[1], 1);
 		while (atomic_load(&world->mark[0]) < 2) { /* alive: it could still be read */
 			sched_yield();
-			if (bl_clock_ns() > until)
+			if (deadline_over(&late))
 				rank_fail(rank, "the receiver never came to its end");
 		}
 		free(buf);
@@ -233,7 +233,7 @@ static void closing_rank(int rank)
 
 	RANK_CHECK(0, !err);
 	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(0, "the receive neither completes nor fails");
 	if (close_row->arrives) {
 		RANK_CHECK(0, n == 1 && comp.len == close_row->len);

@@ -285,7 +285,7 @@ static void end(void)
 
 void traffic_run(const struct traffic *t)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	begin(t);
 	for (int p = 0; p < t->count; p++) {
@@ -309,7 +309,7 @@ void traffic_run(const struct traffic *t)
 		take_completions();
 		noticed();
 		s.ending |= all_have_enough();
-		if (bl_clock_ns() > until)
+		if (deadline_over(&late))
 			rank_fail(t->rank, "traffic hangs: %lu messages received",
 				  (unsigned long)atomic_load(&world->messages[t->rank]));
 	}

@@ -93,10 +93,10 @@ static bool anybody_failed(void)
 
 void world_until(bool (*condition)(void), const char *what)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	while (!condition()) {
-		if (anybody_failed() || bl_clock_ns() > until)
+		if (anybody_failed() || deadline_over(&late))
 			world_fail("waiting for: %s", what);
 		usleep(200);
 	}
@@ -161,7 +161,7 @@ const char *world_left_of(int rank)
 
 void world_end(int victim)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 	bool bad = false;
 
 	for (int rank = 0; rank < started; rank++) {
@@ -169,7 +169,7 @@ void world_end(int victim)
 		int status = 0;
 
 		while (pid > 0 && !waitpid(pid, &status, WNOHANG)) {
-			if (bl_clock_ns() > until) {
+			if (deadline_over(&late)) {
 				print_error("rank %d hangs\n", rank);
 				kill_all();
 				bad = true;
@@ -251,7 +251,7 @@ int rank_descriptors(void)
 
 void rank_open(int rank, int count)
 {
-	uint64_t until = bl_clock_ns() + WORLD_NS;
+	struct deadline late = deadline_in(WORLD_NS);
 
 	descriptors_before = rank_descriptors();
 	RANK_CHECK(rank, !bl_domain_open(&domain));
@@ -267,7 +267,7 @@ void rank_open(int rank, int count)
 		while (!atomic_load(&world->here[i])) {
 			if (atomic_load(&world->stop))
 				_exit(0); /* nobody will */
-			if (bl_clock_ns() > until)
+			if (deadline_over(&late))
 				rank_fail(rank, "rank %d never came", i);
 			sched_yield();
 		}
