@@ -290,6 +290,9 @@ static void progress_all(struct bl_cntr *cntr)
 {
 	for (uint32_t i = 0; i < cntr->nep; i++)
 		bl_ep_progress(cntr->ep[i]);
+	if (unlikely(cntr->regions)) /* any of the domain's endpoints may count here */
+		for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
+			bl_ep_progress(ep);
 }
 
 uint64_t bl_cntr_read(struct bl_cntr *cntr)

@@ -211,3 +211,40 @@ void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane)
 	if (lane)
 		munmap(lane, BL_LANE_SIZE);
 }
+
+/* --- a page by itself ------------------------------------------------------ */
+
+int bl_segment_page(size_t size, void **page)
+{
+	struct bl_segment seg = {.fd = make_memfd()};
+	int err;
+
+	if (seg.fd < 0) {
+		bl_warn("memfd_create: %s", strerror(-seg.fd));
+		return seg.fd;
+	}
+	err = grow(&seg, size);
+	if (!err && fcntl(seg.fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		err = -errno;
+	*page = err ? NULL : map(seg.fd, 0, size, NULL);
+	if (*page) {
+		madvise(*page, size, MADV_DONTFORK);
+		return seg.fd;
+	}
+	close(seg.fd);
+	return err ? err : -ENOMEM;
+}
+
+void *bl_segment_map_page(int fd, size_t size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	void *page;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)size)
+		return NULL;
+	page = map(fd, 0, size, NULL);
+	if (page)
+		madvise(page, size, MADV_DONTFORK);
+	return page;
+}

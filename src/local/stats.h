@@ -33,7 +33,7 @@
 
 #define BL_STATS_MAGIC	 0x74617453u
 #define BL_STATS_VERSION 1
-#define BL_STATS_ROOM	 56u
+#define BL_STATS_ROOM	 52u
 
 /*
  * X(name, what it counts). A name goes into the page with its value, so that a
