@@ -67,7 +67,7 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 	};
 	ssize_t ret;
 
-	if (!bl_atomic_valid(call->what, call->type, call->op))
+	if (!ep->atomic || !bl_atomic_valid(call->what, call->type, call->op))
 		return -FI_EOPNOTSUPP;
 	if (call->nplace > BL_IOV_MAX || !to_bytes(&operand, call->operand, rma.niov, size) ||
 	    !to_bytes(&compare, call->compare, rma.ncompare, size) ||

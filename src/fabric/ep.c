@@ -470,6 +470,8 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->fid.collective = &bl_fi_no_collective;
 	ep->domain = domain;
 	ep->core_domain = domain->core;
+	ep->rma = !info->caps || info->caps & FI_RMA;
+	ep->atomic = !info->caps || info->caps & FI_ATOMIC;
 	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

@@ -106,6 +106,7 @@ struct bl_fi_ep {
 	struct bl_fi_cq *tx_cq, *rx_cq;
 	bool has_cntr;
 	bool tx_selective, rx_selective;
+	bool rma, atomic; /* asked for; else those calls are refused */
 	bool enabled;
 	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
 };

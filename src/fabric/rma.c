@@ -17,6 +17,8 @@ static ssize_t begin(struct fid_ep *fid, struct bl_rma *rma, uint64_t flags)
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 	ssize_t ret;
 
+	if (unlikely(!ep->rma))
+		return -FI_EOPNOTSUPP;
 	rma->flags = flags;
 	bl_fi_enter(ep->domain);
 	ret = bl_rma(ep->core, rma);
