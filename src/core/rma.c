@@ -11,7 +11,7 @@
 
 #include "core/atomic.h"
 #include "core/large.h"
-#include "local/count.h"
+#include "core/stat.h"
 
 /* One that the target does for us. */
 struct bl_rma_op {
@@ -262,6 +262,16 @@ static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t l
 		      rma->nplace ? rma->place[0].key : 0, rma->data, &event, sizeof event);
 }
 
+static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
+{
+	enum bl_stat stat = what == BL_RMA_READ	   ? BL_STAT_rma_reads
+			    : what == BL_RMA_WRITE ? BL_STAT_rma_writes
+						   : BL_STAT_rma_atomics;
+
+	bl_stat_add(ep, stat, 1);
+	bl_stat_add(ep, stat + 1, len);
+}
+
 /* -EOPNOTSUPP: the target must do it. Else as bl_rma(), with *err for the queue. */
 static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		    int *err)
@@ -287,6 +297,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		return *err;
 	if (unlikely(*err))
 		return 0;
+	count(ep, rma->what, len);
 	if (unlikely(target_listens(peer, rma, mem.flags)))
 		tell_target(peer, rma, len);
 	return 0;
@@ -360,6 +371,7 @@ static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 
 	if (!op)
 		return -EAGAIN;
+	bl_stat_add(ep, BL_STAT_rma_asked, 1);
 	op->number = ++ep->rma_number;
 	*rp->tail = op;
 	rp->tail = &op->next;

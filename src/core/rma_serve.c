@@ -13,6 +13,7 @@
 #include "core/atomic.h"
 #include "core/large.h"
 #include "core/rma.h"
+#include "core/stat.h"
 
 struct bl_rma_job {
 	uint64_t number, data;
@@ -232,6 +233,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!send_result(ep, rp->peer, job))
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
+	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	if (!job->error)
 		bl_rma_tell(ep, sink, rp->peer,
 			    job->ask.op == BL_ATOMIC_OP_READ ? BL_RMA_READ : job->ask.what,
