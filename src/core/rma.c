@@ -380,8 +380,8 @@ static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 	return 0;
 }
 
-bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, const struct iovec *iov,
-		      size_t niov, size_t off, size_t len)
+bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
+		      const struct iovec *iov, size_t niov, size_t off, size_t len)
 {
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot;
@@ -400,7 +400,7 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, const 
 	}
 	slot->head = BL_HEAD(len, op, 0);
 	slot->tag = number;
-	slot->data = off;
+	slot->data = at;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_stats_packet_out(peer, (uint32_t)len);
 	bl_peer_notify(peer);
@@ -426,8 +426,8 @@ bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
 	while (op->sent < op->in_len) {
 		size_t len = bl_min(op->in_len - op->sent, BL_RMA_FRAGMENT);
 
-		if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->in, op->nin, op->sent,
-				      len))
+		if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin,
+				      op->sent, len))
 			return true;
 		op->sent += len;
 	}

@@ -104,9 +104,10 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
 		const struct iovec *mine, size_t nmine, size_t len);
 
-/* Bytes [off, off + len) of iov as a packet, if there is room. */
-bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, const struct iovec *iov,
-		      size_t niov, size_t off, size_t len);
+/* Bytes [off, off + len) of iov as a packet that says they belong at `at`, if there
+ * is room. */
+bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
+		      const struct iovec *iov, size_t niov, size_t off, size_t len);
 #define BL_RMA_FRAGMENT 8192u
 
 /* Others have read or written our memory: count it, and say so if it came with data. */

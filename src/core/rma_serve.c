@@ -207,7 +207,8 @@ static bool send_result(struct bl_ep *ep, struct bl_peer *peer, struct bl_rma_jo
 			if (job->error)
 				break;
 		}
-		if (!bl_rma_put_bytes(peer, BL_OP_RMA_RESULT, job->number, &from, 1, 0, len))
+		if (!bl_rma_put_bytes(peer, BL_OP_RMA_RESULT, job->number, job->out_sent, &from, 1,
+				      0, len))
 			return false;
 		job->out_sent += len;
 	}
