@@ -210,32 +210,44 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 	return 0;
 }
 
-static bool copying(struct bl_peer *peer)
+/* A neighbour may have begun before our owner knows it: its lane was there before it
+ * could. bl_local.lock held. */
+static const struct bl_peer *copying(struct bl_local *local)
 {
-	return peer && peer->adopted && !peer->dead && !bl_peer_life(peer) &&
-	       atomic_load_explicit(&peer->rx.lane->rma_busy, memory_order_acquire);
+	const struct bl_peer *peer;
+
+	for (peer = local->all; peer; peer = peer->next_all)
+		if (peer->has_lane && !(peer->header && bl_peer_ended(peer)) &&
+		    atomic_load_explicit(&peer->tx.lane->rma_busy, memory_order_acquire))
+			break;
+	return peer;
 }
 
 void bl_mr_quiesce(struct bl_ep *ep)
 {
-	uint64_t until = 0;
+	struct bl_local *local = &ep->local;
+	uint64_t until = 0, now;
 
 	/* After the stores that close, before the loads: pairs with the exchange in
 	 * rma.c. A neighbour whose flag we don't see will see what we have closed. */
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t i = 0; i < ep->local.nby_index; i++)
-		while (copying(ep->local.by_index[i])) {
-			uint64_t now = bl_clock_ns();
+	for (;;) {
+		pthread_mutex_lock(&local->lock);
+		const struct bl_peer *peer = copying(local);
+		pthread_mutex_unlock(&local->lock);
 
-			if (!until)
-				until = now + QUIESCE_NS;
-			if (now > until) {
-				bl_warn("process %u stays in the middle of a copy; not waited for",
-					ep->local.by_index[i]->addr.pid);
-				break;
-			}
-			sched_yield();
+		if (!peer)
+			return;
+		now = bl_clock_ns();
+		if (!until)
+			until = now + QUIESCE_NS;
+		if (now > until) {
+			bl_warn("process %u stays in the middle of a copy; it is not waited for",
+				peer->addr.pid);
+			return;
 		}
+		sched_yield();
+	}
 }
 
 void bl_mr_close(struct bl_mr *mr)

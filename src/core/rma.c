@@ -305,7 +305,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 
 static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
 {
-	_Atomic uint32_t *busy = &rp->peer->tx.lane->rma_busy;
+	_Atomic uint32_t *busy = &rp->peer->rx.lane->rma_busy;
 	int ret, err;
 
 	/* seq_cst: pairs with the fence in bl_mr_quiesce: either we see what has been

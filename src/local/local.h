@@ -196,6 +196,8 @@ bool bl_local_check_sleep_locked(struct bl_local *local);
 
 /* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
 int bl_peer_life(const struct bl_peer *peer);
+/* The same of any whose header is mapped. */
+int bl_peer_ended(const struct bl_peer *peer);
 
 /* We have written to a lane that its receiver doesn't poll. */
 bl_cold void bl_peer_ring(struct bl_peer *peer);

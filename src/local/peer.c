@@ -559,8 +559,11 @@ int bl_peer_life(const struct bl_peer *peer)
 {
 	if (unlikely(peer->dead))
 		return -(int)peer->dead;
-	if (!peer->adopted)
-		return 0;
+	return peer->adopted ? bl_peer_ended(peer) : 0;
+}
+
+int bl_peer_ended(const struct bl_peer *peer)
+{
 	/* acquire: pairs with the release in bl_local_close */
 	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
 		return -ENOTCONN;

@@ -222,7 +222,7 @@ struct bl_lane {
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
 	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
 	struct bl_board board;	       /* receives from that neighbour alone */
-	/* The sender writes: it is copying to or from the receiver's memory, by a
+	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile. */
 	_Atomic uint32_t rma_busy;
 	uint8_t unused[1084];
