@@ -298,6 +298,37 @@ static void lock(void)
 	t_finish(&n);
 }
 
+/* Rank 0 looks at its own memory by operations that complete at once, and never
+ * meets an empty queue: it must still serve rank 1, for whose write it looks. */
+static void busy(void)
+{
+	static uint64_t mem[1];
+	uint64_t value = 5, seen = 0;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n);
+	mr = reg(&n, mem, sizeof(mem));
+	t_barrier();
+	if (t_rank == 1) {
+		struct t_op op = {0};
+
+		T_TRY(fi_atomic(n.ep, &value, 1, NULL, n.peer[0], 0, KEY, FI_UINT64,
+				FI_ATOMIC_WRITE, &op));
+		T_WAIT(&op);
+	}
+	while (t_rank == 0 && seen != value) {
+		struct t_op op = {0};
+
+		T_TRY(fi_fetch_atomic(n.ep, NULL, 1, NULL, &seen, NULL, n.peer[0], 0, KEY,
+				      FI_UINT64, FI_ATOMIC_READ, &op));
+		T_WAIT(&op);
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 /* --- refused ----------------------------------------------------------------------------- */
 
 static void fails(struct t_node *n, enum fi_op op, bool fetch, uint64_t key, uint64_t addr,
@@ -389,6 +420,7 @@ WAYS(calls)
 WAYS(sums)
 WAYS(tickets)
 WAYS(lock)
+WAYS(busy)
 WAYS(refusals)
 
 static const struct t_case cases[] = {
@@ -397,6 +429,7 @@ static const struct t_case cases[] = {
 	CASES(sums, 4, "no addition is lost"),
 	CASES(tickets, 4, "old values are those of one moment"),
 	CASES(lock, 3, "programs build locks of it"),
+	CASES(busy, 2, "a target that is never idle serves others"),
 	CASES(refusals, 2, "nobody changes what isn't registered"),
 	{"atomic_query", 1, query, "applications ask before they use it", 0},
 };
