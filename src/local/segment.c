@@ -32,6 +32,13 @@ static int make_memfd(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static bl_cold void no_memfd(int err)
+{
+	bl_warn("memfd_create: %s; %s", strerror(-err),
+		err == -EMFILE ? "raise the limit of open files (ulimit -n)"
+			       : "allow this system call");
+}
+
 static size_t page_size(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
@@ -115,9 +122,7 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
 	seg->fd = make_memfd();
 	if (seg->fd < 0) {
-		bl_warn("memfd_create: %s; %s", strerror(-seg->fd),
-			seg->fd == -EMFILE ? "raise the limit of open files (ulimit -n)"
-					   : "allow this system call");
+		no_memfd(seg->fd);
 		return seg->fd;
 	}
 	err = grow(seg, BL_SEG_HEADER);
@@ -220,7 +225,7 @@ int bl_segment_page(size_t size, void **page)
 	int err;
 
 	if (seg.fd < 0) {
-		bl_warn("memfd_create: %s", strerror(-seg.fd));
+		no_memfd(seg.fd);
 		return seg.fd;
 	}
 	err = grow(&seg, size);
