@@ -88,9 +88,13 @@ static inline bool ref_valid(unsigned kind, unsigned type, unsigned op)
 	return op < REF_CSWAP && (kind == 1 || op != REF_READ);
 }
 
+/* A function of sixteen types and nineteen operations takes the compiler a minute
+ * wherever it unfolds one of the two. */
+#define REF_SMALL static __attribute__((noinline, unused))
+
 /* Integers as unsigned, whose arithmetic wraps; their order by `is_less`. */
-static inline ref_u128 ref_integer(unsigned op, ref_u128 t, ref_u128 f, ref_u128 c, bool f_less_t,
-				   bool t_less_f, bool c_less_t, bool t_less_c)
+REF_SMALL ref_u128 ref_integer(unsigned op, ref_u128 t, ref_u128 f, ref_u128 c, bool f_less_t,
+			       bool t_less_f, bool c_less_t, bool t_less_c)
 {
 	switch (op) {
 	case REF_MIN:
@@ -220,8 +224,7 @@ static inline ref_u128 ref_integer(unsigned op, ref_u128 t, ref_u128 f, ref_u128
 		break;                                                                             \
 	}
 
-static inline void ref_one(unsigned type, unsigned op, void *to, const void *from,
-			   const void *compare)
+REF_SMALL void ref_one(unsigned type, unsigned op, void *to, const void *from, const void *compare)
 {
 	switch (type) {
 	case 0:
