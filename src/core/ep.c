@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/mr.h"
+#include "core/rma.h"
 #include "core/claim.h"
 #include "core/stat.h"
 
@@ -30,6 +32,7 @@ int bl_domain_close(struct bl_domain *domain)
 {
 	if (domain->users)
 		return -EBUSY;
+	bl_mr_free_table(domain);
 	free(domain);
 	return 0;
 }
@@ -214,23 +217,33 @@ int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 
 int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
 {
+	const struct {
+		uint64_t flag;
+		struct bl_cntr **at;
+	} kind[] = {
+		{BL_SEND, &ep->tx_cntr},
+		{BL_RECV, &ep->rx_cntr},
+		{BL_READ, &ep->read_cntr},
+		{BL_WRITE, &ep->write_cntr},
+		{BL_REMOTE_READ, &ep->remote_read_cntr},
+		{BL_REMOTE_WRITE, &ep->remote_write_cntr},
+	};
 	int err;
 
-	if ((flags & BL_SEND && ep->tx_cntr) || (flags & BL_RECV && ep->rx_cntr))
-		return -EINVAL;
+	for (size_t i = 0; i < bl_countof(kind); i++)
+		if (flags & kind[i].flag && *kind[i].at)
+			return -EINVAL;
 	err = list_add(&cntr->ep, &cntr->nep, ep);
 	if (!err)
 		err = bl_wait_add(&cntr->wait, ep);
 	if (err)
 		return err;
-	if (flags & BL_SEND) {
-		ep->tx_cntr = cntr;
-		cntr->users++;
-	}
-	if (flags & BL_RECV) {
-		ep->rx_cntr = cntr;
-		cntr->users++;
-	}
+	for (size_t i = 0; i < bl_countof(kind); i++)
+		if (flags & kind[i].flag) {
+			*kind[i].at = cntr;
+			cntr->users++;
+		}
+	bl_mr_events(ep);
 	return 0;
 }
 
@@ -296,14 +309,21 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	e->leaves = BL_LEAVES_MOST;
 	e->domain = domain;
 	domain->users++;
+	e->next_in_domain = domain->eps;
+	domain->eps = e;
 	*ep = e;
 	return 0;
 }
 
 int bl_ep_enable(struct bl_ep *ep)
 {
+	int err;
+
 	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
-	return bl_local_enable(&ep->local);
+	err = bl_local_enable(&ep->local);
+	if (!err)
+		bl_mr_publish(ep);
+	return err;
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
@@ -326,14 +346,29 @@ static void flush_before_close(struct bl_ep *ep)
 	}
 }
 
+static void leave_domain(struct bl_ep *ep)
+{
+	struct bl_ep **at = &ep->domain->eps;
+
+	while (*at != ep)
+		at = &(*at)->next_in_domain;
+	*at = ep->next_in_domain;
+}
+
 int bl_ep_close(struct bl_ep *ep)
 {
 	flush_before_close(ep);
 	bl_claim_close(ep);
+	leave_domain(ep);
+	bl_rma_close(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
 	unbind_cntr(&ep->rx_cntr, ep);
+	unbind_cntr(&ep->read_cntr, ep);
+	unbind_cntr(&ep->write_cntr, ep);
+	unbind_cntr(&ep->remote_read_cntr, ep);
+	unbind_cntr(&ep->remote_write_cntr, ep);
 	bl_local_close(&ep->local);
 	if (ep->av)
 		list_remove(ep->av->ep, &ep->av->nep, ep);
@@ -446,8 +481,11 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding))
+	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding)) {
+		if (ep->rma_active)
+			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
+	}
 }
 
 struct visit {
@@ -505,6 +543,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	}
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);
+	bl_rma_abandon(ep, sink, peer, err);
 	bl_large_abandon(ep, sink, peer, err);
 	/* One that closed in good order has said all it had to say, and a receive
 	 * that is cancelled next is no error; one that died is. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/rma.h"
 #include "core/claim.h"
 #include "core/stat.h"
 
@@ -329,6 +330,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	struct bl_arrival a = {
 		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
 	enum bl_claim_rts claim;
+	int err;
 
 	if (unlikely(peer->broken))
 		return false;
@@ -364,6 +366,11 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);
 		return true;
+	default:
+		err = bl_rma_packet(ep, sink, peer, head, tag, data, bytes);
+		if (err == -EPROTO)
+			goto nonsense;
+		return !err;
 	}
 nonsense:
 	bl_warn("process %u sent a packet that makes no sense; it is not listened to any more",

@@ -98,19 +98,19 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
 	case FI_OPT_MIN_MULTI_RECV:
 		return get_size(bl_ep_min_multi_recv(ep->core), optval, optlen);
 	case FI_OPT_CM_DATA_SIZE: /* no connections */
-	case OPT_MAX_RMA_SIZE:
-	case OPT_MAX_ATOMIC_SIZE:
-	case OPT_INJECT_RMA_SIZE:
-	case OPT_INJECT_ATOMIC_SIZE:
 		return get_size(0, optval, optlen);
 	case FI_OPT_TX_SIZE:
 	case FI_OPT_RX_SIZE:
 		return get_size(BL_FI_QUEUE_SIZE, optval, optlen);
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
+	case OPT_MAX_RMA_SIZE:
+	case OPT_MAX_ATOMIC_SIZE:
 		return get_size(BL_FI_MAX_MSG, optval, optlen);
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
 		return get_size(bl_inject_max(), optval, optlen);
 	default:
 		return -FI_ENOPROTOOPT;
@@ -300,26 +300,22 @@ static int bind_cq(struct bl_fi_ep *ep, struct bl_fi_cq *cq, uint64_t flags)
 	return 0;
 }
 
-/* A counter of RMA only is kept alive by nothing here and never counts. */
 static int bind_cntr(struct bl_fi_ep *ep, struct bl_fi_cntr *cntr, uint64_t flags)
 {
-	uint64_t sides = flags & (FI_SEND | FI_RECV);
-	int ret = 0;
+	int ret;
 
 	if (cntr->domain != ep->domain)
 		return -FI_EDOMAIN;
 	if (!flags ||
 	    flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
 		return -FI_EBADFLAGS;
-	if (!sides)
-		return 0;
 	bl_fi_enter(ep->domain);
-	ret = bl_ep_bind_cntr(ep->core, cntr->core, sides);
+	ret = bl_ep_bind_cntr(ep->core, cntr->core, flags);
 	bl_fi_leave(ep->domain);
 	if (ret)
 		return ret;
 	ep->has_cntr = true;
-	if (sides & FI_SEND)
+	if (flags & FI_SEND)
 		ep->tx_cntr = cntr->core;
 	return 0;
 }
@@ -469,11 +465,13 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->fid.fid.ops = &ep_fid_ops;
 	ep->fid.ops = &ep_ops;
 	ep->fid.cm = &cm_ops;
-	ep->fid.rma = &bl_fi_no_rma;
-	ep->fid.atomic = &bl_fi_no_atomic;
+	ep->fid.rma = &bl_fi_rma_ops;
+	ep->fid.atomic = &bl_fi_atomic_ops;
 	ep->fid.collective = &bl_fi_no_collective;
 	ep->domain = domain;
 	ep->core_domain = domain->core;
+	ep->rma = !info->caps || info->caps & FI_RMA;
+	ep->atomic = !info->caps || info->caps & FI_ATOMIC;
 	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

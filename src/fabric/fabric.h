@@ -32,6 +32,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "base/compiler.h"
+#include "core/atomic.h"
 #include "core/core.h"
 
 #define BL_FI_PROVIDER	  "beeline"
@@ -51,8 +52,10 @@ struct bl_fi_domain {
 	struct fid_domain fid;
 	struct bl_fi_fabric *fabric;
 	struct bl_domain *core;
-	bool locked;	     /* see above; constant */
-	_Atomic int regions; /* open memory regions: the core doesn't know them */
+	bool locked; /* see above; constant */
+	/* Of memory regions: named by addresses, not offsets; keys are ours to choose. */
+	bool virtual, chooses_keys;
+	_Atomic int poll_sets; /* open ones: the core doesn't know them */
 };
 
 struct bl_fi_av {
@@ -103,12 +106,14 @@ struct bl_fi_ep {
 	struct bl_fi_cq *tx_cq, *rx_cq;
 	bool has_cntr;
 	bool tx_selective, rx_selective;
+	bool rma, atomic; /* asked for; else those calls are refused */
 	bool enabled;
 	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
 };
 
 struct bl_fi_mr {
 	struct fid_mr fid;
+	struct bl_mr *core;
 	struct bl_fi_domain *domain;
 };
 
@@ -168,6 +173,13 @@ int bl_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 int bl_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		  void *context);
 
+/* mr.c, rma.c, atomic.c */
+extern struct fi_ops_mr bl_fi_mr_ops;
+extern struct fi_ops_rma bl_fi_rma_ops;
+extern struct fi_ops_atomic bl_fi_atomic_ops;
+int bl_fi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+		       struct fi_atomic_attr *attr, uint64_t flags);
+
 /* wait.c: 0 for the kinds of wait object there are, else -FI_ENOSYS. */
 int bl_fi_check_wait(enum fi_wait_obj wait, enum fi_log_subsys subsys);
 bool bl_fi_wait_has_fd(enum fi_wait_obj wait);
@@ -195,8 +207,6 @@ const char *bl_fi_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err
 			      size_t len);
 
 /* refuse.c: operations of libfabric that this provider doesn't have */
-extern struct fi_ops_rma bl_fi_no_rma;
-extern struct fi_ops_atomic bl_fi_no_atomic;
 extern struct fi_ops_collective bl_fi_no_collective;
 int bl_fi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int bl_fi_no_control(struct fid *fid, int command, void *arg);

@@ -22,15 +22,25 @@
 
 /* Capabilities that must be asked for, those that come for free, and the two
  * directions, of which an application may ask for one. */
-#define PRIMARY	    (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV)
-#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define DIRECTION   (FI_SEND | FI_RECV)
+#define TWO_SIDED   (FI_MSG | FI_TAGGED)
+#define ONE_SIDED   (FI_RMA | FI_ATOMIC)
+#define PRIMARY	    (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV)
+#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
+#define SEND_RECV   (FI_SEND | FI_RECV)
+#define READ_WRITE  (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define DIRECTION   (SEND_RECV | READ_WRITE)
 #define CAPS	    (PRIMARY | SECONDARY | DIRECTION)
-#define TX_CAPS	    (FI_MSG | FI_TAGGED | FI_SEND)
-#define RX_CAPS	    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define TX_CAPS	    (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE)
+#define RX_CAPS                                                                                    \
+	(TWO_SIDED | ONE_SIDED | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV |   \
+	 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
-#define MSG_ORDER		 FI_ORDER_SAS
+/* One-sided operations of a pair of endpoints happen in the order of the calls. */
+#define MSG_ORDER                                                                                  \
+	(FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \
+	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \
+	 FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define CQ_DATA_SIZE		 8
 #define MANY			 65536 /* objects of a kind: there is no limit but memory */
 #define TAG_FORMAT		 0xaaaaaaaaaaaaaaaaull /* all 64 bits of a tag are the application's */
@@ -168,11 +178,12 @@ static int check_tx(const struct fi_tx_attr *hint)
 	if (hint->inject_size > bl_inject_max())
 		return refuse("injecting %zu bytes: %zu are offered", hint->inject_size,
 			      bl_inject_max());
-	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX || hint->rma_iov_limit)
+	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX ||
+	    hint->rma_iov_limit > BL_IOV_MAX)
 		return refuse(
-			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, 0 are offered",
+			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, %d are offered",
 			hint->size, hint->iov_limit, hint->rma_iov_limit, BL_FI_QUEUE_LIMIT,
-			BL_IOV_MAX);
+			BL_IOV_MAX, BL_IOV_MAX);
 	return 0;
 }
 
@@ -259,10 +270,12 @@ static uint64_t answer_caps(uint64_t asked)
 {
 	uint64_t caps = asked ? (asked & (PRIMARY | DIRECTION)) | SECONDARY : CAPS;
 
-	if (!(caps & (FI_MSG | FI_TAGGED)))
-		caps |= FI_MSG | FI_TAGGED;
-	if (!(caps & DIRECTION))
-		caps |= DIRECTION;
+	if (!(caps & (TWO_SIDED | ONE_SIDED)))
+		caps |= TWO_SIDED | ONE_SIDED;
+	if (caps & TWO_SIDED && !(caps & SEND_RECV))
+		caps |= SEND_RECV;
+	if (caps & ONE_SIDED && !(caps & READ_WRITE))
+		caps |= READ_WRITE;
 	return caps;
 }
 
@@ -310,6 +323,9 @@ static void fill_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
 	attr->protocol = BL_FI_PROTOCOL;
 	attr->protocol_version = BL_ADDR_VERSION;
 	attr->max_msg_size = BL_FI_MAX_MSG;
+	attr->max_order_raw_size = BL_FI_MAX_MSG;
+	attr->max_order_war_size = BL_FI_MAX_MSG;
+	attr->max_order_waw_size = BL_FI_MAX_MSG;
 	attr->mem_tag_format = hint && hint->mem_tag_format ? hint->mem_tag_format : TAG_FORMAT;
 	attr->tx_ctx_cnt = 1;
 	attr->rx_ctx_cnt = 1;
@@ -322,6 +338,7 @@ static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
 	attr->inject_size = bl_inject_max();
 	attr->size = BL_FI_QUEUE_SIZE;
 	attr->iov_limit = BL_IOV_MAX;
+	attr->rma_iov_limit = BL_IOV_MAX;
 	if (!hint)
 		return;
 	attr->op_flags = hint->op_flags;

@@ -17,6 +17,7 @@
 static struct t_node *nodes[NODES_MAX];
 static int nnodes;
 static unsigned long completions;
+void (*t_foreign)(const struct t_comp *c);
 
 /* Providers that are reached by an IP address rather than by a name of their own. */
 static bool by_ip(void)
@@ -34,7 +35,7 @@ struct fi_info *t_hints(const struct t_opts *o)
 	h->caps = FI_MSG | FI_TAGGED | o->caps;
 	h->mode = t_beeline ? 0 : FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
-	h->domain_attr->mr_mode = 0;
+	h->domain_attr->mr_mode = o->mr_mode;
 	h->domain_attr->threading = o->threading;
 	h->domain_attr->av_type = o->av;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -92,6 +93,12 @@ static void open_queues(struct t_node *n)
 		T_OK(fi_cntr_open(n->domain, &cntr, &n->txcntr, n));
 		T_OK(fi_ep_bind(n->ep, &n->txcntr->fid, FI_SEND));
 		T_OK(fi_ep_bind(n->ep, &n->rxcntr->fid, FI_RECV));
+	}
+	if (n->o.rma_counters) {
+		T_OK(fi_cntr_open(n->domain, &cntr, &n->rma, n));
+		T_OK(fi_cntr_open(n->domain, &cntr, &n->remote, n));
+		T_OK(fi_ep_bind(n->ep, &n->rma->fid, FI_READ | FI_WRITE));
+		T_OK(fi_ep_bind(n->ep, &n->remote->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
 	}
 }
 
@@ -198,6 +205,10 @@ void t_close(struct t_node *n)
 		T_OK(fi_close(&n->rxcntr->fid));
 		T_OK(fi_close(&n->txcntr->fid));
 	}
+	if (n->o.rma_counters) {
+		T_OK(fi_close(&n->rma->fid));
+		T_OK(fi_close(&n->remote->fid));
+	}
 	if (n->o.two_cqs)
 		T_OK(fi_close(&n->txcq->fid));
 	T_OK(fi_close(&n->cq->fid));
@@ -228,6 +239,10 @@ static void deliver(void *context, const struct t_comp *c)
 {
 	struct t_op *op = context;
 
+	if (!op && t_foreign) {
+		t_foreign(c);
+		return;
+	}
 	T_CHECK(op, "a completion without context: flags 0x%llx, error %d (%s)",
 		(unsigned long long)c->flags, c->err, fi_strerror(c->err));
 	op->c = *c;
