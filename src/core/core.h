@@ -133,6 +133,19 @@ int bl_ep_enable(struct bl_ep *ep); /* creates its segment and makes it reachabl
 void bl_ep_getname(struct bl_ep *ep, struct bl_addr *addr);
 void bl_ep_set_min_multi_recv(struct bl_ep *ep, size_t bytes);
 size_t bl_ep_min_multi_recv(struct bl_ep *ep);
+/*
+ * A shared receive context: receives posted to it, as to an endpoint, take what comes
+ * to any of its members, and complete in the queue of the member that it came to. It
+ * has no queues of its own, nor an address; nothing is sent from it.
+ */
+int bl_shared_open(struct bl_domain *domain, struct bl_ep **home);
+int bl_shared_close(struct bl_ep *home); /* -EBUSY while it has members */
+/* Before ep is enabled. -EINVAL: it is one's already, or of another domain. */
+int bl_shared_join(struct bl_ep *ep, struct bl_ep *home);
+/* Whether ep may be enabled: members share an address vector. 0 or -EINVAL. */
+int bl_shared_ready(struct bl_ep *ep);
+/* Whether receives of a context complete here although they don't ask for it. */
+static inline void bl_ep_report_shared(struct bl_ep *ep, bool always);
 /* Progress on one endpoint; its completions go to its queues. */
 void bl_ep_progress(struct bl_ep *ep);
 

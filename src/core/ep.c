@@ -11,6 +11,7 @@
 #include "core/mr.h"
 #include "core/rma.h"
 #include "core/claim.h"
+#include "core/shared.h"
 #include "core/stat.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
@@ -77,24 +78,11 @@ static int av_grow(struct bl_av *av)
 	return 0;
 }
 
-/* The peer of an address, if there is one. */
-static struct bl_peer *known_peer(struct bl_local *local, const struct bl_addr *addr)
-{
-	struct bl_peer *peer;
-
-	pthread_mutex_lock(&local->lock);
-	peer = local->table[addr->id[0] % BL_PEER_TABLE];
-	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
-		peer = peer->next_hash;
-	pthread_mutex_unlock(&local->lock);
-	return peer;
-}
-
 /* Endpoints that heard of this address before it was inserted name it now. */
 static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t index)
 {
 	for (uint32_t i = 0; i < av->nep; i++) {
-		struct bl_peer *peer = known_peer(&av->ep[i]->local, addr);
+		struct bl_peer *peer = bl_local_find(&av->ep[i]->local, addr);
 
 		if (peer && peer->av_index == BL_ADDR_ANY)
 			peer->av_index = index;
@@ -137,7 +125,7 @@ int bl_av_remove(struct bl_av *av, uint64_t index)
 	av->used[index] = false;
 	for (uint32_t i = 0; i < av->nep; i++) {
 		struct bl_ep *ep = av->ep[i];
-		struct bl_peer *peer = known_peer(&ep->local, &av->addr[index]);
+		struct bl_peer *peer = bl_local_find(&ep->local, &av->addr[index]);
 
 		if (index < ep->ndest)
 			ep->dest[index] = &bl_nobody;
@@ -191,6 +179,15 @@ int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
 	if (!err)
 		ep->av = av;
 	return err;
+}
+
+void bl_ep_unbind_av(struct bl_ep *ep)
+{
+	if (ep->av)
+		list_remove(ep->av->ep, &ep->av->nep, ep);
+	for (uint64_t i = 0; i < ep->ndest; i++) /* places in a vector that it has no more */
+		ep->dest[i] = &bl_nobody;
+	ep->av = NULL;
 }
 
 int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
@@ -287,19 +284,13 @@ void *bl_slab(struct bl_ep *ep, size_t bytes)
 	return slab->bytes;
 }
 
-int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
+struct bl_ep *bl_ep_new(struct bl_domain *domain)
 {
 	struct bl_ep *e = aligned_alloc(BL_PAIR, bl_round_up(sizeof *e, BL_PAIR));
-	int err;
 
 	if (!e)
-		return -ENOMEM;
+		return NULL;
 	memset(e, 0, sizeof *e);
-	err = bl_local_open(&e->local);
-	if (err) {
-		free(e);
-		return err;
-	}
 	e->tagged.tail = &e->tagged.head;
 	e->msg.tail = &e->msg.head;
 	e->early_tagged.tail = &e->early_tagged.head;
@@ -309,6 +300,33 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	e->leaves = BL_LEAVES_MOST;
 	e->domain = domain;
 	domain->users++;
+	e->home = e;
+	return e;
+}
+
+void bl_ep_free(struct bl_ep *ep)
+{
+	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
+		next = slab->next;
+		free(slab);
+	}
+	free(ep->dest);
+	ep->domain->users--;
+	free(ep);
+}
+
+int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
+{
+	struct bl_ep *e = bl_ep_new(domain);
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	err = bl_local_open(&e->local);
+	if (err) {
+		bl_ep_free(e);
+		return err;
+	}
 	e->next_in_domain = domain->eps;
 	domain->eps = e;
 	*ep = e;
@@ -321,9 +339,11 @@ int bl_ep_enable(struct bl_ep *ep)
 
 	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
 	err = bl_local_enable(&ep->local);
-	if (!err)
-		bl_mr_publish(ep);
-	return err;
+	if (err)
+		return err;
+	bl_mr_publish(ep);
+	bl_shared_enabled(ep);
+	return 0;
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
@@ -361,6 +381,7 @@ int bl_ep_close(struct bl_ep *ep)
 	bl_claim_close(ep);
 	leave_domain(ep);
 	bl_rma_close(ep);
+	bl_shared_leave(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
@@ -370,20 +391,13 @@ int bl_ep_close(struct bl_ep *ep)
 	unbind_cntr(&ep->remote_read_cntr, ep);
 	unbind_cntr(&ep->remote_write_cntr, ep);
 	bl_local_close(&ep->local);
-	if (ep->av)
-		list_remove(ep->av->ep, &ep->av->nep, ep);
+	bl_ep_unbind_av(ep);
 	bl_large_drop_all(ep);
 	bl_recv_drop_all(ep);
-	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
-		next = slab->next;
-		free(slab);
-	}
 	free(ep->transfer);
 	free(ep->request);
 	free(ep->serving);
-	free(ep->dest);
-	ep->domain->users--;
-	free(ep);
+	bl_ep_free(ep);
 	return 0;
 }
 
@@ -523,6 +537,10 @@ void bl_ep_progress(struct bl_ep *ep)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 
+	if (unlikely(ep->shared)) {
+		bl_shared_progress(ep);
+		return;
+	}
 	bl_progress(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))

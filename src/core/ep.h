@@ -194,6 +194,11 @@ struct bl_ep {
 	uint64_t rma_number;
 	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
 	struct bl_ep *next_in_domain;
+	struct bl_ep *home; /* whose queues take what comes here: mostly its own; shared.h */
+	bool reports;	    /* a shared context's receives complete here, asked for or not */
+	bool shared;	    /* this is a shared context, with ... */
+	struct bl_ep **member;
+	uint32_t nmember;
 	uint64_t next_look; /* ticks: after the lives of peers */
 };
 
@@ -208,6 +213,11 @@ static inline void bl_domain_lock(struct bl_domain *domain)
 static inline void bl_domain_unlock(struct bl_domain *domain)
 {
 	bl_lock_drop(&domain->lock);
+}
+
+static inline void bl_ep_report_shared(struct bl_ep *ep, bool always)
+{
+	ep->reports = always;
 }
 
 /* --- completions -------------------------------------------------------- */

@@ -218,6 +218,11 @@ static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE,
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
 
+/* An endpoint without a segment and an address, and its end; NULL: no memory. ep.c */
+struct bl_ep *bl_ep_new(struct bl_domain *domain);
+void bl_ep_free(struct bl_ep *ep);
+void bl_ep_unbind_av(struct bl_ep *ep);
+
 struct bl_iov8 {
 	struct bl_iov8 *next;
 	struct iovec iov[BL_IOV_MAX];
@@ -236,5 +241,7 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			  int err);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 void bl_recv_drop_all(struct bl_ep *ep);
+/* What has come early to this member of a shared context is dropped. */
+void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep);
 
 #endif

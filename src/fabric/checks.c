@@ -94,3 +94,4 @@ static_assert(offsetof(struct bl_fi_cq, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_cntr, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_ep, fid) == 0, "fid first");
 static_assert(offsetof(struct bl_fi_mr, fid) == 0, "fid first");
+static_assert(offsetof(struct bl_fi_stx, fid) == 0, "fid first");

@@ -133,9 +133,11 @@ static int check_domain(const struct fi_domain_attr *hint)
 			      (unsigned long long)(hint->caps & ~DOMAIN_CAPS));
 	if (hint->auth_key_size)
 		return refuse("authorization keys are not offered");
-	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1 || hint->max_ep_stx_ctx ||
-	    hint->max_ep_srx_ctx)
-		return refuse("scalable endpoints and shared contexts are not offered");
+	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1)
+		return refuse("scalable endpoints are not offered");
+	if (hint->max_ep_stx_ctx > MANY || hint->max_ep_srx_ctx > MANY)
+		return refuse("shared contexts of %zu and %zu endpoints: %d are offered",
+			      hint->max_ep_stx_ctx, hint->max_ep_srx_ctx, MANY);
 	return 0;
 }
 
@@ -152,15 +154,15 @@ static int check_ep(const struct fi_ep_attr *hint)
 	if (hint->max_msg_size > BL_FI_MAX_MSG)
 		return refuse("messages of %zu bytes: %zu are offered", hint->max_msg_size,
 			      BL_FI_MAX_MSG);
-	/* FI_SHARED_CONTEXT is a huge count. */
-	if (hint->tx_ctx_cnt > 1 || hint->rx_ctx_cnt > 1)
-		return refuse("more than one context of an endpoint, or a shared one");
+	if ((hint->tx_ctx_cnt > 1 && hint->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
+	    (hint->rx_ctx_cnt > 1 && hint->rx_ctx_cnt != FI_SHARED_CONTEXT))
+		return refuse("an endpoint has one context of each direction, or shares one");
 	if (hint->auth_key_size)
 		return refuse("authorization keys are not offered");
 	return 0;
 }
 
-static int check_tx(const struct fi_tx_attr *hint)
+int bl_fi_check_tx(const struct fi_tx_attr *hint)
 {
 	if (!hint)
 		return 0;
@@ -187,7 +189,7 @@ static int check_tx(const struct fi_tx_attr *hint)
 	return 0;
 }
 
-static int check_rx(const struct fi_rx_attr *hint)
+int bl_fi_check_rx(const struct fi_rx_attr *hint)
 {
 	if (!hint)
 		return 0;
@@ -218,7 +220,7 @@ static int check_hints(const struct fi_info *hints)
 		return refuse("address format %u: only FI_FORMAT_UNSPEC is offered",
 			      (unsigned)hints->addr_format);
 	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr) ||
-	    check_ep(hints->ep_attr) || check_tx(hints->tx_attr) || check_rx(hints->rx_attr))
+	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) || bl_fi_check_rx(hints->rx_attr))
 		return -FI_ENODATA;
 	return 0;
 }
@@ -295,6 +297,8 @@ static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr
 	attr->rx_ctx_cnt = MANY;
 	attr->max_ep_tx_ctx = 1;
 	attr->max_ep_rx_ctx = 1;
+	attr->max_ep_stx_ctx = MANY;
+	attr->max_ep_srx_ctx = MANY;
 	attr->cntr_cnt = MANY;
 	attr->mr_iov_limit = BL_IOV_MAX;
 	attr->mr_cnt = MANY;
@@ -327,8 +331,8 @@ static void fill_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
 	attr->max_order_war_size = BL_FI_MAX_MSG;
 	attr->max_order_waw_size = BL_FI_MAX_MSG;
 	attr->mem_tag_format = hint && hint->mem_tag_format ? hint->mem_tag_format : TAG_FORMAT;
-	attr->tx_ctx_cnt = 1;
-	attr->rx_ctx_cnt = 1;
+	attr->tx_ctx_cnt = hint && hint->tx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
+	attr->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
 }
 
 static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint64_t caps)

@@ -80,6 +80,7 @@ struct bl_peer {
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
 	struct bl_commons *commons;   /* of its process; NULL: none that can be used */
 	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
+	struct bl_peer *name;	      /* owner: the same address in a shared context; core/shared.h */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */
@@ -127,6 +128,8 @@ struct bl_local {
 
 /* Fill and open; enable makes it reachable. 0 or -errno, logged where decided. */
 int bl_local_open(struct bl_local *local);
+/* One that only has peers, which are names: it has no address and reaches nobody. */
+void bl_local_open_names(struct bl_local *local);
 int bl_local_enable(struct bl_local *local);
 /* Unreachable from now on; all peers and their memory are gone on return. */
 void bl_local_close(struct bl_local *local);
@@ -137,6 +140,9 @@ void bl_local_orphan(struct bl_local *local);
 
 /* The peer of this address, made if need be; NULL: no memory. Owner. */
 struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr);
+
+/* The same, if it is known; NULL: it isn't. Owner. */
+struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr);
 
 /*
  * Ask for a connection. 0: it is there (adopted), -EAGAIN: under way, else why

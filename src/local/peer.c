@@ -21,14 +21,19 @@
 
 #define NOT_IN_VECTOR UINT64_MAX
 
-int bl_local_open(struct bl_local *local)
+void bl_local_open_names(struct bl_local *local)
 {
-	int err;
-
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
 	local->seg.fd = local->listener = local->wake_socket = -1;
 	local->stats = &bl_no_stats;
+}
+
+int bl_local_open(struct bl_local *local)
+{
+	int err;
+
+	bl_local_open_names(local);
 	err = bl_addr_make(&local->addr);
 	if (!err)
 		return bl_service_listen(local);
@@ -160,6 +165,18 @@ struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr
 {
 	pthread_mutex_lock(&local->lock);
 	struct bl_peer *peer = bl_peer_get_locked(local, addr);
+	pthread_mutex_unlock(&local->lock);
+	return peer;
+}
+
+struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr)
+{
+	struct bl_peer *peer;
+
+	pthread_mutex_lock(&local->lock);
+	peer = local->table[addr->id[0] % BL_PEER_TABLE];
+	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
+		peer = peer->next_hash;
 	pthread_mutex_unlock(&local->lock);
 	return peer;
 }

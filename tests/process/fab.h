@@ -46,6 +46,9 @@ struct t_opts {
 	enum fi_wait_obj wait; /* of the queues and counters; 0 is FI_WAIT_NONE */
 	struct fid_wait *set;  /* FI_WAIT_SET: theirs */
 	bool cq_data;	       /* the case sends remote completion data of 8 bytes */
+	struct fid_av *shared_av; /* instead of one of its own */
+	struct fid_ep *srx;	  /* shared contexts, of the same domain */
+	struct fid_stx *stx;
 };
 
 /* One completion; fields that the queue's format does not carry are T_ABSENT. */
@@ -59,6 +62,7 @@ struct t_comp {
 	int err;
 	size_t olen;
 	unsigned long order; /* counts this process's completions from 1 */
+	struct t_node *node; /* in whose queue it was */
 };
 #define T_ABSENT 0x5bad5bad5bad5badu
 
