@@ -326,8 +326,9 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
 	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
 	size_t nout = rma->what == BL_RMA_READ ? rma->niov : rma->nresult;
-	size_t copied = rma->flags & BL_INJECT ? len : 0;
-	struct bl_rma_op *op = calloc(1, sizeof *op + copied);
+	bool inject = rma->flags & BL_INJECT && has_operand;
+	size_t each = inject ? len : 0;
+	struct bl_rma_op *op = calloc(1, sizeof *op + 2 * each);
 
 	if (!op)
 		return NULL;
@@ -345,15 +346,15 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 		memcpy(op->in, rma->iov, rma->niov * sizeof op->in[0]);
 		op->in_len = len;
 	}
-	if (copied) {
-		bl_iov_gather(op->copy, rma->iov, rma->niov, 0, len);
-		op->in[0] = (struct iovec){op->copy, len};
-		op->nin = 1;
-	}
 	if (rma->what == BL_RMA_COMPARE) {
 		memcpy(op->in + op->nin, rma->compare, rma->ncompare * sizeof op->in[0]);
 		op->nin += (uint32_t)rma->ncompare;
 		op->in_len += len;
+	}
+	if (inject) {
+		bl_iov_gather(op->copy, op->in, op->nin, 0, op->in_len);
+		op->in[0] = (struct iovec){op->copy, op->in_len};
+		op->nin = 1;
 	}
 	if (rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH) {
 		memcpy(op->out, out, nout * sizeof op->out[0]);

@@ -43,7 +43,7 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 	if (entry && mr->cntr && mr->cntr != cntr &&
 	    entry->flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE))
 		mr->cntr->value++;
-	if (has_data)
+	if (has_data && ep->rx_cq) /* one for one-sided operations alone may have none */
 		bl_complete(ep->rx_cq, sink, NULL,
 			    (what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) | BL_REMOTE_CQ_DATA |
 				    (read ? BL_REMOTE_READ : BL_REMOTE_WRITE),

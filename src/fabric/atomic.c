@@ -87,7 +87,7 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 
 static uint64_t usual(struct fid_ep *fid)
 {
-	return bl_fi_ep_of(fid)->tx_flags & BL_COMPLETION;
+	return bl_fi_ep_of(fid)->tx_flags & (BL_COMPLETION | BL_INJECT);
 }
 
 static uint64_t asked(struct fid_ep *fid, uint64_t flags)

@@ -508,6 +508,7 @@ static void absent(void)
 	way = DIRECT;
 	begin(&n, &o);
 	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
 	if (t_rank == 0) { /* connected; from here on the target makes no progress */
 		read_from(&n, 1, b, 1, 0, KEY);
 		t_barrier();
