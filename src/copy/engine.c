@@ -32,6 +32,11 @@ static bool may_lend(void)
 	return bl_copy_plan()->may_module && bl_kmod_there();
 }
 
+struct bl_copy_pair bl_copy_own_pair(void)
+{
+	return (struct bl_copy_pair){.pid = getpid(), .pull = BL_COPY_VM, .push = BL_COPY_VM};
+}
+
 void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();

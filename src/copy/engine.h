@@ -32,6 +32,8 @@ struct bl_copy_pair {
 	uint8_t in_vain;	/* times that keys were no help */
 };
 
+/* Our own memory, as if it were a peer's: what isn't there is an error. */
+struct bl_copy_pair bl_copy_own_pair(void);
 /* pid 0: the peer is invisible from here, nothing can be copied directly. */
 void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid);
 

@@ -21,6 +21,15 @@ struct run {
 	size_t noperand, ncompare, nresult;
 };
 
+/* Refused, before anything was written. */
+static bl_cold bool unchanged(const struct run *r, size_t off, const char *old, size_t len)
+{
+	char now[CHUNK];
+	struct iovec mine = {now, len};
+
+	return !bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len) && !memcmp(now, old, len);
+}
+
 /* Under the lock: so many bytes from `off` on. */
 static int step(const struct run *r, size_t off, size_t len)
 {
@@ -35,8 +44,7 @@ static int step(const struct run *r, size_t off, size_t len)
 			return err;
 	}
 	if (r->op != BL_ATOMIC_OP_READ) {
-		if (r->what != BL_RMA_ATOMIC)
-			memcpy(old, value, len);
+		memcpy(old, value, blind ? 0 : len);
 		bl_iov_gather(operand, r->operand, r->noperand, off, len);
 		if (r->what == BL_RMA_COMPARE)
 			bl_iov_gather(compare, r->compare, r->ncompare, off, len);
@@ -44,6 +52,8 @@ static int step(const struct run *r, size_t off, size_t len)
 				r->what == BL_RMA_COMPARE ? compare : NULL,
 				len / bl_atomic_size(r->type));
 		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len);
+		if (unlikely(err == -EOPNOTSUPP && !blind && !unchanged(r, off, old, len)))
+			return -EIO; /* a part is done: nobody may begin anew */
 		if (err)
 			return err;
 	}

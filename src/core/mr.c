@@ -212,12 +212,13 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 
 /* A neighbour may have begun before our owner knows it: its lane was there before it
  * could. bl_local.lock held. */
-static const struct bl_peer *copying(struct bl_local *local)
+static struct bl_peer *copying(struct bl_local *local)
 {
-	const struct bl_peer *peer;
+	struct bl_peer *peer;
 
 	for (peer = local->all; peer; peer = peer->next_all)
-		if (peer->has_lane && !(peer->header && bl_peer_ended(peer)) &&
+		if (peer->has_lane && !peer->dead && !peer->rma_stuck &&
+		    !(peer->header && bl_peer_ended(peer)) &&
 		    atomic_load_explicit(&peer->tx.lane->rma_busy, memory_order_acquire))
 			break;
 	return peer;
@@ -233,7 +234,7 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	atomic_thread_fence(memory_order_seq_cst);
 	for (;;) {
 		pthread_mutex_lock(&local->lock);
-		const struct bl_peer *peer = copying(local);
+		struct bl_peer *peer = copying(local);
 		pthread_mutex_unlock(&local->lock);
 
 		if (!peer)
@@ -244,7 +245,9 @@ void bl_mr_quiesce(struct bl_ep *ep)
 		if (now > until) {
 			bl_warn("process %u stays in the middle of a copy; it is not waited for",
 				peer->addr.pid);
-			return;
+			peer->rma_stuck = true; /* nor when the next one is closed */
+			until = 0;
+			continue;
 		}
 		sched_yield();
 	}
@@ -336,6 +339,12 @@ int bl_mr_read(struct bl_peer *peer, uint64_t key, struct bl_mr_entry *out)
 {
 	struct bl_seg_mr *mr = &peer->header->mr;
 	struct bl_mr_entry entry[BL_MR_WINDOW];
+	struct bl_copy_pair own, *pair = &peer->copy;
+
+	if (pair->pull == BL_COPY_SELF) {
+		own = bl_copy_own_pair();
+		pair = &own;
+	}
 
 	for (int i = 0; i < READ_TRIES; i++) {
 		/* acquire: pairs with the release in change_end */
@@ -352,7 +361,7 @@ int bl_mr_read(struct bl_peer *peer, uint64_t key, struct bl_mr_entry *out)
 		theirs.iov_base =
 			(void *)(uintptr_t)(table + bl_mr_place(key, mask) * sizeof entry[0]);
 		theirs.iov_len = sizeof entry;
-		err = table ? bl_copy_pull(&peer->copy, &mine, 1, &theirs, 1, 0, sizeof entry)
+		err = table ? bl_copy_pull(pair, &mine, 1, &theirs, 1, 0, sizeof entry)
 			    : -EFAULT;
 		/* acquire: pairs with the release fence in change_begin */
 		atomic_thread_fence(memory_order_acquire);

@@ -13,8 +13,10 @@
  * outgrown stays until the domain is closed. A registration that is closed waits
  * for the copies that have begun under it (bl_lane.rma_busy).
  *
- * An origin that lies to itself reaches nothing that the kernel wouldn't have
- * let it reach; an owner that lies misleads others about its own memory only.
+ * An origin that lies to itself reaches nothing that the kernel wouldn't have let it
+ * reach. Where the table is lies in a header that all of the owner's neighbours can
+ * write: one that forges it misleads others about that owner's memory, which it could
+ * have changed itself, and nothing else: nobody follows it but by the kernel's copies.
  */
 #ifndef BL_CORE_MR_H
 #define BL_CORE_MR_H
@@ -42,7 +44,9 @@ static_assert(sizeof(struct bl_mr_entry) == 144, "read by other processes");
 
 static inline uint32_t bl_mr_place(uint64_t key, uint32_t mask)
 {
-	return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32) & mask;
+	uint64_t mixed = key * 0x9e3779b97f4a7c15u; /* its top bits depend on all of the key's */
+
+	return mask ? (uint32_t)(mixed >> __builtin_clzll(mask)) : 0;
 }
 
 struct bl_mr {

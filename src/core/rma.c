@@ -193,11 +193,11 @@ static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct 
 	return 0;
 }
 
-/* Our own memory, which may not be there: by the kernel where it lets us. */
+/* Our own memory, by our own table; it may not be there: by the kernel where it lets us. */
 static int move_own(bool write, const struct iovec *mem, size_t nmem, const struct iovec *mine,
 		    size_t nmine, size_t len)
 {
-	struct bl_copy_pair own = {.pid = getpid(), .pull = BL_COPY_VM, .push = BL_COPY_VM};
+	struct bl_copy_pair own = bl_copy_own_pair();
 	struct bl_copy_pair self = {.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
 	int err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
 			: bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
@@ -212,7 +212,13 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 		const struct iovec *mine, size_t nmine, size_t len)
 {
 	struct iovec a[BL_IOV_MAX], b[BL_IOV_MAX];
+	struct bl_copy_pair own;
 	size_t done = 0;
+
+	if (pair && pair->pull == BL_COPY_SELF) { /* believe no header: the kernel checks */
+		own = bl_copy_own_pair();
+		pair = &own;
+	}
 
 	for (uint32_t i = 0; i < mem->n && done < len; i++) {
 		const struct bl_rma_spot *spot = &mem->spot[i];
@@ -243,8 +249,7 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 
 static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
 {
-	bool read = rma->what == BL_RMA_READ ||
-		    (rma->what == BL_RMA_FETCH && rma->op == BL_ATOMIC_OP_READ);
+	bool read = comp_flags(rma->what) & BL_READ;
 
 	flags |= atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
 	return rma->flags & BL_REMOTE_CQ_DATA ||
@@ -255,8 +260,6 @@ static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t l
 {
 	struct bl_rma_event event = {.len = len, .what = rma->what};
 
-	if (rma->what == BL_RMA_FETCH && rma->op == BL_ATOMIC_OP_READ)
-		event.what = BL_RMA_READ;
 	bl_put_packet(peer, BL_OP_RMA_EVENT, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
 		      rma->nplace ? rma->place[0].key : 0, rma->data, &event, sizeof event);
 }
@@ -277,6 +280,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 {
 	struct bl_peer *peer = rp->peer;
 	struct bl_rma_memory mem;
+	bool tell;
 
 	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
 	if (!*err)
@@ -284,8 +288,11 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;
-	if (unlikely(target_listens(peer, rma, mem.flags)) && !bl_tx_room(&peer->tx) &&
-	    !bl_tx_refresh(&peer->tx))
+	/* Each region may have a counter of its own: the target finds them. */
+	if (unlikely(rma->nplace > 1 && mem.flags & (BL_MR_EVENT_READ | BL_MR_EVENT_WRITE)))
+		return -EOPNOTSUPP;
+	tell = target_listens(peer, rma, mem.flags);
+	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 		return -EAGAIN;
 	if (rma->what >= BL_RMA_ATOMIC)
 		*err = bl_atomic_direct(ep, peer, rma, &mem);
@@ -294,10 +301,12 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 				   rma->niov, len);
 	if (unlikely(*err == -EOPNOTSUPP || *err == -EAGAIN))
 		return *err;
+	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer))
+		*err = bl_peer_life(peer); /* the same PID after exec() is other memory */
 	if (unlikely(*err))
 		return 0;
 	count(ep, rma->what, len);
-	if (unlikely(target_listens(peer, rma, mem.flags)))
+	if (unlikely(tell))
 		tell_target(peer, rma, len);
 	return 0;
 }

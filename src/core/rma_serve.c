@@ -29,20 +29,36 @@ struct bl_rma_job {
 
 /* --- hearing of what others have done ---------------------------------------- */
 
-void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-		 enum bl_rma_what what, uint64_t key, uint64_t len, bool has_data, uint64_t data)
+/* Places of one region count once. */
+static bool first_of(const struct bl_rma_place *place, size_t i)
 {
-	bool read = what == BL_RMA_READ;
-	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
-	const struct bl_mr_entry *entry;
-	struct bl_mr *mr = NULL;
+	for (size_t k = 0; k < i; k++)
+		if (place[k].key == place[i].key)
+			return false;
+	return true;
+}
 
-	if (cntr)
-		cntr->value++;
-	entry = bl_mr_find(ep->domain, key, &mr);
-	if (entry && mr->cntr && mr->cntr != cntr &&
+static void count_at_region(struct bl_ep *ep, uint64_t key, bool read, const struct bl_cntr *but)
+{
+	struct bl_mr *mr = NULL;
+	const struct bl_mr_entry *entry = bl_mr_find(ep->domain, key, &mr);
+
+	if (entry && mr->cntr && mr->cntr != but &&
 	    entry->flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE))
 		mr->cntr->value++;
+}
+
+void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+		 enum bl_rma_what what, const struct bl_rma_place *place, size_t nplace,
+		 uint64_t len, bool has_data, uint64_t data)
+{
+	bool read = what == BL_RMA_READ || what >= BL_RMA_FETCH;
+	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
+	if (cntr)
+		cntr->value++;
+	for (size_t i = 0; i < nplace; i++)
+		if (first_of(place, i))
+			count_at_region(ep, place[i].key, read, cntr);
 	if (has_data && ep->rx_cq) /* one for one-sided operations alone may have none */
 		bl_complete(ep->rx_cq, sink, NULL,
 			    (what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) | BL_REMOTE_CQ_DATA |
@@ -53,6 +69,7 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 static int on_event(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
 		    uint64_t key, uint64_t data, const void *bytes)
 {
+	const struct bl_rma_place place = {.key = key};
 	struct bl_rma_event event;
 
 	if (BL_HEAD_LEN(head) != sizeof event)
@@ -60,7 +77,7 @@ static int on_event(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	memcpy(&event, bytes, sizeof event);
 	if (event.what >= BL_RMA_WHATS)
 		return -EPROTO;
-	bl_rma_tell(ep, sink, peer, event.what, key, event.len, BL_HEAD_FLAGS(head) & BL_SLOT_DATA,
+	bl_rma_tell(ep, sink, peer, event.what, &place, 1, event.len, BL_HEAD_FLAGS(head) & BL_SLOT_DATA,
 		    data);
 	return 0;
 }
@@ -237,8 +254,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	if (!job->error)
 		bl_rma_tell(ep, sink, rp->peer,
-			    job->ask.op == BL_ATOMIC_OP_READ ? BL_RMA_READ : job->ask.what,
-			    job->ask.nplace ? job->ask.place[0].key : 0, job->mem.len,
+			    job->ask.what, job->ask.place, job->ask.nplace, job->mem.len,
 			    job->has_data, job->data);
 	bl_rma_drop_job(rp);
 	return false;

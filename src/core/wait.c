@@ -147,10 +147,13 @@ static void drain(struct bl_waiter *w)
 			raise_event(&ep->tx_cq->wait);
 		if (ep->rx_cq && &ep->rx_cq->wait != w)
 			raise_event(&ep->rx_cq->wait);
-		if (ep->tx_cntr && &ep->tx_cntr->wait != w)
-			raise_event(&ep->tx_cntr->wait);
-		if (ep->rx_cntr && &ep->rx_cntr->wait != w)
-			raise_event(&ep->rx_cntr->wait);
+
+		struct bl_cntr *cntr[] = {ep->tx_cntr,	  ep->rx_cntr,		ep->read_cntr,
+					  ep->write_cntr, ep->remote_read_cntr, ep->remote_write_cntr};
+
+		for (size_t k = 0; k < bl_countof(cntr); k++)
+			if (cntr[k] && &cntr[k]->wait != w)
+				raise_event(&cntr[k]->wait);
 	}
 }
 

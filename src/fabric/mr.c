@@ -63,7 +63,7 @@ static struct fi_ops mr_fid_ops = {
 };
 
 static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-		   uint64_t key, void *context, struct fid_mr **out)
+		   uint64_t key, uint64_t flags, void *context, struct fid_mr **out)
 {
 	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
 	const struct bl_mr_attr attr = {
@@ -78,6 +78,11 @@ static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint6
 	struct bl_fi_mr *mr = calloc(1, sizeof *mr);
 	int ret;
 
+	/* Others say what the memory is: a device's, or a descriptor instead of iov. */
+	if (flags & ~FI_RMA_EVENT) {
+		free(mr);
+		return -FI_EBADFLAGS;
+	}
 	if (!mr)
 		return -FI_ENOMEM;
 	bl_fi_enter(domain);
@@ -102,14 +107,14 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 {
 	const struct iovec iov = {(void *)buf, len};
 
-	return mr_open(fid, &iov, 1, access, requested_key, context, mr);
+	return mr_open(fid, &iov, 1, access, requested_key, flags, context, mr);
 }
 
 static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
 		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
 		   void *context)
 {
-	return mr_open(fid, iov, count, access, requested_key, context, mr);
+	return mr_open(fid, iov, count, access, requested_key, flags, context, mr);
 }
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
@@ -122,7 +127,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	if (domain->fabric->fid.api_version >= FI_VERSION(1, 10) && attr->iface != FI_HMEM_SYSTEM)
 		return -FI_EOPNOTSUPP;
 	return mr_open(fid, attr->mr_iov, attr->iov_count, attr->access, attr->requested_key,
-		       attr->context, mr);
+		       flags, attr->context, mr);
 }
 
 struct fi_ops_mr bl_fi_mr_ops = {
