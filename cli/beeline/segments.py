@@ -26,7 +26,7 @@ LINK = re.compile(r"^/memfd:beeline\b")
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
-SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 2
+SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 3
 SEGMENT = struct.Struct("<IHH16s")
 LIFE_AT = 64
 LIFE = struct.Struct("<II")
@@ -34,7 +34,7 @@ FUTEX_OWNER_DIED = 0x40000000
 STATS_MAGIC, STATS_VERSION = 0x74617453, 1
 STATS = struct.Struct("<IHHIiQII4H7H10x")
 COUNTER = struct.Struct("<32sQ")
-COUNTERS_MOST = 56
+COUNTERS_MOST = 52
 STATS_AT = PAGE - STATS.size - COUNTERS_MOST * COUNTER.size
 COUNTER_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 

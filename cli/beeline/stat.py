@@ -137,6 +137,16 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
             "pulled_bytes": counters.get("pulled_bytes", 0),
             "pushed_bytes": counters.get("pushed_bytes", 0),
         },
+        "one_sided": {
+            "reads": counters.get("rma_reads", 0),
+            "read_bytes": counters.get("rma_read_bytes", 0),
+            "writes": counters.get("rma_writes", 0),
+            "write_bytes": counters.get("rma_write_bytes", 0),
+            "atomics": counters.get("rma_atomics", 0),
+            "atomic_bytes": counters.get("rma_atomic_bytes", 0),
+            "asked": counters.get("rma_asked", 0),
+            "served": counters.get("rma_served", 0),
+        },
         "unexpected": {
             "now": counters.get("unexpected", 0),
             "bytes": counters.get("unexpected_bytes", 0),
@@ -202,6 +212,12 @@ def remarks(endpoint: Endpoint) -> list[str]:
         who = f"process {fallback['peer']}" if fallback["peer"] else "some"
         for call, why in fallback["refused"].items():
             lines.append(f"fallback: {who}: {call}: {why} ({fallback['messages']} messages)")
+    names = {"reads": "rma_reads", "writes": "rma_writes", "atomics": "rma_atomics"}
+    names |= {"asked for": "rma_asked", "served": "rma_served"}
+    one_sided = {name: counters.get(key, 0) for name, key in names.items()}
+    if any(one_sided.values()):
+        shown = (f"{human(value)} {name}" for name, value in one_sided.items() if value)
+        lines.append("one-sided: " + ", ".join(shown))
     failed = counters.get("failed_sends", 0), counters.get("failed_receives", 0)
     if any(failed):
         lines.append(f"failed: {failed[0]} large sends, {failed[1]} large receives")

@@ -351,6 +351,7 @@ static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *p
 	struct bl_peer *peer = l->arrival.peer;
 	uint32_t chunk;
 	size_t off, len;
+	int err;
 
 	if (!l->coop || l->refused || peer->copy.pull != BL_COPY_VM)
 		return;
@@ -359,8 +360,10 @@ static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *p
 		return;
 	off = chunk * l->chunk;
 	len = bl_min(l->chunk, l->want - off);
-	if (bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len) ||
-	    bl_peer_life(peer)) {
+	bl_say_busy(ep, len);
+	err = bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len);
+	bl_say_done(ep, len);
+	if (err || bl_peer_life(peer)) {
 		l->refused = true; /* the claimer leaves, and we begin anew */
 	} else {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
@@ -471,6 +474,7 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 	uint32_t word = bl_taken_look(taken), i = BL_TAKEN_ADVERT(word);
 	struct bl_own_board *board;
 
+	bl_claim_back_now(ep);
 	if (BL_TAKEN_STATE(word) == BL_TAKEN_OPEN) {
 		if (bl_taken_take(taken, BL_TAKEN_RECEIVER))
 			return BL_CLAIM_RTS_OURS;

@@ -20,7 +20,8 @@ bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
 {
 	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
 
-	if (bl_ticks() - said > HERE_US * bl_ticks_per_us())
+	/* One that copies has said until when. */
+	if ((int64_t)(bl_ticks() - said) > (int64_t)(HERE_US * bl_ticks_per_us()))
 		return false;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
@@ -135,6 +136,7 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	struct bl_coop *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
 	struct iovec theirs = {(void *)(uintptr_t)f->base, r->want};
 	uint32_t done = 0;
+	int err;
 
 	for (;; done++) {
 		uint32_t chunk = coop ? bl_coop_take(coop, r->coop_generation, r->count, false)
@@ -146,8 +148,12 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 			return done;
 		size_t len = bl_min(r->chunk, r->want - off);
 
-		if (bl_peer_life(r->peer) || /* the same PID after exec() is other memory */
-		    bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len))
+		if (bl_peer_life(r->peer)) /* the same PID after exec() is other memory */
+			return -1;
+		bl_say_busy(ep, len);
+		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len);
+		bl_say_done(ep, len);
+		if (err)
 			return -1;
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	}

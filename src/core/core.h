@@ -28,8 +28,15 @@
 /* Completion and operation flags (= FI_MSG, FI_TAGGED, ...). */
 #define BL_MSG		     (1ULL << 1)
 #define BL_TAGGED	     (1ULL << 3)
+#define BL_RMA		     (1ULL << 2)
+#define BL_ATOMIC	     (1ULL << 4)
+#define BL_READ		     (1ULL << 8)
+#define BL_WRITE	     (1ULL << 9)
 #define BL_RECV		     (1ULL << 10)
 #define BL_SEND		     (1ULL << 11)
+#define BL_REMOTE_READ	     (1ULL << 12)
+#define BL_REMOTE_WRITE	     (1ULL << 13)
+#define BL_FENCE	     (1ULL << 21)
 #define BL_MULTI_RECV	     (1ULL << 16)
 #define BL_REMOTE_CQ_DATA    (1ULL << 17)
 #define BL_COMPLETION	     (1ULL << 24)
@@ -117,13 +124,28 @@ void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value);
 int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep);
 int bl_ep_close(struct bl_ep *ep); /* outstanding operations are dropped, as fi_close does */
 int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av);
-/* flags: BL_SEND and/or BL_RECV: whose completions go there. */
+/* flags: BL_SEND and/or BL_RECV: whose completions go there. Of a counter also
+ * BL_READ, BL_WRITE (our operations on others' memory), BL_REMOTE_READ,
+ * BL_REMOTE_WRITE (others' on ours). */
 int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags);
 int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags);
 int bl_ep_enable(struct bl_ep *ep); /* creates its segment and makes it reachable */
 void bl_ep_getname(struct bl_ep *ep, struct bl_addr *addr);
 void bl_ep_set_min_multi_recv(struct bl_ep *ep, size_t bytes);
 size_t bl_ep_min_multi_recv(struct bl_ep *ep);
+/*
+ * A shared receive context: receives posted to it, as to an endpoint, take what comes
+ * to any of its members, and complete in the queue of the member that it came to. It
+ * has no queues of its own, nor an address; nothing is sent from it.
+ */
+int bl_shared_open(struct bl_domain *domain, struct bl_ep **home);
+int bl_shared_close(struct bl_ep *home); /* -EBUSY while it has members */
+/* Before ep is enabled. -EINVAL: it is one's already, or of another domain. */
+int bl_shared_join(struct bl_ep *ep, struct bl_ep *home);
+/* Whether ep may be enabled: members share an address vector. 0 or -EINVAL. */
+int bl_shared_ready(struct bl_ep *ep);
+/* Whether receives of a context complete here although they don't ask for it. */
+static inline void bl_ep_report_shared(struct bl_ep *ep, bool always);
 /* Progress on one endpoint; its completions go to its queues. */
 void bl_ep_progress(struct bl_ep *ep);
 
@@ -181,6 +203,8 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 /* Cancel the oldest receive posted with this context: its completion is an
  * error, ECANCELED. -ENOENT: none is posted (it may have completed). */
 int bl_cancel(struct bl_ep *ep, void *context);
+
+/* --- one-sided operations: core/mr.h, core/rma.h ------------------------ */
 
 #include "core/ep.h" /* the structures and the inline paths */
 

@@ -144,6 +144,17 @@ bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_
 		sink->max = sink->n;
 }
 
+/* Who finds each time what its own operations left here, complete at once, never gets
+ * to the lanes: without this its neighbours would wait for it for ever. */
+static bl_cold void look_and_progress(struct bl_cq *cq)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	for (uint32_t i = 0; i < cq->nep; i++)
+		bl_progress(cq->ep[i], &none);
+	bl_cq_look(cq);
+}
+
 ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64_t *src)
 {
 	size_t n = 0;
@@ -160,7 +171,8 @@ ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64
 	}
 	if (!n)
 		return -EAGAIN;
-	bl_cq_brought(cq);
+	if (unlikely(!(++cq->full % BL_LOOK_READS)))
+		look_and_progress(cq);
 	return (ssize_t)n;
 }
 
@@ -290,6 +302,9 @@ static void progress_all(struct bl_cntr *cntr)
 {
 	for (uint32_t i = 0; i < cntr->nep; i++)
 		bl_ep_progress(cntr->ep[i]);
+	if (unlikely(cntr->regions)) /* any of the domain's endpoints may count here */
+		for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
+			bl_ep_progress(ep);
 }
 
 uint64_t bl_cntr_read(struct bl_cntr *cntr)

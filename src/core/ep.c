@@ -6,9 +6,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/core.h"
+#include "core/mr.h"
+#include "core/rma.h"
 #include "core/claim.h"
+#include "core/shared.h"
 #include "core/stat.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
@@ -17,6 +21,7 @@
 #define LINGER_US     1000000 /* so long a dying process may hold up the news of its death, */
 #define UNSEEN_US     50000   /* and one that can't be seen from here does */
 #define BRIEF_US      200     /* mostly it is over by then */
+#define CONNECT_LOOKS 450
 
 /* Its ring is always full: the slow path finds out what it stands for. */
 struct bl_peer bl_nobody;
@@ -33,6 +38,7 @@ int bl_domain_close(struct bl_domain *domain)
 {
 	if (domain->users)
 		return -EBUSY;
+	bl_mr_free_table(domain);
 	free(domain);
 	return 0;
 }
@@ -77,24 +83,11 @@ static int av_grow(struct bl_av *av)
 	return 0;
 }
 
-/* The peer of an address, if there is one. */
-static struct bl_peer *known_peer(struct bl_local *local, const struct bl_addr *addr)
-{
-	struct bl_peer *peer;
-
-	pthread_mutex_lock(&local->lock);
-	peer = local->table[addr->id[0] % BL_PEER_TABLE];
-	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
-		peer = peer->next_hash;
-	pthread_mutex_unlock(&local->lock);
-	return peer;
-}
-
 /* Endpoints that heard of this address before it was inserted name it now. */
 static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t index)
 {
 	for (uint32_t i = 0; i < av->nep; i++) {
-		struct bl_peer *peer = known_peer(&av->ep[i]->local, addr);
+		struct bl_peer *peer = bl_local_find(&av->ep[i]->local, addr);
 
 		if (peer && peer->av_index == BL_ADDR_ANY)
 			peer->av_index = index;
@@ -137,7 +130,7 @@ int bl_av_remove(struct bl_av *av, uint64_t index)
 	av->used[index] = false;
 	for (uint32_t i = 0; i < av->nep; i++) {
 		struct bl_ep *ep = av->ep[i];
-		struct bl_peer *peer = known_peer(&ep->local, &av->addr[index]);
+		struct bl_peer *peer = bl_local_find(&ep->local, &av->addr[index]);
 
 		if (index < ep->ndest)
 			ep->dest[index] = &bl_nobody;
@@ -193,6 +186,15 @@ int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
 	return err;
 }
 
+void bl_ep_unbind_av(struct bl_ep *ep)
+{
+	if (ep->av)
+		list_remove(ep->av->ep, &ep->av->nep, ep);
+	for (uint64_t i = 0; i < ep->ndest; i++) /* places in a vector that it has no more */
+		ep->dest[i] = &bl_nobody;
+	ep->av = NULL;
+}
+
 int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 {
 	int err;
@@ -217,23 +219,33 @@ int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 
 int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
 {
+	const struct {
+		uint64_t flag;
+		struct bl_cntr **at;
+	} kind[] = {
+		{BL_SEND, &ep->tx_cntr},
+		{BL_RECV, &ep->rx_cntr},
+		{BL_READ, &ep->read_cntr},
+		{BL_WRITE, &ep->write_cntr},
+		{BL_REMOTE_READ, &ep->remote_read_cntr},
+		{BL_REMOTE_WRITE, &ep->remote_write_cntr},
+	};
 	int err;
 
-	if ((flags & BL_SEND && ep->tx_cntr) || (flags & BL_RECV && ep->rx_cntr))
-		return -EINVAL;
+	for (size_t i = 0; i < bl_countof(kind); i++)
+		if (flags & kind[i].flag && *kind[i].at)
+			return -EINVAL;
 	err = list_add(&cntr->ep, &cntr->nep, ep);
 	if (!err)
 		err = bl_wait_add(&cntr->wait, ep);
 	if (err)
 		return err;
-	if (flags & BL_SEND) {
-		ep->tx_cntr = cntr;
-		cntr->users++;
-	}
-	if (flags & BL_RECV) {
-		ep->rx_cntr = cntr;
-		cntr->users++;
-	}
+	for (size_t i = 0; i < bl_countof(kind); i++)
+		if (flags & kind[i].flag) {
+			*kind[i].at = cntr;
+			cntr->users++;
+		}
+	bl_mr_events(ep);
 	return 0;
 }
 
@@ -277,19 +289,13 @@ void *bl_slab(struct bl_ep *ep, size_t bytes)
 	return slab->bytes;
 }
 
-int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
+struct bl_ep *bl_ep_new(struct bl_domain *domain)
 {
 	struct bl_ep *e = aligned_alloc(BL_PAIR, bl_round_up(sizeof *e, BL_PAIR));
-	int err;
 
 	if (!e)
-		return -ENOMEM;
+		return NULL;
 	memset(e, 0, sizeof *e);
-	err = bl_local_open(&e->local);
-	if (err) {
-		free(e);
-		return err;
-	}
 	e->tagged.tail = &e->tagged.head;
 	e->msg.tail = &e->msg.head;
 	e->early_tagged.tail = &e->early_tagged.head;
@@ -299,14 +305,50 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	e->leaves = BL_LEAVES_MOST;
 	e->domain = domain;
 	domain->users++;
+	e->home = e;
+	return e;
+}
+
+void bl_ep_free(struct bl_ep *ep)
+{
+	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
+		next = slab->next;
+		free(slab);
+	}
+	free(ep->dest);
+	ep->domain->users--;
+	free(ep);
+}
+
+int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
+{
+	struct bl_ep *e = bl_ep_new(domain);
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	err = bl_local_open(&e->local);
+	if (err) {
+		bl_ep_free(e);
+		return err;
+	}
+	e->next_in_domain = domain->eps;
+	domain->eps = e;
 	*ep = e;
 	return 0;
 }
 
 int bl_ep_enable(struct bl_ep *ep)
 {
+	int err;
+
 	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
-	return bl_local_enable(&ep->local);
+	err = bl_local_enable(&ep->local);
+	if (err)
+		return err;
+	bl_mr_publish(ep);
+	bl_shared_enabled(ep);
+	return 0;
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
@@ -329,29 +371,38 @@ static void flush_before_close(struct bl_ep *ep)
 	}
 }
 
+static void leave_domain(struct bl_ep *ep)
+{
+	struct bl_ep **at = &ep->domain->eps;
+
+	while (*at != ep)
+		at = &(*at)->next_in_domain;
+	*at = ep->next_in_domain;
+}
+
 int bl_ep_close(struct bl_ep *ep)
 {
 	flush_before_close(ep);
 	bl_claim_close(ep);
+	leave_domain(ep);
+	bl_rma_close(ep);
+	bl_shared_leave(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
 	unbind_cntr(&ep->rx_cntr, ep);
+	unbind_cntr(&ep->read_cntr, ep);
+	unbind_cntr(&ep->write_cntr, ep);
+	unbind_cntr(&ep->remote_read_cntr, ep);
+	unbind_cntr(&ep->remote_write_cntr, ep);
 	bl_local_close(&ep->local);
-	if (ep->av)
-		list_remove(ep->av->ep, &ep->av->nep, ep);
+	bl_ep_unbind_av(ep);
 	bl_large_drop_all(ep);
 	bl_recv_drop_all(ep);
-	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
-		next = slab->next;
-		free(slab);
-	}
 	free(ep->transfer);
 	free(ep->request);
 	free(ep->serving);
-	free(ep->dest);
-	ep->domain->users--;
-	free(ep);
+	bl_ep_free(ep);
 	return 0;
 }
 
@@ -431,6 +482,38 @@ void bl_ep_adopt(struct bl_ep *ep)
 	bl_local_adopt(&ep->local, adopted, lost);
 }
 
+/*
+ * The service threads connect a pair in about 200 us, without help of their users.
+ * Programs take -EAGAIN from an endpoint with nothing under way for a failure, or
+ * never ask again: so an operation waits. No longer than about 100 ms for each peer,
+ * since one that is stopped or isn't enabled yet may take for ever; looks are
+ * counted, not time, which runs on when this process is stopped.
+ */
+bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
+{
+	/* Whoever shares the domain among threads has locked it. */
+	bool locked = atomic_load_explicit(&ep->domain->lock.held, memory_order_relaxed);
+	int err;
+
+	for (;; peer->looks++) {
+		struct timespec moment = {.tv_nsec = peer->looks < 50 ? 20000 : 200000};
+
+		bl_ep_adopt(ep);
+		if (peer->dead)
+			return -(int)peer->dead;
+		if (peer->adopted)
+			return 0;
+		err = bl_peer_connect(peer);
+		if (err != -EAGAIN || peer->looks >= CONNECT_LOOKS)
+			return err;
+		if (locked)
+			bl_domain_unlock(ep->domain);
+		nanosleep(&moment, NULL);
+		if (locked)
+			bl_domain_lock(ep->domain);
+	}
+}
+
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 {
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed))) {
@@ -441,6 +524,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 	if (!ep->work)
 		return;
 	if (ep->ntransfer | ep->nserving | ep->nlanding) {
+		bl_claim_back_now(ep); /* before the copies, which are no absence */
 		bl_large_progress(ep, sink);
 		if (ep->nlanding)
 			bl_claim_progress(ep, sink);
@@ -448,8 +532,11 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding))
+	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding)) {
+		if (ep->rma_active)
+			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
+	}
 }
 
 struct visit {
@@ -487,6 +574,10 @@ void bl_ep_progress(struct bl_ep *ep)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 
+	if (unlikely(ep->shared)) {
+		bl_shared_progress(ep);
+		return;
+	}
 	bl_progress(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
@@ -507,6 +598,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	}
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);
+	bl_rma_abandon(ep, sink, peer, err);
 	bl_large_abandon(ep, sink, peer, err);
 	/* One that closed in good order has said all it had to say, and a receive
 	 * that is cancelled next is no error; one that died is. */

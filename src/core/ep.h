@@ -22,11 +22,27 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "core/wait.h"
+#include "local/commons.h"
 #include "local/local.h"
+
+struct bl_mr;
+struct bl_mr_entry;
+
+/* The memory registrations of a domain; mr.h. */
+struct bl_mr_table {
+	struct bl_mr_entry *entry;
+	struct bl_mr **who; /* by the same index */
+	uint32_t mask;	    /* 0: none yet */
+	uint64_t closed;    /* how many have been closed */
+	uint64_t next_key;
+	void *old; /* smaller tables, which a neighbour may still be reading */
+};
 
 struct bl_domain {
 	struct bl_lock lock;
 	uint32_t users;
+	struct bl_mr_table mr;
+	struct bl_ep *eps; /* by next_in_domain */
 };
 
 struct bl_av {
@@ -44,6 +60,7 @@ struct bl_cntr {
 	struct bl_ep **ep;
 	uint32_t nep, users;
 	struct bl_waiter wait;
+	uint32_t regions; /* registrations that count here: all of the domain makes progress */
 };
 
 struct bl_queued {
@@ -170,8 +187,19 @@ struct bl_ep {
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
-	uint64_t next_look;	  /* ticks: after the lives of peers */
 	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
+	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
+	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
+	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
+	uint64_t rma_number;
+	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
+	struct bl_ep *next_in_domain;
+	struct bl_ep *home; /* whose queues take what comes here: mostly its own; shared.h */
+	bool reports;	    /* a shared context's receives complete here, asked for or not */
+	bool shared;	    /* this is a shared context, with ... */
+	struct bl_ep **member;
+	uint32_t nmember;
+	uint64_t next_look; /* ticks: after the lives of peers */
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -185,6 +213,11 @@ static inline void bl_domain_lock(struct bl_domain *domain)
 static inline void bl_domain_unlock(struct bl_domain *domain)
 {
 	bl_lock_drop(&domain->lock);
+}
+
+static inline void bl_ep_report_shared(struct bl_ep *ep, bool always)
+{
+	ep->reports = always;
 }
 
 /* --- completions -------------------------------------------------------- */

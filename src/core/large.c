@@ -132,8 +132,10 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
+	bl_say_busy(ep, len);
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
+	bl_say_done(ep, len);
 	bl_window(BL_WINDOW_PULLED, NULL);
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
@@ -473,8 +475,10 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	off = chunk * r->chunk;
 	len = bl_min(r->chunk, r->want - off);
 	bl_window(BL_WINDOW_HELPING, NULL);
+	bl_say_busy(ep, len);
 	err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&r->theirs_lent), r->iov, r->niov,
 			      r->theirs, r->ntheirs, off, len);
+	bl_say_done(ep, len);
 	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);

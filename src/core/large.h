@@ -162,6 +162,21 @@ static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
 	if (likely(ep->local.seg.header != NULL))
 		atomic_store_explicit(&ep->local.seg.header->here, now, memory_order_relaxed);
 }
+#define BL_BUSY_BYTES_US 2000u /* no copy is slower; it says so itself when it is over */
+
+/* About to copy len bytes: in the library, though it won't look up for a while. */
+static inline void bl_say_busy(struct bl_ep *ep, size_t len)
+{
+	if (len >= BL_CLAIM_MIN)
+		bl_say_here(ep, bl_ticks() + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+}
+
+static inline void bl_say_done(struct bl_ep *ep, size_t len)
+{
+	if (len >= BL_CLAIM_MIN)
+		bl_say_here(ep, bl_ticks());
+}
+
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
 
 /* The message is over: complete its send. */
@@ -195,6 +210,8 @@ bool bl_ep_needs_hand(const struct bl_ep *ep);
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
 /* Take in peers that have connected. ep.c */
 void bl_ep_adopt(struct bl_ep *ep);
+/* Connect to a peer that isn't adopted, waiting for it once. Like bl_peer_connect(). ep.c */
+bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
 #define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
@@ -202,6 +219,11 @@ static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE,
 	      "a drained ring has room for any packet, whatever is not credited or skipped");
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
+
+/* An endpoint without a segment and an address, and its end; NULL: no memory. ep.c */
+struct bl_ep *bl_ep_new(struct bl_domain *domain);
+void bl_ep_free(struct bl_ep *ep);
+void bl_ep_unbind_av(struct bl_ep *ep);
 
 struct bl_iov8 {
 	struct bl_iov8 *next;
@@ -221,5 +243,7 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			  int err);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 void bl_recv_drop_all(struct bl_ep *ep);
+/* What has come early to this member of a shared context is dropped. */
+void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep);
 
 #endif

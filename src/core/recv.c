@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/rma.h"
 #include "core/claim.h"
+#include "core/shared.h"
 #include "core/stat.h"
 
 #define POSTS_AT_ONCE 256
@@ -83,6 +85,7 @@ static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
 	return u;
 }
 
+/* ep: which it came to. */
 static void unex_free(struct bl_ep *ep, struct bl_unex *u)
 {
 	bl_stat_early_over(ep, u->large ? 0 : u->len);
@@ -90,8 +93,8 @@ static void unex_free(struct bl_ep *ep, struct bl_unex *u)
 		free(u);
 		return;
 	}
-	u->next = ep->free_unex;
-	ep->free_unex = u;
+	u->next = ep->home->free_unex;
+	ep->home->free_unex = u;
 }
 
 struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at)
@@ -112,7 +115,7 @@ bool bl_multi_done(struct bl_ep *ep, struct bl_post *post)
 {
 	if (--post->users || !(post->flags & BL_POST_SPENT))
 		return false;
-	release_post(ep, post);
+	release_post(ep->home, post);
 	return true;
 }
 
@@ -133,7 +136,7 @@ static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
 		.len = post->len,
 		.context = post->context,
 		.flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
-		.quiet = post->flags & BL_POST_QUIET,
+		.quiet = post->flags & BL_POST_QUIET && !ep->reports,
 	};
 
 	*spent = true;
@@ -150,7 +153,7 @@ static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
 		post->users++;
 		post->buf += used;
 		post->len -= used;
-		*spent = post->len < ep->min_multi_recv;
+		*spent = post->len < ep->home->min_multi_recv;
 		if (*spent)
 			post->flags |= BL_POST_SPENT;
 	}
@@ -202,9 +205,10 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 
 /* An early message goes into a receive that isn't in a queue. False: not now, no
  * memory. */
-static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u,
-		       struct bl_post *post, bool tagged, bool *spent)
+static bool give_early(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post, bool tagged,
+		       bool *spent)
 {
+	struct bl_ep *ep = bl_ep_of(u->peer);
 	struct bl_target t;
 
 	if (u->large && !bl_transfer_ready(ep))
@@ -219,7 +223,7 @@ static bool give_early(struct bl_ep *ep, struct bl_sink *sink, struct bl_unex *u
 		finish_bytes(ep, sink, u->peer, &t, u->bytes, u->len, u->tag, u->data, u->flags);
 	}
 	if (!t.multi)
-		release_post(ep, post);
+		release_post(ep->home, post);
 	return true;
 }
 
@@ -230,8 +234,9 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 		 uint32_t len, uint64_t tag, uint64_t data, uint32_t flags,
 		 const struct bl_arrival *large)
 {
-	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
-	struct bl_unex *u = unex_new(ep, large ? 0 : len);
+	struct bl_ep *home = ep->home;
+	struct bl_unex_queue *early = tagged ? &home->early_tagged : &home->early_msg;
+	struct bl_unex *u = unex_new(home, large ? 0 : len);
 
 	if (!u)
 		return false;
@@ -263,8 +268,11 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 			 const void *bytes, uint32_t len, uint64_t tag, uint64_t data,
 			 uint32_t flags)
 {
-	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
-	struct bl_post **at = bl_claim_match(ep, queue, peer, tagged ? tag : 0), *post = *at;
+	struct bl_ep *home = ep->home;
+	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
+	struct bl_post **at =
+		bl_claim_match(ep, queue, bl_source_name(ep, peer), tagged ? tag : 0);
+	struct bl_post *post = *at;
 	bool spent;
 
 	if (!post)
@@ -274,7 +282,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 
 	finish_bytes(ep, sink, peer, &t, bytes, len, tag, data, flags);
 	if (!t.multi)
-		release_post(ep, post);
+		release_post(home, post);
 	return true;
 }
 
@@ -300,13 +308,14 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
 {
-	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_ep *home = ep->home;
+	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
 	struct bl_post **at, *post;
 	bool spent;
 
 	if (!bl_transfer_ready(ep)) /* before a receive is taken from its senders */
 		return false;
-	at = bl_claim_match(ep, queue, a->peer, tagged ? a->tag : 0);
+	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
@@ -315,7 +324,7 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 
 	bl_transfer_begin(ep, sink, a, &t);
 	if (!t.multi)
-		release_post(ep, post);
+		release_post(home, post);
 	return true;
 }
 
@@ -329,6 +338,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	struct bl_arrival a = {
 		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
 	enum bl_claim_rts claim;
+	int err;
 
 	if (unlikely(peer->broken))
 		return false;
@@ -364,6 +374,11 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);
 		return true;
+	default:
+		err = bl_rma_packet(ep, sink, peer, head, tag, data, bytes);
+		if (err == -EPROTO)
+			goto nonsense;
+		return !err;
 	}
 nonsense:
 	bl_warn("process %u sent a packet that makes no sense; it is not listened to any more",
@@ -387,13 +402,20 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 
 /* --- posting ------------------------------------------------------------ */
 
+static bool takes(const struct bl_post *post, const struct bl_unex *u, bool tagged)
+{
+	struct bl_peer *name = bl_source_name(bl_ep_of(u->peer), u->peer);
+
+	return bl_match(post, name, tagged ? u->tag : 0);
+}
+
 /* The first early message that a receive takes, or the link to NULL. */
 static struct bl_unex **find_early(struct bl_unex_queue *early, const struct bl_post *post,
 				   bool tagged)
 {
 	struct bl_unex **at = &early->head;
 
-	while (*at && !bl_match(post, (*at)->peer, tagged ? (*at)->tag : 0))
+	while (*at && !takes(post, *at, tagged))
 		at = &(*at)->next;
 	return at;
 }
@@ -420,33 +442,38 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	}
 	while (early->head) {
 		struct bl_unex **at = find_early(early, post, tagged), *u = *at;
+		struct bl_ep *member;
 		bool spent;
 
 		if (!u)
 			break;
-		if (!give_early(ep, &no_sink, u, post, tagged, &spent)) {
+		if (!give_early(&no_sink, u, post, tagged, &spent)) {
 			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
 				break;
 			release_post(ep, post);
 			return -EAGAIN;
 		}
-		unex_free(ep, bl_unex_unlink(early, at));
+		member = bl_ep_of(u->peer);
+		unex_free(member, bl_unex_unlink(early, at));
 		if (spent) {
-			if (ep->ntransfer)
-				bl_large_finish(ep, &no_sink);
+			if (member->ntransfer)
+				bl_large_finish(member, &no_sink);
 			return 0;
 		}
 	}
 	/* Who waits for one process is connected to it: its death must be noticed. */
 	if (post->src && unlikely(post->src->dead || !post->src->adopted)) {
-		err = post->src->dead ? -(int)post->src->dead : bl_peer_connect(post->src);
+		if (ep->shared)
+			err = bl_shared_connect(ep, src);
+		else
+			err = post->src->dead ? -(int)post->src->dead : bl_peer_connect(post->src);
 		if (err && err != -EAGAIN) {
 			release_post(ep, post);
 			return err;
 		}
 	}
 	append_post(queue, post);
-	if (post->len >= BL_CLAIM_MIN)
+	if (post->len >= BL_CLAIM_MIN && !ep->shared)
 		bl_claim_posted(ep, post, tagged);
 	return 0;
 }
@@ -460,6 +487,8 @@ static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uin
 		.src = BL_ADDR_ANY,
 	};
 
+	if (unlikely(ep->shared))
+		ep = bl_shared_teller(ep);
 	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED)
 		ep->rx_cntr->errors++;
 	bl_cq_fail(ep->rx_cq, sink, &err);
@@ -474,6 +503,7 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 				 .src = src};
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_unex **at, *u;
+	struct bl_ep *member;
 
 	/* Always: a read that finds this answer waiting makes no progress either, so one
 	 * that only probes, for a message that is there, would never see any other. */
@@ -486,8 +516,9 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	}
 	if (u->flags & BL_SLOT_DATA)
 		flags |= BL_REMOTE_CQ_DATA;
-	if (ep->rx_cq)
-		bl_cq_append(ep->rx_cq,
+	member = bl_ep_of(u->peer);
+	if (member->rx_cq)
+		bl_cq_append(member->rx_cq,
 			     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data, u->tag},
 			     u->peer->av_index);
 	if (recv->flags & BL_CLAIM) {
@@ -498,8 +529,8 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	} else if (recv->flags & BL_DISCARD) {
 		bl_unex_unlink(early, at);
 		if (u->large)
-			bl_transfer_refuse(ep, u->peer, u->request);
-		unex_free(ep, u);
+			bl_transfer_refuse(member, u->peer, u->request);
+		unex_free(member, u);
 	}
 	return 0;
 }
@@ -546,30 +577,32 @@ static int claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	struct bl_unex **at = find_claimed(ep, recv->context), *u = *at;
 	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
 	struct bl_post *post;
+	struct bl_ep *member;
 	bool spent;
 
 	if (!u)
 		return -ENOMSG;
+	member = bl_ep_of(u->peer);
 	if (recv->flags & BL_DISCARD) {
 		*at = u->next;
 		if (u->large)
-			bl_transfer_refuse(ep, u->peer, u->request);
-		if (ep->rx_cq && recv->flags & BL_COMPLETION)
-			bl_cq_append(ep->rx_cq,
+			bl_transfer_refuse(member, u->peer, u->request);
+		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
+			bl_cq_append(member->rx_cq,
 				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
 						       u->tag},
 				     u->peer->av_index);
-		unex_free(ep, u);
+		unex_free(member, u);
 		return 0;
 	}
 	post = make_post(ep, recv, NULL);
-	if (!post || !give_early(ep, &no_sink, u, post, tagged, &spent)) {
+	if (!post || !give_early(&no_sink, u, post, tagged, &spent)) {
 		if (post)
 			release_post(ep, post);
 		return -EAGAIN;
 	}
 	*at = u->next;
-	unex_free(ep, u);
+	unex_free(member, u);
 	return 0;
 }
 
@@ -679,8 +712,14 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
-	abandon_queue(ep, sink, &ep->tagged, true, peer, err);
-	abandon_queue(ep, sink, &ep->msg, false, peer, err);
+	struct bl_ep *home = ep->home;
+
+	if (unlikely(home != ep)) {
+		peer = bl_source_name(ep, peer);
+		bl_shared_drain(home, peer);
+	}
+	abandon_queue(home, sink, &home->tagged, true, peer, err);
+	abandon_queue(home, sink, &home->msg, false, peer, err);
 }
 
 static void drop_list(struct bl_ep *ep, struct bl_unex *u)
@@ -689,6 +728,29 @@ static void drop_list(struct bl_ep *ep, struct bl_unex *u)
 		next = u->next;
 		unex_free(ep, u);
 	}
+}
+
+/* The link at the end of a list, without what came to this member. */
+static struct bl_unex **drop_members(struct bl_ep *ep, struct bl_unex **at)
+{
+	while (*at) {
+		struct bl_unex *u = *at;
+
+		if (u->peer->local != &ep->local) {
+			at = &u->next;
+			continue;
+		}
+		*at = u->next;
+		unex_free(ep, u);
+	}
+	return at;
+}
+
+void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep)
+{
+	home->early_tagged.tail = drop_members(ep, &home->early_tagged.head);
+	home->early_msg.tail = drop_members(ep, &home->early_msg.head);
+	drop_members(ep, &home->claimed);
 }
 
 void bl_recv_drop_all(struct bl_ep *ep)

@@ -179,6 +179,8 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}
+	if (w->cntr && w->cntr->regions) /* others' bells may be ours too */
+		most = NAP_NS;
 	/* A chunk counted before its sender could see that we stopped polling. */
 	for (uint32_t k = 0; k < g.count; k++)
 		if (g.ep[k]->work)

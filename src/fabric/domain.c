@@ -1,97 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * domain.c: domains and memory regions. A domain is the unit of serialisation;
- * its threading level, taken from the fi_info it is opened with, decides here
- * whether calls lock. Regions mean nothing without RMA: no registration is
- * needed to send or receive, but MPI libraries register anyway, and get an
- * object with a key and a descriptor that the data path ignores.
+ * domain.c: domains. A domain is the unit of serialisation; its threading level,
+ * taken from the fi_info it is opened with, decides here whether calls lock, and
+ * its mode of memory registration how regions are named (mr.c).
  */
 #include "fabric/fabric.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* --- memory regions ------------------------------------------------------------ */
-
-static int mr_close(struct fid *fid)
-{
-	struct bl_fi_mr *mr = bl_containerof(fid, struct bl_fi_mr, fid.fid);
-
-	atomic_fetch_sub(&mr->domain->regions, 1);
-	free(mr);
-	return 0;
-}
-
-/* Binding to an endpoint or a counter, enabling, refreshing: nothing to do. */
-static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	return bfid->fclass == FI_CLASS_EP || bfid->fclass == FI_CLASS_CNTR ? 0 : -FI_EINVAL;
-}
-
-static int mr_control(struct fid *fid, int command, void *arg)
-{
-	return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
-}
-
-static struct fi_ops mr_fid_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = mr_close,
-	.bind = mr_bind,
-	.control = mr_control,
-	.ops_open = bl_fi_no_ops_open,
-	.tostr = bl_fi_no_tostr,
-	.ops_set = bl_fi_no_ops_set,
-};
-
-static int mr_open(struct fid *fid, uint64_t key, void *context, struct fid_mr **out)
-{
-	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
-	struct bl_fi_mr *mr = calloc(1, sizeof *mr);
-
-	if (!mr)
-		return -FI_ENOMEM;
-	mr->fid.fid.fclass = FI_CLASS_MR;
-	mr->fid.fid.context = context;
-	mr->fid.fid.ops = &mr_fid_ops;
-	mr->fid.mem_desc = mr;
-	mr->fid.key = key;
-	mr->domain = domain;
-	atomic_fetch_add(&domain->regions, 1);
-	*out = &mr->fid;
-	return 0;
-}
-
-static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	return mr_open(fid, requested_key, context, mr);
-}
-
-static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-		   void *context)
-{
-	return mr_open(fid, requested_key, context, mr);
-}
-
-static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-		      struct fid_mr **mr)
-{
-	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
-
-	/* Memory of a device is not addressable here (FI_HMEM isn't offered). The
-	 * field exists since API 1.10. */
-	if (domain->fabric->fid.api_version >= FI_VERSION(1, 10) && attr->iface != FI_HMEM_SYSTEM)
-		return -FI_EOPNOTSUPP;
-	return mr_open(fid, attr->requested_key, attr->context, mr);
-}
-
-static struct fi_ops_mr mr_ops = {
-	.size = sizeof(struct fi_ops_mr),
-	.reg = mr_reg,
-	.regv = mr_regv,
-	.regattr = mr_regattr,
-};
 
 /* --- what a domain doesn't have --------------------------------------------------- */
 
@@ -99,24 +15,6 @@ static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struc
 			  void *context)
 {
 	return -FI_ENOSYS;
-}
-
-static int no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
-		      void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static int no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
-		      void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static int no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-			   struct fi_atomic_attr *attr, uint64_t flags)
-{
-	return -FI_EOPNOTSUPP;
 }
 
 static int no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
@@ -140,7 +38,7 @@ static int domain_close(struct fid *fid)
 	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid.fid);
 	int ret;
 
-	if (atomic_load(&domain->regions))
+	if (atomic_load(&domain->poll_sets))
 		return -FI_EBUSY;
 	ret = bl_domain_close(domain->core);
 	if (ret)
@@ -177,9 +75,9 @@ static struct fi_ops_domain domain_ops = {
 	.scalable_ep = no_scalable_ep,
 	.cntr_open = bl_fi_cntr_open,
 	.poll_open = bl_fi_poll_open,
-	.stx_ctx = no_stx_ctx,
-	.srx_ctx = no_srx_ctx,
-	.query_atomic = no_query_atomic,
+	.stx_ctx = bl_fi_stx_open,
+	.srx_ctx = bl_fi_srx_open,
+	.query_atomic = bl_fi_query_atomic,
 	.query_collective = no_query_collective,
 	.endpoint2 = endpoint2,
 };
@@ -190,6 +88,7 @@ int bl_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	struct bl_fi_fabric *fabric = bl_containerof(fid, struct bl_fi_fabric, fid);
 	const struct fi_domain_attr *attr = info->domain_attr;
 	struct bl_fi_domain *domain;
+	uint64_t mode;
 	int ret;
 
 	if (attr && attr->name && strcmp(attr->name, BL_FI_DOMAIN))
@@ -206,8 +105,12 @@ int bl_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	domain->fid.fid.context = context;
 	domain->fid.fid.ops = &domain_fid_ops;
 	domain->fid.ops = &domain_ops;
-	domain->fid.mr = &mr_ops;
+	domain->fid.mr = &bl_fi_mr_ops;
 	domain->fabric = fabric;
+	/* 1, alone, is the whole mode FI_MR_BASIC of API 1.4 and before. */
+	mode = attr ? (uint64_t)attr->mr_mode : 0;
+	domain->virtual = mode == FI_MR_BASIC || mode & FI_MR_VIRT_ADDR;
+	domain->chooses_keys = mode == FI_MR_BASIC || mode & FI_MR_PROV_KEY;
 	domain->locked = !attr || attr->threading != FI_THREAD_DOMAIN;
 	atomic_fetch_add(&fabric->domains, 1);
 	*out = &domain->fid;

@@ -73,6 +73,15 @@ static void choose(struct bl_fi_ep *ep)
 		ep->tagged.recv = path->tagged_any.recv;
 		ep->msg.recv = path->msg_any.recv;
 	}
+	if (ep->shares_rx) { /* receives are posted to the context */
+		ep->tagged.recv = bl_fi_no_tagged.recv;
+		ep->tagged.recvv = bl_fi_no_tagged.recvv;
+		ep->tagged.recvmsg = bl_fi_no_tagged.recvmsg;
+		ep->msg.recv = bl_fi_no_msg.recv;
+		ep->msg.recvv = bl_fi_no_msg.recvv;
+		ep->msg.recvmsg = bl_fi_no_msg.recvmsg;
+		bl_ep_report_shared(ep->core, ep->rx_always & BL_COMPLETION);
+	}
 }
 
 /* --- options ------------------------------------------------------------------------ */
@@ -98,19 +107,19 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
 	case FI_OPT_MIN_MULTI_RECV:
 		return get_size(bl_ep_min_multi_recv(ep->core), optval, optlen);
 	case FI_OPT_CM_DATA_SIZE: /* no connections */
-	case OPT_MAX_RMA_SIZE:
-	case OPT_MAX_ATOMIC_SIZE:
-	case OPT_INJECT_RMA_SIZE:
-	case OPT_INJECT_ATOMIC_SIZE:
 		return get_size(0, optval, optlen);
 	case FI_OPT_TX_SIZE:
 	case FI_OPT_RX_SIZE:
 		return get_size(BL_FI_QUEUE_SIZE, optval, optlen);
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
+	case OPT_MAX_RMA_SIZE:
+	case OPT_MAX_ATOMIC_SIZE:
 		return get_size(BL_FI_MAX_MSG, optval, optlen);
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
 		return get_size(bl_inject_max(), optval, optlen);
 	default:
 		return -FI_ENOPROTOOPT;
@@ -157,31 +166,19 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	return ret;
 }
 
-static int no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
-		     void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static int no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
-		     void *context)
-{
-	return -FI_ENOSYS;
-}
-
 /* The queues grow: there is always room for what was promised. */
 static ssize_t ep_size_left(struct fid_ep *ep)
 {
 	return BL_FI_QUEUE_SIZE;
 }
 
-static struct fi_ops_ep ep_ops = {
+struct fi_ops_ep bl_fi_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = ep_cancel,
 	.getopt = ep_getopt,
 	.setopt = ep_setopt,
-	.tx_ctx = no_tx_ctx,
-	.rx_ctx = no_rx_ctx,
+	.tx_ctx = bl_fi_no_tx_ctx,
+	.rx_ctx = bl_fi_no_rx_ctx,
 	.rx_size_left = ep_size_left,
 	.tx_size_left = ep_size_left,
 };
@@ -194,6 +191,8 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	size_t room = *addrlen;
 	struct bl_addr own;
 
+	if (fid->fclass != FI_CLASS_EP) /* a shared context */
+		return -FI_ENOSYS;
 	bl_ep_getname(ep->core, &own);
 	*addrlen = sizeof own;
 	if (addr)
@@ -242,7 +241,7 @@ static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
 	return -FI_ENOSYS;
 }
 
-static struct fi_ops_cm cm_ops = {
+struct fi_ops_cm bl_fi_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = no_setname,
 	.getname = ep_getname,
@@ -300,26 +299,22 @@ static int bind_cq(struct bl_fi_ep *ep, struct bl_fi_cq *cq, uint64_t flags)
 	return 0;
 }
 
-/* A counter of RMA only is kept alive by nothing here and never counts. */
 static int bind_cntr(struct bl_fi_ep *ep, struct bl_fi_cntr *cntr, uint64_t flags)
 {
-	uint64_t sides = flags & (FI_SEND | FI_RECV);
-	int ret = 0;
+	int ret;
 
 	if (cntr->domain != ep->domain)
 		return -FI_EDOMAIN;
 	if (!flags ||
 	    flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
 		return -FI_EBADFLAGS;
-	if (!sides)
-		return 0;
 	bl_fi_enter(ep->domain);
-	ret = bl_ep_bind_cntr(ep->core, cntr->core, sides);
+	ret = bl_ep_bind_cntr(ep->core, cntr->core, flags);
 	bl_fi_leave(ep->domain);
 	if (ret)
 		return ret;
 	ep->has_cntr = true;
-	if (sides & FI_SEND)
+	if (flags & FI_SEND)
 		ep->tx_cntr = cntr->core;
 	return 0;
 }
@@ -337,6 +332,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_cq(ep, bl_containerof(bfid, struct bl_fi_cq, fid.fid), flags);
 	case FI_CLASS_CNTR:
 		return bind_cntr(ep, bl_containerof(bfid, struct bl_fi_cntr, fid.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		return bl_fi_bind_srx(ep, bfid, flags);
+	case FI_CLASS_STX_CTX:
+		return bl_fi_bind_stx(ep, bfid, flags);
 	case FI_CLASS_EQ: /* there are no events */
 		return 0;
 	default:
@@ -356,9 +355,13 @@ static int ep_enable(struct bl_fi_ep *ep)
 		return -FI_ENOAV;
 	if (!ep->tx_cq && !ep->rx_cq && !ep->has_cntr)
 		return -FI_ENOCQ;
+	if (ep->shares_rx != ep->has_srx || ep->shares_tx != !!ep->stx)
+		return -FI_EOPBADSTATE;
 	bl_fi_enter(ep->domain);
 	choose(ep);
-	ret = bl_ep_enable(ep->core);
+	ret = bl_shared_ready(ep->core);
+	if (!ret)
+		ret = bl_ep_enable(ep->core);
 	bl_fi_leave(ep->domain);
 	if (!ret)
 		ep->enabled = true;
@@ -427,9 +430,12 @@ static int ep_close(struct fid *fid)
 	bl_fi_enter(domain);
 	ret = bl_ep_close(ep->core);
 	bl_fi_leave(domain);
-	if (!ret)
-		free(ep);
-	return ret;
+	if (ret)
+		return ret;
+	if (ep->stx)
+		atomic_fetch_sub(&ep->stx->users, 1);
+	free(ep);
+	return 0;
 }
 
 static struct fi_ops ep_fid_ops = {
@@ -467,13 +473,19 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->fid.fid.fclass = FI_CLASS_EP;
 	ep->fid.fid.context = context;
 	ep->fid.fid.ops = &ep_fid_ops;
-	ep->fid.ops = &ep_ops;
-	ep->fid.cm = &cm_ops;
-	ep->fid.rma = &bl_fi_no_rma;
-	ep->fid.atomic = &bl_fi_no_atomic;
+	ep->fid.ops = &bl_fi_ep_ops;
+	ep->fid.cm = &bl_fi_cm_ops;
+	ep->fid.rma = &bl_fi_rma_ops;
+	ep->fid.atomic = &bl_fi_atomic_ops;
 	ep->fid.collective = &bl_fi_no_collective;
 	ep->domain = domain;
 	ep->core_domain = domain->core;
+	ep->rma = !info->caps || info->caps & FI_RMA;
+	ep->atomic = !info->caps || info->caps & FI_ATOMIC;
+	ep->shares_rx = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+	ep->shares_tx = info->ep_attr && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+	ep->tx_caps = info->tx_attr ? info->tx_attr->caps : 0;
+	ep->rx_caps = info->rx_attr ? info->rx_attr->caps : 0;
 	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

@@ -32,6 +32,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "base/compiler.h"
+#include "core/atomic.h"
 #include "core/core.h"
 
 #define BL_FI_PROVIDER	  "beeline"
@@ -51,8 +52,10 @@ struct bl_fi_domain {
 	struct fid_domain fid;
 	struct bl_fi_fabric *fabric;
 	struct bl_domain *core;
-	bool locked;	     /* see above; constant */
-	_Atomic int regions; /* open memory regions: the core doesn't know them */
+	bool locked; /* see above; constant */
+	/* Of memory regions: named by addresses, not offsets; keys are ours to choose. */
+	bool virtual, chooses_keys;
+	_Atomic int poll_sets; /* open ones: the core doesn't know them */
 };
 
 struct bl_fi_av {
@@ -103,12 +106,25 @@ struct bl_fi_ep {
 	struct bl_fi_cq *tx_cq, *rx_cq;
 	bool has_cntr;
 	bool tx_selective, rx_selective;
+	bool rma, atomic; /* asked for; else those calls are refused */
 	bool enabled;
+	/* Asked for; an endpoint isn't enabled without them. */
+	bool shares_rx, shares_tx, has_srx;
+	struct bl_fi_stx *stx;
+	uint64_t tx_caps, rx_caps;
 	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
+};
+
+struct bl_fi_stx {
+	struct fid_stx fid;
+	struct bl_fi_domain *domain;
+	uint64_t caps;
+	_Atomic int users; /* endpoints */
 };
 
 struct bl_fi_mr {
 	struct fid_mr fid;
+	struct bl_mr *core;
 	struct bl_fi_domain *domain;
 };
 
@@ -153,6 +169,9 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE)
 #define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+/* 0, or an error: these can't be had. NULL: any. */
+int bl_fi_check_tx(const struct fi_tx_attr *attr);
+int bl_fi_check_rx(const struct fi_rx_attr *attr);
 
 /* domain.c, av.c, cq.c, cntr.c, eq.c, ep.c: opening each kind of object */
 int bl_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
@@ -167,6 +186,25 @@ int bl_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 		  void *context);
 int bl_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		  void *context);
+
+/* ep.c */
+extern struct fi_ops_ep bl_fi_ep_ops;
+extern struct fi_ops_cm bl_fi_cm_ops;
+
+/* shared.c */
+int bl_fi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+		   void *context);
+int bl_fi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+		   void *context);
+int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *srx, uint64_t flags);
+int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
+
+/* mr.c, rma.c, atomic.c */
+extern struct fi_ops_mr bl_fi_mr_ops;
+extern struct fi_ops_rma bl_fi_rma_ops;
+extern struct fi_ops_atomic bl_fi_atomic_ops;
+int bl_fi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+		       struct fi_atomic_attr *attr, uint64_t flags);
 
 /* wait.c: 0 for the kinds of wait object there are, else -FI_ENOSYS. */
 int bl_fi_check_wait(enum fi_wait_obj wait, enum fi_log_subsys subsys);
@@ -195,9 +233,14 @@ const char *bl_fi_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err
 			      size_t len);
 
 /* refuse.c: operations of libfabric that this provider doesn't have */
-extern struct fi_ops_rma bl_fi_no_rma;
-extern struct fi_ops_atomic bl_fi_no_atomic;
 extern struct fi_ops_collective bl_fi_no_collective;
+extern struct fi_ops_msg bl_fi_no_msg;
+extern struct fi_ops_tagged bl_fi_no_tagged;
+extern struct fi_ops_ep bl_fi_no_ep_ops;
+int bl_fi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+		    void *context);
+int bl_fi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+		    void *context);
 int bl_fi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int bl_fi_no_control(struct fid *fid, int command, void *arg);
 int bl_fi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);

@@ -22,15 +22,25 @@
 
 /* Capabilities that must be asked for, those that come for free, and the two
  * directions, of which an application may ask for one. */
-#define PRIMARY	    (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV)
-#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define DIRECTION   (FI_SEND | FI_RECV)
+#define TWO_SIDED   (FI_MSG | FI_TAGGED)
+#define ONE_SIDED   (FI_RMA | FI_ATOMIC)
+#define PRIMARY	    (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV)
+#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
+#define SEND_RECV   (FI_SEND | FI_RECV)
+#define READ_WRITE  (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define DIRECTION   (SEND_RECV | READ_WRITE)
 #define CAPS	    (PRIMARY | SECONDARY | DIRECTION)
-#define TX_CAPS	    (FI_MSG | FI_TAGGED | FI_SEND)
-#define RX_CAPS	    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define TX_CAPS	    (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE)
+#define RX_CAPS                                                                                    \
+	(TWO_SIDED | ONE_SIDED | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV |   \
+	 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
-#define MSG_ORDER		 FI_ORDER_SAS
+/* One-sided operations of a pair of endpoints happen in the order of the calls. */
+#define MSG_ORDER                                                                                  \
+	(FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \
+	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \
+	 FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define CQ_DATA_SIZE		 8
 #define MANY			 65536 /* objects of a kind: there is no limit but memory */
 #define TAG_FORMAT		 0xaaaaaaaaaaaaaaaaull /* all 64 bits of a tag are the application's */
@@ -123,9 +133,11 @@ static int check_domain(const struct fi_domain_attr *hint)
 			      (unsigned long long)(hint->caps & ~DOMAIN_CAPS));
 	if (hint->auth_key_size)
 		return refuse("authorization keys are not offered");
-	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1 || hint->max_ep_stx_ctx ||
-	    hint->max_ep_srx_ctx)
-		return refuse("scalable endpoints and shared contexts are not offered");
+	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1)
+		return refuse("scalable endpoints are not offered");
+	if (hint->max_ep_stx_ctx > MANY || hint->max_ep_srx_ctx > MANY)
+		return refuse("shared contexts of %zu and %zu endpoints: %d are offered",
+			      hint->max_ep_stx_ctx, hint->max_ep_srx_ctx, MANY);
 	return 0;
 }
 
@@ -142,15 +154,15 @@ static int check_ep(const struct fi_ep_attr *hint)
 	if (hint->max_msg_size > BL_FI_MAX_MSG)
 		return refuse("messages of %zu bytes: %zu are offered", hint->max_msg_size,
 			      BL_FI_MAX_MSG);
-	/* FI_SHARED_CONTEXT is a huge count. */
-	if (hint->tx_ctx_cnt > 1 || hint->rx_ctx_cnt > 1)
-		return refuse("more than one context of an endpoint, or a shared one");
+	if ((hint->tx_ctx_cnt > 1 && hint->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
+	    (hint->rx_ctx_cnt > 1 && hint->rx_ctx_cnt != FI_SHARED_CONTEXT))
+		return refuse("an endpoint has one context of each direction, or shares one");
 	if (hint->auth_key_size)
 		return refuse("authorization keys are not offered");
 	return 0;
 }
 
-static int check_tx(const struct fi_tx_attr *hint)
+int bl_fi_check_tx(const struct fi_tx_attr *hint)
 {
 	if (!hint)
 		return 0;
@@ -168,15 +180,16 @@ static int check_tx(const struct fi_tx_attr *hint)
 	if (hint->inject_size > bl_inject_max())
 		return refuse("injecting %zu bytes: %zu are offered", hint->inject_size,
 			      bl_inject_max());
-	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX || hint->rma_iov_limit)
+	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX ||
+	    hint->rma_iov_limit > BL_IOV_MAX)
 		return refuse(
-			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, 0 are offered",
+			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, %d are offered",
 			hint->size, hint->iov_limit, hint->rma_iov_limit, BL_FI_QUEUE_LIMIT,
-			BL_IOV_MAX);
+			BL_IOV_MAX, BL_IOV_MAX);
 	return 0;
 }
 
-static int check_rx(const struct fi_rx_attr *hint)
+int bl_fi_check_rx(const struct fi_rx_attr *hint)
 {
 	if (!hint)
 		return 0;
@@ -207,7 +220,7 @@ static int check_hints(const struct fi_info *hints)
 		return refuse("address format %u: only FI_FORMAT_UNSPEC is offered",
 			      (unsigned)hints->addr_format);
 	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr) ||
-	    check_ep(hints->ep_attr) || check_tx(hints->tx_attr) || check_rx(hints->rx_attr))
+	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) || bl_fi_check_rx(hints->rx_attr))
 		return -FI_ENODATA;
 	return 0;
 }
@@ -259,10 +272,12 @@ static uint64_t answer_caps(uint64_t asked)
 {
 	uint64_t caps = asked ? (asked & (PRIMARY | DIRECTION)) | SECONDARY : CAPS;
 
-	if (!(caps & (FI_MSG | FI_TAGGED)))
-		caps |= FI_MSG | FI_TAGGED;
-	if (!(caps & DIRECTION))
-		caps |= DIRECTION;
+	if (!(caps & (TWO_SIDED | ONE_SIDED)))
+		caps |= TWO_SIDED | ONE_SIDED;
+	if (caps & TWO_SIDED && !(caps & SEND_RECV))
+		caps |= SEND_RECV;
+	if (caps & ONE_SIDED && !(caps & READ_WRITE))
+		caps |= READ_WRITE;
 	return caps;
 }
 
@@ -282,6 +297,8 @@ static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr
 	attr->rx_ctx_cnt = MANY;
 	attr->max_ep_tx_ctx = 1;
 	attr->max_ep_rx_ctx = 1;
+	attr->max_ep_stx_ctx = MANY;
+	attr->max_ep_srx_ctx = MANY;
 	attr->cntr_cnt = MANY;
 	attr->mr_iov_limit = BL_IOV_MAX;
 	attr->mr_cnt = MANY;
@@ -310,9 +327,12 @@ static void fill_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
 	attr->protocol = BL_FI_PROTOCOL;
 	attr->protocol_version = BL_ADDR_VERSION;
 	attr->max_msg_size = BL_FI_MAX_MSG;
+	attr->max_order_raw_size = BL_FI_MAX_MSG;
+	attr->max_order_war_size = BL_FI_MAX_MSG;
+	attr->max_order_waw_size = BL_FI_MAX_MSG;
 	attr->mem_tag_format = hint && hint->mem_tag_format ? hint->mem_tag_format : TAG_FORMAT;
-	attr->tx_ctx_cnt = 1;
-	attr->rx_ctx_cnt = 1;
+	attr->tx_ctx_cnt = hint && hint->tx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
+	attr->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
 }
 
 static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint64_t caps)
@@ -322,6 +342,7 @@ static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
 	attr->inject_size = bl_inject_max();
 	attr->size = BL_FI_QUEUE_SIZE;
 	attr->iov_limit = BL_IOV_MAX;
+	attr->rma_iov_limit = BL_IOV_MAX;
 	if (!hint)
 		return;
 	attr->op_flags = hint->op_flags;

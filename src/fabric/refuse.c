@@ -32,159 +32,164 @@ int bl_fi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *op
 	return -FI_ENOSYS;
 }
 
-/* --- remote memory access -------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------ */
 
-static ssize_t no_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
-		       uint64_t addr, uint64_t key, void *context)
+static ssize_t no_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+		       void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_rma_iov(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			  fi_addr_t peer, uint64_t addr, uint64_t key, void *context)
+static ssize_t no_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			fi_addr_t src, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+static ssize_t no_msg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
-			uint64_t addr, uint64_t key, void *context)
+static ssize_t no_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
+		       void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_inject_write(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest,
-			       uint64_t addr, uint64_t key)
+static ssize_t no_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			    uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-			    void *context)
+static ssize_t no_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+			   uint64_t data, fi_addr_t dest, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_inject_writedata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-				   fi_addr_t dest, uint64_t addr, uint64_t key)
+static ssize_t no_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			     fi_addr_t dest)
 {
 	return -FI_ENOSYS;
 }
 
-struct fi_ops_rma bl_fi_no_rma = {
-	.size = sizeof(struct fi_ops_rma),
-	.read = no_read,
-	.readv = no_rma_iov,
-	.readmsg = no_rma_msg,
-	.write = no_write,
-	.writev = no_rma_iov,
-	.writemsg = no_rma_msg,
-	.inject = no_inject_write,
-	.writedata = no_writedata,
-	.injectdata = no_inject_writedata,
+struct fi_ops_msg bl_fi_no_msg = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = no_recv,
+	.recvv = no_recvv,
+	.recvmsg = no_msg,
+	.send = no_send,
+	.sendv = no_recvv,
+	.sendmsg = no_msg,
+	.inject = no_inject,
+	.senddata = no_senddata,
+	.injectdata = no_injectdata,
 };
 
-/* --- atomics ------------------------------------------------------------------------ */
-
-static ssize_t no_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-			 fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-			 enum fi_op op, void *context)
+static ssize_t no_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+			uint64_t tag, uint64_t ignore, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-			  fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-			  enum fi_op op, void *context)
+static ssize_t no_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+static ssize_t no_tmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_inject_atomic(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest,
-				uint64_t addr, uint64_t key, enum fi_datatype datatype,
-				enum fi_op op)
+static ssize_t no_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
+			uint64_t tag, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_fetch(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-			void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-			enum fi_datatype datatype, enum fi_op op, void *context)
+static ssize_t no_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t dest, uint64_t tag, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_fetchv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-			 struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			 fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-			 enum fi_op op, void *context)
+static ssize_t no_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest,
+			  uint64_t tag)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_fetchmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-			   struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			   uint64_t flags)
+static ssize_t no_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+			    uint64_t data, fi_addr_t dest, uint64_t tag, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_compare(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-			  const void *compare, void *compare_desc, void *result, void *result_desc,
-			  fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-			  enum fi_op op, void *context)
+static ssize_t no_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			      fi_addr_t dest, uint64_t tag)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_comparev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-			   const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
-			   struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			   fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-			   enum fi_op op, void *context)
+struct fi_ops_tagged bl_fi_no_tagged = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = no_trecv,
+	.recvv = no_trecvv,
+	.recvmsg = no_tmsg,
+	.send = no_tsend,
+	.sendv = no_tsendv,
+	.sendmsg = no_tmsg,
+	.inject = no_tinject,
+	.senddata = no_tsenddata,
+	.injectdata = no_tinjectdata,
+};
+
+/* --- endpoints ------------------------------------------------------------------------ */
+
+static ssize_t no_cancel(fid_t fid, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t no_comparemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-			     const struct fi_ioc *comparev, void **compare_desc,
-			     size_t compare_count, struct fi_ioc *resultv, void **result_desc,
-			     size_t result_count, uint64_t flags)
+static int no_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
 {
 	return -FI_ENOSYS;
 }
 
-/* Not ENOSYS: the question has an answer, no datatype and operation is valid. */
-static int none_valid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+static int no_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
 {
-	return -FI_EOPNOTSUPP;
+	return -FI_ENOSYS;
 }
 
-struct fi_ops_atomic bl_fi_no_atomic = {
-	.size = sizeof(struct fi_ops_atomic),
-	.write = no_atomic,
-	.writev = no_atomicv,
-	.writemsg = no_atomicmsg,
-	.inject = no_inject_atomic,
-	.readwrite = no_fetch,
-	.readwritev = no_fetchv,
-	.readwritemsg = no_fetchmsg,
-	.compwrite = no_compare,
-	.compwritev = no_comparev,
-	.compwritemsg = no_comparemsg,
-	.writevalid = none_valid,
-	.readwritevalid = none_valid,
-	.compwritevalid = none_valid,
+int bl_fi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+		    void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int bl_fi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+		    void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_ep bl_fi_no_ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = no_cancel,
+	.getopt = no_getopt,
+	.setopt = no_setopt,
+	.tx_ctx = bl_fi_no_tx_ctx,
+	.rx_ctx = bl_fi_no_rx_ctx,
+	.rx_size_left = no_size_left,
+	.tx_size_left = no_size_left,
 };
 
 /* --- collectives -------------------------------------------------------------------- */

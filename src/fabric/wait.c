@@ -398,7 +398,7 @@ static int pollset_close(struct fid *fid)
 
 	while (set->members)
 		list_remove(&set->members, set->members->fid);
-	atomic_fetch_sub(&set->domain->regions, 1);
+	atomic_fetch_sub(&set->domain->poll_sets, 1);
 	pthread_mutex_destroy(&set->lock);
 	free(set);
 	return 0;
@@ -436,7 +436,7 @@ int bl_fi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fi
 	set->fid.fid.fclass = FI_CLASS_POLL;
 	set->fid.fid.ops = &pollset_fid_ops;
 	set->fid.ops = &pollset_ops;
-	atomic_fetch_add(&domain->regions, 1); /* one more that keeps it from closing */
+	atomic_fetch_add(&domain->poll_sets, 1); /* one more that keeps it from closing */
 	*out = &set->fid;
 	return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/window.h"
+#include "local/commons.h"
 
 #define BACKLOG	     4096
 #define OVERFLOW_UID 65534ul
@@ -113,9 +114,10 @@ int bl_hello_send(int fd, const struct bl_peer *peer, int status)
 	};
 	struct iovec iov = {&hello, sizeof hello};
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
+	int fds[2] = {local->seg.fd, bl_commons_fd()};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	memcpy(hello.to, peer->addr.id, sizeof hello.to);
@@ -126,14 +128,14 @@ int bl_hello_send(int fd, const struct bl_peer *peer, int status)
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &local->seg.fd, sizeof(int));
+		c->cmsg_len = CMSG_LEN(sizeof fds);
+		memcpy(CMSG_DATA(c), fds, sizeof fds);
 	}
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -errno;
 }
 
-/* One hello and the descriptor that came along (*got, or -1). -EAGAIN: not yet. */
-int bl_hello_receive(int fd, struct bl_hello *hello, int *got)
+/* See hello.h. */
+int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
 {
 	struct iovec iov = {hello, sizeof *hello};
 	union {
@@ -146,7 +148,7 @@ int bl_hello_receive(int fd, struct bl_hello *hello, int *got)
 			     .msg_controllen = sizeof control.bytes};
 	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
-	*got = -1;
+	got[0] = got[1] = -1;
 	if (n < 0)
 		return -errno;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
@@ -157,15 +159,17 @@ int bl_hello_receive(int fd, struct bl_hello *hello, int *got)
 			int one;
 
 			memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
-			if (*got < 0)
-				*got = one;
+			if (got[0] < 0)
+				got[0] = one;
+			else if (got[1] < 0)
+				got[1] = one;
 			else
 				close(one);
 		}
 	}
 	if (!n)
 		return -ECONNRESET;
-	if (*got < 0 && msg.msg_flags & MSG_CTRUNC)
+	if (got[0] < 0 && msg.msg_flags & MSG_CTRUNC)
 		return -EMFILE; /* one came, and there was no room for it */
 	if (n != (ssize_t)sizeof *hello || hello->magic != HELLO_MAGIC ||
 	    hello->size != sizeof *hello || hello->version != BL_SEG_VERSION ||

@@ -43,6 +43,9 @@ struct bl_control { /* a control packet that waits for room */
 	uint8_t bytes[BL_SLOT_INLINE];
 };
 
+struct bl_rma_peer; /* core/rma.h */
+struct bl_commons;  /* commons.h */
+
 struct bl_peer {
 	struct bl_tx tx;
 	alignas(BL_PAIR) struct bl_rx rx;
@@ -76,6 +79,10 @@ struct bl_peer {
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
+	struct bl_commons *commons;   /* of its process; NULL: none that can be used */
+	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
+	struct bl_peer *name;	      /* owner: the same address in a shared context; core/shared.h */
+	uint32_t looks;		      /* owner: made while operations waited to be connected */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */
@@ -124,6 +131,8 @@ struct bl_local {
 
 /* Fill and open; enable makes it reachable. 0 or -errno, logged where decided. */
 int bl_local_open(struct bl_local *local);
+/* One that only has peers, which are names: it has no address and reaches nobody. */
+void bl_local_open_names(struct bl_local *local);
 int bl_local_enable(struct bl_local *local);
 /* Unreachable from now on; all peers and their memory are gone on return. */
 void bl_local_close(struct bl_local *local);
@@ -134,6 +143,9 @@ void bl_local_orphan(struct bl_local *local);
 
 /* The peer of this address, made if need be; NULL: no memory. Owner. */
 struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr);
+
+/* The same, if it is known; NULL: it isn't. Owner. */
+struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr);
 
 /*
  * Ask for a connection. 0: it is there (adopted), -EAGAIN: under way, else why
@@ -193,6 +205,8 @@ bool bl_local_check_sleep_locked(struct bl_local *local);
 
 /* 0 while the peer lives, -ENOTCONN: closed in good order, -ECONNRESET: died. */
 int bl_peer_life(const struct bl_peer *peer);
+/* The same of any whose header is mapped. */
+int bl_peer_ended(const struct bl_peer *peer);
 
 /* A process that has died: 1: no thread of it can write into our memory any more;
  * 0: one may be about to end such a copy; -1: it can't be seen from here. over.c */
@@ -222,6 +236,10 @@ int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **l
  * checking size and seals. */
 int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane);
 void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
+/* A memfd of size bytes by itself, mapped; its descriptor or -errno, logged. */
+int bl_segment_page(size_t size, void **page);
+/* The same of a neighbour's, after checking size and seals; NULL: it won't do. */
+void *bl_segment_map_page(int fd, size_t size);
 
 int bl_service_listen(struct bl_local *local); /* it can be called from now on */
 void bl_service_unlisten(struct bl_local *local);
@@ -237,7 +255,9 @@ bool bl_service_membarrier(void); /* this process may be drained by others */
 /* Service thread, local->lock held: the peer named addr, made with a lane. */
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);
 int bl_peer_give_lane_locked(struct bl_peer *peer);
-int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32_t bell, pid_t pid);
+/* fd: its segment, its commons (-1: it has none). */
+int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_at, uint32_t bell,
+			  pid_t pid);
 void bl_peer_fail_locked(struct bl_peer *peer, int error);
 
 #endif

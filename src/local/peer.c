@@ -16,18 +16,24 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "base/window.h"
+#include "local/commons.h"
 #include "local/count.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
+
+void bl_local_open_names(struct bl_local *local)
+{
+	memset(local, 0, sizeof *local);
+	pthread_mutex_init(&local->lock, NULL);
+	local->seg.fd = local->listener = local->wake_socket = -1;
+	local->stats = &bl_no_stats;
+}
 
 int bl_local_open(struct bl_local *local)
 {
 	int err;
 
-	memset(local, 0, sizeof *local);
-	pthread_mutex_init(&local->lock, NULL);
-	local->seg.fd = local->listener = local->wake_socket = -1;
-	local->stats = &bl_no_stats;
+	bl_local_open_names(local);
 	err = bl_addr_make(&local->addr);
 	if (!err)
 		return bl_service_listen(local);
@@ -48,22 +54,30 @@ int bl_local_enable(struct bl_local *local)
 	 * the kernel still asks for the same user. No Yama: an error, no matter. */
 	if (bl_copy_plan()->may_vm)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	err = bl_segment_open(&local->seg, &local->addr);
+	err = bl_commons_get();
 	if (err)
 		return err;
+	err = bl_segment_open(&local->seg, &local->addr);
+	if (err)
+		goto put_commons;
 	err = bl_service_attach(local);
-	if (err) {
-		bl_segment_close(&local->seg);
-		return err;
-	}
+	if (err)
+		goto close_segment;
 	local->enabled = true;
 	bl_stats_open(local);
 	return 0;
+
+close_segment:
+	bl_segment_close(&local->seg);
+put_commons:
+	bl_commons_put();
+	return err;
 }
 
 static void free_peer(struct bl_peer *peer)
 {
 	bl_segment_unmap(peer->header, peer->rx.lane);
+	bl_commons_unmap(peer->commons);
 	if (peer->tx.lane)
 		munmap(peer->tx.lane, BL_LANE_SIZE);
 	free(peer->control);
@@ -85,6 +99,8 @@ void bl_local_close(struct bl_local *local)
 		free_peer(p);
 	}
 	bl_segment_close(&local->seg);
+	if (local->enabled)
+		bl_commons_put();
 	if (local->wake_socket >= 0)
 		close(local->wake_socket);
 	local->wake_socket = -1;
@@ -109,6 +125,7 @@ void bl_local_orphan(struct bl_local *local)
 		local->by_index[i] = NULL;
 	for (struct bl_peer *p = local->all; p; p = p->next_all) {
 		p->header = NULL;
+		p->commons = NULL;
 		p->stats = &bl_no_lane_stats;
 		p->rx.lane = p->tx.lane = NULL;
 		p->has_lane = p->hot = false;
@@ -152,6 +169,18 @@ struct bl_peer *bl_local_peer(struct bl_local *local, const struct bl_addr *addr
 	return peer;
 }
 
+struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr)
+{
+	struct bl_peer *peer;
+
+	pthread_mutex_lock(&local->lock);
+	peer = local->table[addr->id[0] % BL_PEER_TABLE];
+	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
+		peer = peer->next_hash;
+	pthread_mutex_unlock(&local->lock);
+	return peer;
+}
+
 /* --- connecting --------------------------------------------------------- */
 
 int bl_peer_give_lane_locked(struct bl_peer *peer)
@@ -189,7 +218,8 @@ int bl_peer_give_lane_locked(struct bl_peer *peer)
 	return 0;
 }
 
-int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32_t bell, pid_t pid)
+int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_at, uint32_t bell,
+			  pid_t pid)
 {
 	enum bl_peer_state state = atomic_load_explicit(&peer->state, memory_order_relaxed);
 	struct bl_local *local = peer->local;
@@ -200,11 +230,12 @@ int bl_peer_attach_locked(struct bl_peer *peer, int fd, uint64_t lane_at, uint32
 		return 0; /* the other end called at the same time */
 	if (state == BL_PEER_FAILED)
 		return peer->error; /* for good: the owner has given up what it had with it */
-	err = bl_segment_map_peer(fd, lane_at, &peer->header, &lane);
+	err = bl_segment_map_peer(fd[0], lane_at, &peer->header, &lane);
 	if (err)
 		return err;
 	peer->rx.lane = lane;
 	peer->rx.slot = lane->slot;
+	peer->commons = bl_commons_map(fd[1]);
 	bl_copy_pair_init(&peer->copy, pid);
 	if (bell < BL_BELLS) {
 		peer->bell_index = bell;
@@ -528,6 +559,8 @@ void bl_local_release(struct bl_local *local, struct bl_peer *peer)
 	peer->error = -(int)peer->dead;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
 	bl_segment_unmap(peer->header, peer->rx.lane);
+	bl_commons_unmap(peer->commons);
+	peer->commons = NULL;
 	peer->header = NULL;
 	peer->rx.lane = NULL;
 	peer->bell = NULL;
@@ -543,8 +576,11 @@ int bl_peer_life(const struct bl_peer *peer)
 {
 	if (unlikely(peer->dead))
 		return -(int)peer->dead;
-	if (!peer->adopted)
-		return 0;
+	return peer->adopted ? bl_peer_ended(peer) : 0;
+}
+
+int bl_peer_ended(const struct bl_peer *peer)
+{
 	/* acquire: pairs with the release in bl_local_close */
 	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
 		return -ENOTCONN;

@@ -35,6 +35,13 @@ static int make_memfd(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static bl_cold void no_memfd(int err)
+{
+	bl_warn("memfd_create: %s; %s", strerror(-err),
+		err == -EMFILE ? "raise the limit of open files (ulimit -n)"
+			       : "allow this system call");
+}
+
 static size_t page_size(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
@@ -141,9 +148,7 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
 	seg->fd = make_memfd();
 	if (seg->fd < 0) {
-		bl_warn("memfd_create: %s; %s", strerror(-seg->fd),
-			seg->fd == -EMFILE ? "raise the limit of open files (ulimit -n)"
-					   : "allow this system call");
+		no_memfd(seg->fd);
 		return seg->fd;
 	}
 	err = grow(seg, BL_SEG_HEADER);
@@ -236,4 +241,41 @@ void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane)
 		munmap(header, BL_SEG_HEADER);
 	if (lane)
 		munmap(lane, BL_LANE_SIZE);
+}
+
+/* --- a page by itself ------------------------------------------------------ */
+
+int bl_segment_page(size_t size, void **page)
+{
+	struct bl_segment seg = {.fd = make_memfd()};
+	int err;
+
+	if (seg.fd < 0) {
+		no_memfd(seg.fd);
+		return seg.fd;
+	}
+	err = grow(&seg, size);
+	if (!err && fcntl(seg.fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		err = -errno;
+	*page = err ? NULL : map(seg.fd, 0, size, NULL);
+	if (*page) {
+		madvise(*page, size, MADV_DONTFORK);
+		return seg.fd;
+	}
+	close(seg.fd);
+	return err ? err : -ENOMEM;
+}
+
+void *bl_segment_map_page(int fd, size_t size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	void *page;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)size)
+		return NULL;
+	page = map(fd, 0, size, NULL);
+	if (page)
+		madvise(page, size, MADV_DONTFORK);
+	return page;
 }

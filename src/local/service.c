@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/window.h"
+#include "local/commons.h"
 #include "local/hello.h"
 
 #define RETRY_MS      2	    /* the neighbour's backlog is full, or descriptors are short */
@@ -278,15 +279,22 @@ static int refusal(int32_t status)
 	return status > 0 || status < -4095 ? -EPROTO : status;
 }
 
+static void close_both(const int fd[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+}
+
 static void answered(struct exchange *x)
 {
 	struct bl_hello hello;
 	struct bl_peer *peer = x->peer;
 	pid_t pid = 0;
-	int got, err;
+	int got[2], err;
 
 	make_room(&service.calling);
-	err = bl_hello_receive(x->fd, &hello, &got);
+	err = bl_hello_receive(x->fd, &hello, got);
 	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
@@ -294,7 +302,7 @@ static void answered(struct exchange *x)
 		err = bl_socket_pid(x->fd, &pid);
 	if (!err)
 		err = refusal(hello.status);
-	if (!err && (memcmp(hello.from.id, peer->addr.id, sizeof hello.from.id) || got < 0))
+	if (!err && (memcmp(hello.from.id, peer->addr.id, sizeof hello.from.id) || got[0] < 0))
 		err = -EPROTO;
 
 	pthread_mutex_lock(&peer->local->lock);
@@ -308,8 +316,7 @@ static void answered(struct exchange *x)
 		bl_peer_fail_locked(peer, err);
 	}
 	pthread_mutex_unlock(&peer->local->lock);
-	if (got >= 0)
-		close(got);
+	close_both(got);
 	exchange_drop(x);
 }
 
@@ -319,17 +326,17 @@ static void asked(struct exchange *x)
 	struct bl_peer *peer = NULL;
 	struct bl_hello hello;
 	pid_t pid = 0;
-	int got, err;
+	int got[2], err;
 
 	make_room(&service.answering);
-	err = bl_hello_receive(x->fd, &hello, &got);
+	err = bl_hello_receive(x->fd, &hello, got);
 	service.tight |= err == -EMFILE;
 	if (err == -EAGAIN)
 		return;
 	bool full = err == -EMFILE; /* the rest of the hello is as it should be */
 	if (!err || full)
 		err = bl_socket_pid(x->fd, &pid);
-	if (err || (got < 0 && !full) || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
+	if (err || (got[0] < 0 && !full) || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
 	    bl_addr_reachable(&local->addr, &hello.from)) {
 		if (err == -EPERM)
 			bl_info("a connection from another user was refused");
@@ -353,8 +360,7 @@ static void asked(struct exchange *x)
 		usleep(1000);
 	bl_window(BL_WINDOW_ANSWERED, NULL);
 done:
-	if (got >= 0)
-		close(got);
+	close_both(got);
 	exchange_drop(x);
 }
 
@@ -560,6 +566,7 @@ static void after_fork_child(void)
 	}
 	for (struct bl_local *l = service.locals; l; l = l->next_service)
 		bl_local_orphan(l);
+	bl_commons_orphan();
 	for (struct exchange *x = service.exchanges; x; x = x->next)
 		close(x->fd);
 	spares_close(&service.calling);

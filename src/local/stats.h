@@ -33,7 +33,7 @@
 
 #define BL_STATS_MAGIC	 0x74617453u
 #define BL_STATS_VERSION 1
-#define BL_STATS_ROOM	 56u
+#define BL_STATS_ROOM	 52u
 
 /*
  * X(name, what it counts). A name goes into the page with its value, so that a
@@ -77,6 +77,14 @@
 	X(fallback_alone, "messages that one copied alone: no shared descriptor was free")         \
 	X(failed_sends, "large sends that ended with an error")                                    \
 	X(failed_receives, "large receives that ended with an error")                              \
+	X(rma_reads, "one-sided operations on others' memory, by a direct copy")                   \
+	X(rma_read_bytes, "")                                                                      \
+	X(rma_writes, "")                                                                          \
+	X(rma_write_bytes, "")                                                                     \
+	X(rma_atomics, "")                                                                         \
+	X(rma_atomic_bytes, "")                                                                    \
+	X(rma_asked, "one-sided operations that their target did for us")                          \
+	X(rma_served, "those that we did for others")                                              \
 	X(private_bytes, "of pools and peers; the segment comes on top")
 
 enum bl_stat {

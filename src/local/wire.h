@@ -33,7 +33,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 2
+#define BL_SEG_VERSION 3
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -57,6 +57,13 @@ enum bl_op {
 	BL_OP_STREAM = 6,   /* receiver to sender: send these bytes; struct bl_stream */
 	BL_OP_FRAGMENT = 7, /* sender to receiver: bytes asked for */
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
+
+	/* One-sided operations: what a direct copy can't do; core/rma.h. */
+	BL_OP_RMA_EVENT = 16, /* origin to target: it is done, tell so; struct bl_rma_event */
+	BL_OP_RMA_ASK = 17,   /* origin to target: do it for me; struct bl_rma_ask */
+	BL_OP_RMA_BYTES = 18, /* origin to target: what to write, operands */
+	BL_OP_RMA_RESULT = 19, /* target to origin: what was read */
+	BL_OP_RMA_DONE = 20,  /* target to origin: it is over */
 };
 
 #define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
@@ -155,6 +162,52 @@ struct bl_board {
 };
 static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE, "shared layout");
 
+/* RMA_EVENT: tag = the key of the first region, data = remote CQ data (BL_SLOT_DATA). */
+struct bl_rma_event {
+	uint64_t len;
+	uint32_t what; /* enum bl_rma_what */
+	uint32_t pad;
+};
+static_assert(sizeof(struct bl_rma_event) == 16, "shared layout");
+
+/* What an origin wants of a target's memory. */
+enum bl_rma_what {
+	BL_RMA_READ,
+	BL_RMA_WRITE,
+	BL_RMA_ATOMIC,	/* operands go, nothing comes back */
+	BL_RMA_FETCH,	/* the old values come back */
+	BL_RMA_COMPARE, /* operands, then what to compare with; the old values come back */
+	BL_RMA_WHATS
+};
+
+/* A piece of a target's memory, as an origin names it. */
+struct bl_rma_place {
+	uint64_t addr, len, key;
+};
+
+/* RMA_ASK: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA).
+ * RMA_BYTES, RMA_RESULT: tag = the number, data = offset. RMA_DONE: tag = the number, data = 0
+ * or an errno. */
+struct bl_rma_ask {
+	uint32_t nplace;
+	uint8_t what, type, op; /* type and op: of an atomic operation */
+	uint8_t pad;
+	struct bl_rma_place place[8];
+};
+static_assert(sizeof(struct bl_rma_ask) == 200, "shared layout");
+static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
+
+/* Where an endpoint's memory registrations are: see core/mr.h. Its owner writes. */
+struct bl_seg_mr {
+	_Atomic uint64_t change; /* odd while the table changes */
+	_Atomic uint64_t closed; /* counts the registrations that are no more */
+	_Atomic uint64_t table;	 /* its place in the owner's memory; 0: there is none */
+	_Atomic uint32_t mask;
+	_Atomic uint32_t events; /* BL_MR_EVENT_*: operations that the owner counts */
+	uint8_t pad[BL_LINE - 32];
+};
+static_assert(sizeof(struct bl_seg_mr) == BL_LINE, "shared layout");
+
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
 	_Atomic uint32_t consumed;
@@ -169,7 +222,10 @@ struct bl_lane {
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
 	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
 	struct bl_board board;	       /* receives from that neighbour alone */
-	uint8_t unused[1088];
+	/* The receiver writes: it is copying to or from the sender's memory, by a
+	 * registration that must not be closed meanwhile. */
+	_Atomic uint32_t rma_busy;
+	uint8_t unused[1084];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
@@ -201,7 +257,9 @@ struct bl_seg_header {
 	/* The owner writes: ticks, when it last was in the library with nothing else to
 	 * do, or with a large message. A hint for whom to leave work to, nothing else. */
 	_Atomic uint64_t here;
-	uint8_t pad4[BL_SEG_HEADER - 4 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) - 8 -
+	uint8_t pad4[BL_LINE - 8];
+	struct bl_seg_mr mr;
+	uint8_t pad5[BL_SEG_HEADER - 6 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) -
 		     sizeof(struct bl_stats)];
 	struct bl_stats stats; /* the owner writes, for `beeline stat` */
 };
@@ -210,6 +268,7 @@ static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
 static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
 static_assert(offsetof(struct bl_seg_header, board) == 704, "shared layout");
 static_assert(offsetof(struct bl_seg_header, sleeping) % BL_LINE == 0, "shared layout");
+static_assert(offsetof(struct bl_seg_header, mr) % BL_LINE == 0, "shared layout");
 
 #define BL_SLEEP_FUTEX	0x1u /* on `sleeping` itself */
 #define BL_SLEEP_SOCKET 0x2u /* on a datagram to the socket named by its id; sleep.c */

@@ -354,8 +354,8 @@ static void run(void)
 		close_lone();
 	barrier(7, "polling");
 	measure_footprint();
-	/* Two per endpoint; the wake-up and what is kept aside for connecting. */
-	if (descriptors() > before + 2 * each + 5)
+	/* Two per endpoint; the commons, the wake-up, what is kept aside for connecting. */
+	if (descriptors() > before + 2 * each + 6)
 		give_up("process %u: %u descriptors for %u endpoints", me, descriptors() - before,
 			each);
 	barrier(8, "the end");

@@ -17,6 +17,7 @@
 static struct t_node *nodes[NODES_MAX];
 static int nnodes;
 static unsigned long completions;
+void (*t_foreign)(const struct t_comp *c);
 
 /* Providers that are reached by an IP address rather than by a name of their own. */
 static bool by_ip(void)
@@ -34,7 +35,7 @@ struct fi_info *t_hints(const struct t_opts *o)
 	h->caps = FI_MSG | FI_TAGGED | o->caps;
 	h->mode = t_beeline ? 0 : FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
-	h->domain_attr->mr_mode = 0;
+	h->domain_attr->mr_mode = o->mr_mode;
 	h->domain_attr->threading = o->threading;
 	h->domain_attr->av_type = o->av;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -45,6 +46,10 @@ struct fi_info *t_hints(const struct t_opts *o)
 	h->rx_attr->op_flags = o->rx_flags;
 	h->tx_attr->iov_limit = o->iov;
 	h->rx_attr->iov_limit = o->iov;
+	if (o->srx)
+		h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	if (o->stx)
+		h->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
 	return h;
 }
 
@@ -93,6 +98,12 @@ static void open_queues(struct t_node *n)
 		T_OK(fi_ep_bind(n->ep, &n->txcntr->fid, FI_SEND));
 		T_OK(fi_ep_bind(n->ep, &n->rxcntr->fid, FI_RECV));
 	}
+	if (n->o.rma_counters) {
+		T_OK(fi_cntr_open(n->domain, &cntr, &n->rma, n));
+		T_OK(fi_cntr_open(n->domain, &cntr, &n->remote, n));
+		T_OK(fi_ep_bind(n->ep, &n->rma->fid, FI_READ | FI_WRITE));
+		T_OK(fi_ep_bind(n->ep, &n->remote->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
+	}
 }
 
 static void open_endpoint(struct t_node *n)
@@ -100,8 +111,15 @@ static void open_endpoint(struct t_node *n)
 	struct fi_av_attr av = {.type = n->o.av};
 
 	T_OK(fi_endpoint(n->domain, n->info, &n->ep, n));
-	T_OK(fi_av_open(n->domain, &av, &n->av, n));
+	if (n->o.shared_av)
+		n->av = n->o.shared_av;
+	else
+		T_OK(fi_av_open(n->domain, &av, &n->av, n));
 	T_OK(fi_ep_bind(n->ep, &n->av->fid, 0));
+	if (n->o.srx)
+		T_OK(fi_ep_bind(n->ep, &n->o.srx->fid, 0));
+	if (n->o.stx)
+		T_OK(fi_ep_bind(n->ep, &n->o.stx->fid, 0));
 	open_queues(n);
 	if (n->o.min_multi_recv)
 		T_OK(fi_setopt(&n->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
@@ -198,10 +216,15 @@ void t_close(struct t_node *n)
 		T_OK(fi_close(&n->rxcntr->fid));
 		T_OK(fi_close(&n->txcntr->fid));
 	}
+	if (n->o.rma_counters) {
+		T_OK(fi_close(&n->rma->fid));
+		T_OK(fi_close(&n->remote->fid));
+	}
 	if (n->o.two_cqs)
 		T_OK(fi_close(&n->txcq->fid));
 	T_OK(fi_close(&n->cq->fid));
-	T_OK(fi_close(&n->av->fid));
+	if (!n->o.shared_av)
+		T_OK(fi_close(&n->av->fid));
 	if (n->owns_domain) {
 		T_OK(fi_close(&n->domain->fid));
 		T_OK(fi_close(&n->fabric->fid));
@@ -228,6 +251,10 @@ static void deliver(void *context, const struct t_comp *c)
 {
 	struct t_op *op = context;
 
+	if (!op && t_foreign) {
+		t_foreign(c);
+		return;
+	}
 	T_CHECK(op, "a completion without context: flags 0x%llx, error %d (%s)",
 		(unsigned long long)c->flags, c->err, fi_strerror(c->err));
 	op->c = *c;
@@ -237,15 +264,15 @@ static void deliver(void *context, const struct t_comp *c)
 		op->each(op, &op->c);
 }
 
-static void deliver_error(struct fid_cq *cq)
+static void deliver_error(struct t_node *n, struct fid_cq *cq)
 {
 	struct fi_cq_err_entry e = {0};
 	struct t_comp c;
-	ssize_t n = fi_cq_readerr(cq, &e, 0);
+	ssize_t got = fi_cq_readerr(cq, &e, 0);
 
-	if (n == -FI_EAGAIN)
+	if (got == -FI_EAGAIN)
 		return;
-	T_CHECK(n == 1, "fi_cq_readerr after -FI_EAVAIL returned %zd", n);
+	T_CHECK(got == 1, "fi_cq_readerr after -FI_EAVAIL returned %zd", got);
 	T_CHECK(e.err > 0, "fi_cq_readerr: err is %d", e.err);
 	c = (struct t_comp){.flags = e.flags,
 			    .len = e.len,
@@ -254,7 +281,8 @@ static void deliver_error(struct fid_cq *cq)
 			    .tag = e.tag,
 			    .src = FI_ADDR_NOTAVAIL,
 			    .err = e.err,
-			    .olen = e.olen};
+			    .olen = e.olen,
+			    .node = n};
 	deliver(e.op_context, &c);
 }
 
@@ -290,7 +318,7 @@ static bool read_queue(struct t_node *n, struct fid_cq *cq)
 	if (got == -FI_EAGAIN || got == 0)
 		return false;
 	if (got == -FI_EAVAIL) {
-		deliver_error(cq);
+		deliver_error(n, cq);
 		return true;
 	}
 	T_CHECK(got > 0 && (size_t)got <= max, "fi_cq_read returned %zd (%s)", got,
@@ -312,7 +340,8 @@ static bool read_queue(struct t_node *n, struct fid_cq *cq)
 				    .buf = e.buf,
 				    .data = e.data,
 				    .tag = e.tag,
-				    .src = src[i]};
+				    .src = src[i],
+				    .node = n};
 		deliver(e.op_context, &c);
 	}
 	return true;

@@ -16,10 +16,12 @@
 #include "harness.h"
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #define T_API	   FI_VERSION(1, 17)
@@ -38,10 +40,15 @@ struct t_opts {
 	size_t iov;   /* buffers per operation that the case needs */
 	bool two_cqs; /* sends complete on another queue than receives */
 	bool counters;
+	int mr_mode;
+	bool rma_counters; /* of operations on others' memory, and of others' on ours */
 	bool batch_one;	       /* read one completion at a time */
 	enum fi_wait_obj wait; /* of the queues and counters; 0 is FI_WAIT_NONE */
 	struct fid_wait *set;  /* FI_WAIT_SET: theirs */
 	bool cq_data;	       /* the case sends remote completion data of 8 bytes */
+	struct fid_av *shared_av; /* instead of one of its own */
+	struct fid_ep *srx;	  /* shared contexts, of the same domain */
+	struct fid_stx *stx;
 };
 
 /* One completion; fields that the queue's format does not carry are T_ABSENT. */
@@ -55,6 +62,7 @@ struct t_comp {
 	int err;
 	size_t olen;
 	unsigned long order; /* counts this process's completions from 1 */
+	struct t_node *node; /* in whose queue it was */
 };
 #define T_ABSENT 0x5bad5bad5bad5badu
 
@@ -74,6 +82,7 @@ struct t_node {
 	struct fid_av *av;
 	struct fid_cq *cq, *txcq; /* txcq is cq unless two_cqs */
 	struct fid_cntr *rxcntr, *txcntr;
+	struct fid_cntr *rma, *remote; /* rma_counters */
 	struct fid_ep *ep;
 	bool owns_domain;
 	bool watched; /* t_progress reads its queues */
@@ -81,6 +90,10 @@ struct t_node {
 	unsigned char name[T_NAME_MAX];
 	fi_addr_t peer[T_PROC_MAX]; /* by rank, after t_connect */
 };
+
+/* Who hears of completions that no operation of ours asked for: remote data. NULL:
+ * there must be none. */
+extern void (*t_foreign)(const struct t_comp *c);
 
 /* Hints for this provider, as the usual node asks; the caller frees them. */
 struct fi_info *t_hints(const struct t_opts *o);

@@ -12,7 +12,7 @@ int main(int argc, char **argv)
 		group_info,   group_open,  group_av,   group_match, group_size,
 		group_cq,     group_flags, group_iov,  group_multi, group_peek,
 		group_cancel, group_trunc, group_self, group_order, group_random,
-		group_thread, group_wait,  group_set,  group_life,  group_overlap,
+		group_rma, group_atomic, group_shared, group_thread, group_wait,  group_set,  group_life,  group_overlap,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));

@@ -24,8 +24,19 @@ HEADER = """\
 
 def plugin(work: Path) -> Path:
     out = work / "icount.so"
-    sh("gcc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-       HERE / "icount.c", "-o", out)
+    sh(
+        "gcc",
+        "-std=gnu17",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        HERE / "icount.c",
+        "-o",
+        out,
+    )
     return out
 
 

@@ -107,7 +107,10 @@ class Guest:
             names = sorted(str(p.relative_to(root)) for p in root.rglob("*"))
             packed = subprocess.run(
                 ["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"],
-                cwd=root, input="\n".join(names).encode(), stdout=subprocess.PIPE, check=True,
+                cwd=root,
+                input="\n".join(names).encode(),
+                stdout=subprocess.PIPE,
+                check=True,
             )
             out.write_bytes(gzip.compress(packed.stdout, 1))
 
@@ -117,9 +120,18 @@ class Guest:
         if (self.network or self.wire) and self.kernel.modroot:
             for module in NETWORK_MODULES:
                 shown = subprocess.run(
-                    ["modprobe", "-d", self.kernel.modroot, "-S", self.kernel.release,
-                     "--show-depends", module],
-                    text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                    [
+                        "modprobe",
+                        "-d",
+                        self.kernel.modroot,
+                        "-S",
+                        self.kernel.release,
+                        "--show-depends",
+                        module,
+                    ],
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
                 ).stdout
                 for path in re.findall(r"^insmod (\S+)", shown, re.M):
                     if Path(path) not in wanted:
@@ -180,7 +192,8 @@ class Guest:
         quiet = None if self.script_is_tty else subprocess.DEVNULL
         with open(work / "qemu", "wb") as log:
             return subprocess.Popen(
-                self.command(work), stdin=quiet,
+                self.command(work),
+                stdin=quiet,
                 stdout=None if self.script_is_tty else log,
                 stderr=None if self.script_is_tty else subprocess.STDOUT,
             )
@@ -222,8 +235,23 @@ def compiled(source: Path, work: Path, *flags: str) -> Path:
     """A static program for the guest, compiled here."""
     out = work / source.stem
     if not out.exists() or out.stat().st_mtime < source.stat().st_mtime or flags:
-        sh("gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g0", "-fno-strict-aliasing", "-Wall",
-           "-Wextra", "-Werror", "-static", "-pthread", source, *flags, "-o", out)
+        sh(
+            "gcc",
+            "-std=gnu17",
+            "-D_GNU_SOURCE",
+            "-O2",
+            "-g0",
+            "-fno-strict-aliasing",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-static",
+            "-pthread",
+            source,
+            *flags,
+            "-o",
+            out,
+        )
     return out
 
 

@@ -73,8 +73,13 @@ def sh(
     """Runs a command and returns its output; its error output is part of the exception."""
     words = [str(a) for a in argv]
     process = subprocess.Popen(
-        words, cwd=cwd, text=True, errors="replace", stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        words,
+        cwd=cwd,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     limit = remaining(seconds)
     try:
@@ -262,8 +267,15 @@ def compile_debug(root: Path, config: Path) -> None:
     build = root / "build"
     jobs = len(os.sched_getaffinity(0))
     try:
-        sh("make", f"-j{jobs}", "bzImage", "modules", cwd=build, log=root / "build.log",
-           seconds=3600)
+        sh(
+            "make",
+            f"-j{jobs}",
+            "bzImage",
+            "modules",
+            cwd=build,
+            log=root / "build.log",
+            seconds=3600,
+        )
     except NotHere:
         raise NotHere(
             "debug kernel: compiling it takes long on this machine; the next run goes on with it. "

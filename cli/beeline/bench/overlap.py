@@ -56,9 +56,7 @@ def points(launches: Sequence[summary.Launch], kinds: dict[str, str]) -> list[Po
     for (mpi, path, size), values in sorted(found.items()):
         median = {test: statistics.median(ns) for test, ns in values.items()}
         loss = {away: median[away] for away in AWAY}
-        result.append(
-            Point(mpi, kinds[mpi], path, size, median["transfer"], median["call"], loss)
-        )
+        result.append(Point(mpi, kinds[mpi], path, size, median["transfer"], median["call"], loss))
     return result
 
 
@@ -104,9 +102,10 @@ def programs_for(wanted: list[str]) -> dict[str, tuple[mpis.Mpi, Path]]:
 
 
 def tables(console: Any, found: list[Point]) -> None:
-    from beeline.bench import table
     from rich import box
     from rich.table import Table
+
+    from beeline.bench import table
 
     for mpi in dict.fromkeys(p.mpi for p in found):
         view = Table(title=f"{mpi}: share of the transfer that is hidden", box=box.SIMPLE_HEAD)

@@ -180,7 +180,9 @@ def _legend(figure: Figure, rows: Sequence[Measured]) -> None:
     )
 
 
-def _save(figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path) -> list[Path]:
+def _save(
+    figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path
+) -> list[Path]:
     figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
     _legend(figure, rows)
     figure.text(0.018, 0.018, note, fontsize=8.5, color=FAINT)

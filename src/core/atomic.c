@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * atomic.c: an atomic operation, start to end; see atomic.h. Serialised by the
+ * domain; other processes are kept out by the lock of the target's commons.
+ */
+#include "core/atomic.h"
+
+#include <string.h>
+
+#include "local/commons.h"
+
+#define CHUNK 4096u /* a multiple of every element's size */
+
+struct run {
+	struct bl_copy_pair *pair; /* NULL: our own memory */
+	const struct bl_rma_memory *mem;
+	enum bl_rma_what what;
+	unsigned type, op;
+	/* in pieces, each as long as the memory */
+	const struct iovec *operand, *compare, *result;
+	size_t noperand, ncompare, nresult;
+};
+
+/* Under the lock: so many bytes from `off` on. */
+static int step(const struct run *r, size_t off, size_t len)
+{
+	alignas(BL_LINE) char value[CHUNK], operand[CHUNK], compare[CHUNK], old[CHUNK];
+	struct iovec mine = {value, len};
+	bool blind = r->what == BL_RMA_ATOMIC && r->op == BL_ATOMIC_OP_WRITE;
+	int err;
+
+	if (!blind) {
+		err = bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len);
+		if (err)
+			return err;
+	}
+	if (r->op != BL_ATOMIC_OP_READ) {
+		if (r->what != BL_RMA_ATOMIC)
+			memcpy(old, value, len);
+		bl_iov_gather(operand, r->operand, r->noperand, off, len);
+		if (r->what == BL_RMA_COMPARE)
+			bl_iov_gather(compare, r->compare, r->ncompare, off, len);
+		bl_atomic_apply(r->type, r->op, value, operand,
+				r->what == BL_RMA_COMPARE ? compare : NULL,
+				len / bl_atomic_size(r->type));
+		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len);
+		if (err)
+			return err;
+	}
+	if (r->what != BL_RMA_ATOMIC)
+		bl_iov_scatter(r->result, r->nresult, off, r->op == BL_ATOMIC_OP_READ ? value : old,
+			       len);
+	return 0;
+}
+
+static int run(const struct run *r, struct bl_commons *commons, struct bl_commons_wait *wait)
+{
+	int err = bl_commons_lock(commons, wait);
+
+	if (err)
+		return err;
+	for (size_t off = 0; off < r->mem->len && !err; off += CHUNK) {
+		err = step(r, off, bl_min(CHUNK, r->mem->len - off));
+		if (err == -EOPNOTSUPP && off) /* refused midway: no other way may begin anew */
+			err = -EPERM;
+	}
+	bl_commons_unlock(commons);
+	return err;
+}
+
+int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
+		     const struct bl_rma_memory *mem)
+{
+	const struct run r = {
+		.pair = &peer->copy,
+		.mem = mem,
+		.what = rma->what,
+		.type = rma->type,
+		.op = rma->op,
+		.operand = rma->iov,
+		.noperand = rma->niov,
+		.compare = rma->compare,
+		.ncompare = rma->ncompare,
+		.result = rma->result,
+		.nresult = rma->nresult,
+	};
+
+	if (!bl_atomic_fits(rma->what, rma->type, rma->op, mem->len))
+		return -EINVAL;
+	if (!peer->commons)
+		return -EOPNOTSUPP;
+	return run(&r, peer->commons, &peer->rma->wait);
+}
+
+int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
+		  const struct bl_rma_memory *mem, char *staging)
+{
+	const struct iovec operand = {staging, mem->len}, compare = {staging + mem->len, mem->len};
+	const struct run r = {
+		.mem = mem,
+		.what = what,
+		.type = type,
+		.op = op,
+		.operand = &operand,
+		.noperand = 1,
+		.compare = &compare,
+		.ncompare = 1,
+		.result = &operand, /* each chunk when its operands have been used */
+		.nresult = 1,
+	};
+
+	return run(&r, bl_commons_own(), &ep->commons_wait);
+}

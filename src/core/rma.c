@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * rma.c: the origin's side of one-sided operations; see rma.h. Serialised by the
+ * domain. What is read out of a target's table is checked on a private copy.
+ */
+#include "core/rma.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/atomic.h"
+#include "core/large.h"
+#include "core/stat.h"
+
+/* One that the target does for us. */
+struct bl_rma_op {
+	struct bl_rma_op *next;
+	uint64_t number;
+	uint64_t flags, data;
+	void *context;
+	struct bl_rma_ask ask;
+	struct iovec in[2 * BL_IOV_MAX]; /* goes: what is written, or operands and compared */
+	struct iovec out[BL_IOV_MAX];	 /* comes: what is read */
+	uint32_t nin, nout;
+	size_t len, in_len, out_len;
+	size_t sent, got;
+	bool asked;
+	char copy[]; /* BL_INJECT */
+};
+
+static struct bl_sink no_sink = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+/* --- peers ---------------------------------------------------------------- */
+
+struct bl_rma_peer *bl_rma_peer(struct bl_peer *peer)
+{
+	struct bl_rma_peer *rp = peer->rma;
+
+	if (likely(rp != NULL))
+		return rp;
+	rp = calloc(1, sizeof *rp);
+	if (!rp)
+		return NULL;
+	rp->peer = peer;
+	rp->tail = &rp->head;
+	peer->rma = rp;
+	return rp;
+}
+
+void bl_rma_activate(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	if (rp->active)
+		return;
+	rp->active = true;
+	rp->next_active = ep->rma_active;
+	ep->rma_active = rp;
+	ep->work++;
+}
+
+static void deactivate(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_rma_peer **at = &ep->rma_active;
+
+	if (!rp->active)
+		return;
+	while (*at != rp)
+		at = &(*at)->next_active;
+	*at = rp->next_active;
+	rp->active = false;
+	ep->work--;
+}
+
+/* A peer that is connected; no room in its ring is asked for. */
+static int reach(struct bl_ep *ep, uint64_t dest, struct bl_peer **out)
+{
+	struct bl_peer *peer = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
+
+	if (peer == &bl_nobody) {
+		int err = bl_ep_resolve(ep, dest, &peer);
+
+		if (err)
+			return err;
+	}
+	*out = peer;
+	if (unlikely(peer->dead))
+		return -(int)peer->dead;
+	if (likely(peer->adopted))
+		return 0;
+	return bl_ep_connect(ep, peer);
+}
+
+/* --- completing ----------------------------------------------------------- */
+
+static uint64_t comp_flags(enum bl_rma_what what)
+{
+	switch (what) {
+	case BL_RMA_READ:
+		return BL_RMA | BL_READ;
+	case BL_RMA_WRITE:
+		return BL_RMA | BL_WRITE;
+	case BL_RMA_ATOMIC:
+		return BL_ATOMIC | BL_WRITE;
+	default:
+		return BL_ATOMIC | BL_READ;
+	}
+}
+
+static void complete(struct bl_ep *ep, struct bl_sink *sink, enum bl_rma_what what, uint64_t flags,
+		     void *context, size_t len, int err)
+{
+	uint64_t cflags = comp_flags(what);
+	struct bl_cntr *cntr = cflags & BL_READ ? ep->read_cntr : ep->write_cntr;
+
+	if (likely(!err)) {
+		if (cntr)
+			cntr->value++;
+		if (flags & BL_COMPLETION && ep->tx_cq)
+			bl_complete(ep->tx_cq, sink, context, cflags, len, NULL, 0, 0, BL_ADDR_ANY);
+		return;
+	}
+	if (cntr)
+		cntr->errors++;
+	bl_cq_fail(ep->tx_cq, sink,
+		   &(struct bl_comp_err){
+			   .comp = {context, cflags, 0, NULL, 0, 0},
+			   .olen = len,
+			   .err = err,
+			   .src = BL_ADDR_ANY,
+		   });
+}
+
+/* --- a target's memory ------------------------------------------------------ */
+
+uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op)
+{
+	switch (what) {
+	case BL_RMA_READ:
+		return BL_MR_READ;
+	case BL_RMA_WRITE:
+	case BL_RMA_ATOMIC:
+		return BL_MR_WRITE;
+	default:
+		return op == BL_ATOMIC_OP_READ ? BL_MR_READ : BL_MR_READ | BL_MR_WRITE;
+	}
+}
+
+/* The entry of a key, known already or read now; what was known before the target
+ * closed a registration is forgotten. The target waits for us: bl_lane.rma_busy. */
+static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_entry **out)
+{
+	struct bl_mr_entry *entry = &rp->cache[bl_mr_place(key, BL_RMA_CACHE - 1)];
+	/* acquire: pairs with the release in mr.c's change_end */
+	uint64_t epoch = atomic_load_explicit(&rp->peer->header->mr.closed, memory_order_acquire);
+	int err;
+
+	if (unlikely(epoch != rp->epoch)) {
+		memset(rp->cache, 0, sizeof rp->cache);
+		rp->epoch = epoch;
+	}
+	*out = entry;
+	if (likely(entry->flags && entry->key == key))
+		return 0;
+	entry->flags = 0;
+	err = bl_mr_read(rp->peer, key, entry);
+	if (err)
+		entry->flags = 0;
+	return err;
+}
+
+static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem)
+{
+	uint32_t need = bl_rma_need(rma->what, rma->op);
+
+	mem->n = (uint32_t)rma->nplace;
+	mem->flags = 0;
+	for (size_t i = 0; i < rma->nplace; i++) {
+		struct bl_rma_spot *spot = &mem->spot[i];
+		const struct bl_mr_entry *entry;
+		int err;
+
+		spot->n = 0;
+		spot->len = rma->place[i].len;
+		if (!spot->len) /* touches nothing: any key will do */
+			continue;
+		err = entry_of(rp, rma->place[i].key, &entry);
+		if (!err)
+			err = bl_mr_translate(entry, &rma->place[i], need, spot->iov, &spot->n);
+		if (err)
+			return err;
+		mem->flags |= entry->flags;
+	}
+	return 0;
+}
+
+/* Our own memory, which may not be there: by the kernel where it lets us. */
+static int move_own(bool write, const struct iovec *mem, size_t nmem, const struct iovec *mine,
+		    size_t nmine, size_t len)
+{
+	struct bl_copy_pair own = {.pid = getpid(), .pull = BL_COPY_VM, .push = BL_COPY_VM};
+	struct bl_copy_pair self = {.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
+	int err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
+			: bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
+
+	if (err != -EOPNOTSUPP)
+		return err;
+	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, 0, len)
+		     : bl_copy_pull(&self, mine, nmine, mem, nmem, 0, len);
+}
+
+int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
+		const struct iovec *mine, size_t nmine, size_t len)
+{
+	struct iovec a[BL_IOV_MAX], b[BL_IOV_MAX];
+	size_t done = 0;
+
+	for (uint32_t i = 0; i < mem->n && done < len; i++) {
+		const struct bl_rma_spot *spot = &mem->spot[i];
+		size_t n, na, nb;
+		int err;
+
+		if (off >= spot->len) {
+			off -= spot->len;
+			continue;
+		}
+		n = bl_min(spot->len - off, len - done);
+		na = bl_iov_slice(mine, nmine, done, n, a);
+		nb = bl_iov_slice(spot->iov, spot->n, off, n, b);
+		if (!pair)
+			err = move_own(write, b, nb, a, na, n);
+		else
+			err = write ? bl_copy_push(pair, a, na, b, nb, 0, n)
+				    : bl_copy_pull(pair, a, na, b, nb, 0, n);
+		if (err)
+			return err;
+		done += n;
+		off = 0;
+	}
+	return 0;
+}
+
+/* --- directly --------------------------------------------------------------- */
+
+static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
+{
+	bool read = rma->what == BL_RMA_READ ||
+		    (rma->what == BL_RMA_FETCH && rma->op == BL_ATOMIC_OP_READ);
+
+	flags |= atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
+	return rma->flags & BL_REMOTE_CQ_DATA ||
+	       flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE);
+}
+
+static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t len)
+{
+	struct bl_rma_event event = {.len = len, .what = rma->what};
+
+	if (rma->what == BL_RMA_FETCH && rma->op == BL_ATOMIC_OP_READ)
+		event.what = BL_RMA_READ;
+	bl_put_packet(peer, BL_OP_RMA_EVENT, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
+		      rma->nplace ? rma->place[0].key : 0, rma->data, &event, sizeof event);
+}
+
+static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
+{
+	enum bl_stat stat = what == BL_RMA_READ	   ? BL_STAT_rma_reads
+			    : what == BL_RMA_WRITE ? BL_STAT_rma_writes
+						   : BL_STAT_rma_atomics;
+
+	bl_stat_add(ep, stat, 1);
+	bl_stat_add(ep, stat + 1, len);
+}
+
+/* -EOPNOTSUPP: the target must do it. Else as bl_rma(), with *err for the queue. */
+static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		    int *err)
+{
+	struct bl_peer *peer = rp->peer;
+	struct bl_rma_memory mem;
+
+	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
+	if (!*err)
+		*err = find_memory(rp, rma, &mem);
+	if (unlikely(*err))
+		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
+	mem.len = len;
+	if (unlikely(target_listens(peer, rma, mem.flags)) && !bl_tx_room(&peer->tx) &&
+	    !bl_tx_refresh(&peer->tx))
+		return -EAGAIN;
+	if (rma->what >= BL_RMA_ATOMIC)
+		*err = bl_atomic_direct(ep, peer, rma, &mem);
+	else
+		*err = bl_rma_move(&peer->copy, rma->what == BL_RMA_WRITE, &mem, 0, rma->iov,
+				   rma->niov, len);
+	if (unlikely(*err == -EOPNOTSUPP || *err == -EAGAIN))
+		return *err;
+	if (unlikely(*err))
+		return 0;
+	count(ep, rma->what, len);
+	if (unlikely(target_listens(peer, rma, mem.flags)))
+		tell_target(peer, rma, len);
+	return 0;
+}
+
+static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
+{
+	_Atomic uint32_t *busy = &rp->peer->rx.lane->rma_busy;
+	int ret, err;
+
+	/* seq_cst: pairs with the fence in bl_mr_quiesce: either we see what has been
+	 * closed, or the target sees us and waits */
+	atomic_exchange_explicit(busy, 1, memory_order_seq_cst);
+	ret = copy_now(ep, rp, rma, len, &err);
+	atomic_store_explicit(busy, 0, memory_order_release);
+	if (ret)
+		return ret;
+	complete(ep, &no_sink, rma->what, rma->flags, rma->context, len,
+		 err == -ESRCH ? ECONNRESET : -err);
+	return 0;
+}
+
+/* --- by message --------------------------------------------------------------- */
+
+static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
+{
+	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
+	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
+	size_t nout = rma->what == BL_RMA_READ ? rma->niov : rma->nresult;
+	size_t copied = rma->flags & BL_INJECT ? len : 0;
+	struct bl_rma_op *op = calloc(1, sizeof *op + copied);
+
+	if (!op)
+		return NULL;
+	op->flags = rma->flags;
+	op->data = rma->data;
+	op->context = rma->context;
+	op->len = len;
+	op->ask.nplace = (uint32_t)rma->nplace;
+	op->ask.what = (uint8_t)rma->what;
+	op->ask.type = rma->type;
+	op->ask.op = rma->op;
+	memcpy(op->ask.place, rma->place, rma->nplace * sizeof rma->place[0]);
+	if (has_operand) {
+		op->nin = (uint32_t)rma->niov;
+		memcpy(op->in, rma->iov, rma->niov * sizeof op->in[0]);
+		op->in_len = len;
+	}
+	if (copied) {
+		bl_iov_gather(op->copy, rma->iov, rma->niov, 0, len);
+		op->in[0] = (struct iovec){op->copy, len};
+		op->nin = 1;
+	}
+	if (rma->what == BL_RMA_COMPARE) {
+		memcpy(op->in + op->nin, rma->compare, rma->ncompare * sizeof op->in[0]);
+		op->nin += (uint32_t)rma->ncompare;
+		op->in_len += len;
+	}
+	if (rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH) {
+		memcpy(op->out, out, nout * sizeof op->out[0]);
+		op->nout = (uint32_t)nout;
+		op->out_len = len;
+	}
+	return op;
+}
+
+static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
+		      size_t len)
+{
+	struct bl_rma_op *op = make_op(rma, len);
+
+	if (!op)
+		return -EAGAIN;
+	bl_stat_add(ep, BL_STAT_rma_asked, 1);
+	op->number = ++ep->rma_number;
+	*rp->tail = op;
+	rp->tail = &op->next;
+	if (rp->head == op && bl_rma_pump(ep, rp))
+		bl_rma_activate(ep, rp);
+	return 0;
+}
+
+bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
+		      const struct iovec *iov, size_t niov, size_t off, size_t len)
+{
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot;
+	uint8_t *to;
+
+	if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
+		return false;
+	slot = bl_tx_slot(tx);
+	to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
+	if (!to)
+		return false;
+	bl_iov_gather(to, iov, niov, off, len);
+	if (len > BL_SLOT_INLINE) {
+		slot->at = (uint32_t)(to - tx->lane->payload);
+		bl_tx_payload_take(tx, (uint32_t)len);
+	}
+	slot->head = BL_HEAD(len, op, 0);
+	slot->tag = number;
+	slot->data = at;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_stats_packet_out(peer, (uint32_t)len);
+	bl_peer_notify(peer);
+	return true;
+}
+
+bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_rma_op *op = rp->head;
+	struct bl_peer *peer = rp->peer;
+
+	if (!op)
+		return false;
+	if (!op->asked) {
+		if (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
+			return true;
+		bl_put_packet(peer, BL_OP_RMA_ASK, op->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
+			      op->number, op->data, &op->ask,
+			      offsetof(struct bl_rma_ask, place) +
+				      op->ask.nplace * sizeof op->ask.place[0]);
+		op->asked = true;
+	}
+	while (op->sent < op->in_len) {
+		size_t len = bl_min(op->in_len - op->sent, BL_RMA_FRAGMENT);
+
+		if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin,
+				      op->sent, len))
+			return true;
+		op->sent += len;
+	}
+	return false;
+}
+
+static struct bl_rma_op *pop(struct bl_rma_peer *rp)
+{
+	struct bl_rma_op *op = rp->head;
+
+	rp->head = op->next;
+	if (!rp->head)
+		rp->tail = &rp->head;
+	return op;
+}
+
+/* The operation that a target speaks of; NULL: nonsense. */
+static struct bl_rma_op *asked(const struct bl_rma_peer *rp, uint64_t number)
+{
+	return rp && rp->head && rp->head->asked && rp->head->number == number ? rp->head : NULL;
+}
+
+void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, const void *bytes,
+		      uint32_t len)
+{
+	struct bl_rma_op *op = asked(rp, number);
+
+	if (!op || off != op->got || len > op->out_len - op->got)
+		return;
+	bl_iov_scatter(op->out, op->nout, off, bytes, len);
+	op->got += len;
+}
+
+void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp, uint64_t number,
+		    uint64_t error)
+{
+	struct bl_rma_op *op = asked(rp, number);
+	int err = error < 4096 ? (int)error : EIO;
+
+	if (!op || op->sent < op->in_len)
+		return;
+	if (!err && op->got < op->out_len)
+		err = EIO;
+	pop(rp);
+	complete(ep, sink, op->ask.what, op->flags, op->context, op->len, err);
+	free(op);
+	if (bl_rma_pump(ep, rp))
+		bl_rma_activate(ep, rp);
+}
+
+/* --- both ---------------------------------------------------------------------- */
+
+/* All lengths agree; that of the operation through *len. */
+static bool lengths(const struct bl_rma *rma, size_t *len)
+{
+	size_t total = 0;
+
+	if (rma->niov > BL_IOV_MAX || rma->nplace > BL_IOV_MAX || rma->ncompare > BL_IOV_MAX ||
+	    rma->nresult > BL_IOV_MAX)
+		return false;
+	for (size_t i = 0; i < rma->nplace; i++)
+		if (__builtin_add_overflow(total, rma->place[i].len, &total))
+			return false;
+	*len = total;
+	if (rma->op != BL_ATOMIC_OP_READ && bl_iov_len(rma->iov, rma->niov) != total)
+		return false;
+	if (rma->what == BL_RMA_COMPARE && bl_iov_len(rma->compare, rma->ncompare) != total)
+		return false;
+	return rma->what < BL_RMA_FETCH || bl_iov_len(rma->result, rma->nresult) == total;
+}
+
+/* Messages to the peer that haven't completed. */
+static bool pending(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	for (uint32_t i = 0; ep->requests && i < ep->nrequest; i++)
+		if (ep->request[i]->peer == peer)
+			return true;
+	return peer->rma && peer->rma->head;
+}
+
+int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
+{
+	struct bl_rma_peer *rp;
+	struct bl_peer *peer;
+	size_t len;
+	int err;
+
+	if (unlikely(!lengths(rma, &len)))
+		return -EINVAL;
+	if (unlikely(rma->flags & BL_INJECT && len > bl_inject_max()))
+		return -EMSGSIZE;
+	err = reach(ep, rma->dest, &peer);
+	if (unlikely(err))
+		return err;
+	rp = bl_rma_peer(peer);
+	if (unlikely(!rp || (rma->flags & BL_FENCE && pending(ep, peer))))
+		return -EAGAIN;
+	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
+		   peer->copy.push != BL_COPY_NOTHING)) {
+		err = direct(ep, rp, rma, len);
+		if (likely(err != -EOPNOTSUPP))
+			return err;
+	}
+	return by_message(ep, rp, rma, len);
+}
+
+bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
+{
+	struct bl_rma_peer *rp = peer->rma;
+
+	if (!rp)
+		return;
+	deactivate(ep, rp);
+	while (rp->head) {
+		struct bl_rma_op *op = pop(rp);
+
+		complete(ep, sink, op->ask.what, op->flags, op->context, op->len, err);
+		free(op);
+	}
+	bl_rma_drop_job(rp);
+	peer->rma = NULL;
+	free(rp);
+}
+
+void bl_rma_close(struct bl_ep *ep)
+{
+	if (ep->local.seg.header) {
+		/* From now on nobody begins; see bl_peer_life(). */
+		atomic_store_explicit(&ep->local.seg.header->closed, 1, memory_order_release);
+		bl_mr_quiesce(ep);
+	}
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_rma_peer *rp = ep->local.by_index[i] ? ep->local.by_index[i]->rma : NULL;
+
+		if (!rp)
+			continue;
+		deactivate(ep, rp);
+		while (rp->head)
+			free(pop(rp));
+		bl_rma_drop_job(rp);
+		ep->local.by_index[i]->rma = NULL;
+		free(rp);
+	}
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * rma.h: reading, writing and changing another process's registered memory.
+ *
+ * An operation is over when the call returns: the origin finds the key in the
+ * target's table (mr.h), checks, and copies with process_vm_readv or
+ * process_vm_writev. The target takes no part; only if it wants to hear of it
+ * (remote CQ data, a counter) a packet follows the copy.
+ *
+ *   origin                                  target
+ *   key ─► entry, bounds, rights            (computes)
+ *   process_vm_writev ─────────────────────► its memory
+ *   complete
+ *   RMA_EVENT, if wanted ──────────────────► completion, counter
+ *
+ * Where the kernel refuses, the target does it for the origin: same checks, same
+ * bytes, same results, one operation at a time for each pair, in order. While
+ * there are any, no other operation of that pair goes directly and overtakes them.
+ *
+ *   RMA_ASK ─────────────────────────────────► checks in its own table
+ *   RMA_BYTES ... ───────────────────────────► writes, or keeps the operands
+ *                                              applies an atomic operation
+ *   result ◄─────────────────────── RMA_RESULT ...
+ *   complete ◄────────────────────────────── RMA_DONE
+ *
+ * Serialised by the domain.
+ */
+#ifndef BL_CORE_RMA_H
+#define BL_CORE_RMA_H
+
+#include "core/mr.h"
+#include "local/commons.h"
+
+/*
+ * One operation. flags: BL_COMPLETION (errors always complete), BL_INJECT (what
+ * is written is free on return), BL_REMOTE_CQ_DATA, BL_FENCE. The places together
+ * are as long as the buffers.
+ */
+struct bl_rma {
+	enum bl_rma_what what;
+	uint8_t type, op;	 /* atomics: enum bl_atomic_type, bl_atomic_op */
+	const struct iovec *iov; /* written, read into, or operands */
+	size_t niov;
+	const struct iovec *compare, *result; /* of atomics that have them */
+	size_t ncompare, nresult;
+	const struct bl_rma_place *place;
+	size_t nplace;
+	uint64_t dest, data;
+	void *context;
+	uint64_t flags;
+};
+
+/*
+ * Begin it, and mostly end it. 0: it completes through the queue, also when it
+ * fails there: EKEYREJECTED (no such key), EACCES (not that way), EINVAL (not
+ * within the region), EFAULT (no such memory), ECONNRESET, ENOTCONN. -EAGAIN: not
+ * connected yet, no room to tell the target, or its memory is locked. -EINVAL:
+ * lengths that differ. -EMSGSIZE: inject too long.
+ */
+int bl_rma(struct bl_ep *ep, const struct bl_rma *rma);
+
+/* --- the core's ------------------------------------------------------------ */
+
+/* A target's memory, as its registrations say. */
+struct bl_rma_spot {
+	struct iovec iov[BL_IOV_MAX];
+	uint32_t n;
+	size_t len;
+};
+struct bl_rma_memory {
+	struct bl_rma_spot spot[BL_IOV_MAX];
+	uint32_t n;
+	uint32_t flags; /* of all entries together */
+	size_t len;
+};
+
+#define BL_RMA_CACHE 16u
+
+struct bl_rma_op;  /* rma.c: an operation that the target does for us */
+struct bl_rma_job; /* rma_serve.c: one that we do for an origin */
+
+/* What an endpoint knows of a peer, from the first operation on. */
+struct bl_rma_peer {
+	struct bl_peer *peer;
+	uint64_t epoch;				/* bl_seg_mr.closed, when the cache was begun */
+	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
+	struct bl_rma_op *head, **tail;
+	struct bl_rma_job *job;
+	struct bl_commons_wait wait; /* for the lock of its memory */
+	struct bl_rma_peer *next_active;
+	bool active; /* in bl_ep.rma_active, and counted in bl_ep.work */
+};
+
+/* NULL: no memory. */
+struct bl_rma_peer *bl_rma_peer(struct bl_peer *peer);
+/* There is something to do for it as soon as there is room. */
+void bl_rma_activate(struct bl_ep *ep, struct bl_rma_peer *rp);
+
+/* The rights that an operation needs: BL_MR_READ, BL_MR_WRITE. */
+uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
+
+/* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
+ * whose; NULL: it is ours, but may not be there (-EFAULT). */
+int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
+		const struct iovec *mine, size_t nmine, size_t len);
+
+/* Bytes [off, off + len) of iov as a packet that says they belong at `at`, if there
+ * is room. */
+bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
+		      const struct iovec *iov, size_t niov, size_t off, size_t len);
+#define BL_RMA_FRAGMENT 8192u
+
+/* Others have read or written our memory: count it, and say so if it came with data. */
+void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+		 enum bl_rma_what what, uint64_t key, uint64_t len, bool has_data, uint64_t data);
+
+/* A packet whose operation is one of BL_OP_RMA_*, or nonsense. -EAGAIN: not now (no
+ * memory); -EPROTO. rma_serve.c */
+int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		  uint64_t tag, uint64_t data, const void *bytes);
+/* A step for all that is active. rma_serve.c */
+void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink);
+/* Send what fits of the first operation; true: there is more. rma.c */
+bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp);
+void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, const void *bytes,
+		      uint32_t len);
+void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp, uint64_t number,
+		    uint64_t error);
+/* The peer is gone: what it was to do for us ends with err (a positive errno). */
+bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
+/* Before the endpoint closes: nobody uses its memory on return. */
+void bl_rma_close(struct bl_ep *ep);
+/* rma_serve.c */
+void bl_rma_drop_job(struct bl_rma_peer *rp);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * rma_serve.c: the target's side of one-sided operations: hearing of what others
+ * have done to our memory, and doing it for those whom the kernel doesn't let; see
+ * rma.h. Serialised by the domain. An origin has one operation here at a time; what
+ * it says is checked against our own table of registrations, again whenever one has
+ * been closed meanwhile.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/atomic.h"
+#include "core/large.h"
+#include "core/rma.h"
+#include "core/stat.h"
+
+struct bl_rma_job {
+	uint64_t number, data;
+	bool has_data;
+	struct bl_rma_ask ask;
+	struct bl_rma_memory mem;
+	uint64_t closed; /* registrations closed when `mem` was found */
+	size_t in_len, in_got, out_len, out_sent;
+	char *staging; /* atomics: operands, what they are compared with; then the results */
+	bool applied;
+	int error; /* positive errno: what comes is thrown away, nothing goes back */
+};
+
+/* --- hearing of what others have done ---------------------------------------- */
+
+void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
+		 enum bl_rma_what what, uint64_t key, uint64_t len, bool has_data, uint64_t data)
+{
+	bool read = what == BL_RMA_READ;
+	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
+	const struct bl_mr_entry *entry;
+	struct bl_mr *mr = NULL;
+
+	if (cntr)
+		cntr->value++;
+	entry = bl_mr_find(ep->domain, key, &mr);
+	if (entry && mr->cntr && mr->cntr != cntr &&
+	    entry->flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE))
+		mr->cntr->value++;
+	if (has_data)
+		bl_complete(ep->rx_cq, sink, NULL,
+			    (what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) | BL_REMOTE_CQ_DATA |
+				    (read ? BL_REMOTE_READ : BL_REMOTE_WRITE),
+			    len, NULL, data, 0, peer->av_index);
+}
+
+static int on_event(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		    uint64_t key, uint64_t data, const void *bytes)
+{
+	struct bl_rma_event event;
+
+	if (BL_HEAD_LEN(head) != sizeof event)
+		return -EPROTO;
+	memcpy(&event, bytes, sizeof event);
+	if (event.what >= BL_RMA_WHATS)
+		return -EPROTO;
+	bl_rma_tell(ep, sink, peer, event.what, key, event.len, BL_HEAD_FLAGS(head) & BL_SLOT_DATA,
+		    data);
+	return 0;
+}
+
+/* --- doing it for an origin --------------------------------------------------- */
+
+void bl_rma_drop_job(struct bl_rma_peer *rp)
+{
+	if (!rp->job)
+		return;
+	free(rp->job->staging);
+	free(rp->job);
+	rp->job = NULL;
+}
+
+static int find_memory(struct bl_ep *ep, struct bl_rma_job *job)
+{
+	uint32_t need = bl_rma_need(job->ask.what, job->ask.op);
+
+	job->closed = ep->domain->mr.closed;
+	job->mem.n = job->ask.nplace;
+	for (uint32_t i = 0; i < job->ask.nplace; i++) {
+		struct bl_rma_spot *spot = &job->mem.spot[i];
+		const struct bl_rma_place *place = &job->ask.place[i];
+		const struct bl_mr_entry *entry;
+		int err;
+
+		spot->n = 0;
+		spot->len = place->len;
+		if (!place->len)
+			continue;
+		entry = bl_mr_find(ep->domain, place->key, NULL);
+		err = entry ? bl_mr_translate(entry, place, need, spot->iov, &spot->n)
+			    : -EKEYREJECTED;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The memory is still registered; false: the job has failed. */
+static bool still_ours(struct bl_ep *ep, struct bl_rma_job *job)
+{
+	if (unlikely(job->closed != ep->domain->mr.closed && !job->error))
+		job->error = -find_memory(ep, job);
+	return !job->error;
+}
+
+/* What comes and what goes. False: the origin can't mean it. */
+static bool plan(struct bl_rma_job *job)
+{
+	enum bl_rma_what what = job->ask.what;
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < job->ask.nplace; i++)
+		if (__builtin_add_overflow(len, job->ask.place[i].len, &len))
+			return false;
+	if (len > SIZE_MAX / 4)
+		return false;
+	job->mem.len = len;
+	job->in_len = what == BL_RMA_READ || job->ask.op == BL_ATOMIC_OP_READ ? 0 : len;
+	if (what == BL_RMA_COMPARE)
+		job->in_len += len;
+	job->out_len = what == BL_RMA_READ || what >= BL_RMA_FETCH ? len : 0;
+	return true;
+}
+
+static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_t number,
+		  uint64_t data, const void *bytes)
+{
+	const size_t fixed = offsetof(struct bl_rma_ask, place);
+	struct bl_rma_peer *rp = bl_rma_peer(peer);
+	uint32_t len = BL_HEAD_LEN(head);
+	struct bl_rma_job *job;
+
+	if (!rp)
+		return -EAGAIN;
+	if (rp->job || len < fixed || len > sizeof job->ask)
+		return -EPROTO;
+	job = calloc(1, sizeof *job);
+	if (!job)
+		return -EAGAIN;
+	memcpy(&job->ask, bytes, len);
+	if (job->ask.what >= BL_RMA_WHATS || job->ask.nplace > BL_IOV_MAX ||
+	    len != fixed + job->ask.nplace * sizeof job->ask.place[0] || !plan(job)) {
+		free(job);
+		return -EPROTO;
+	}
+	job->number = number;
+	job->data = data;
+	job->has_data = BL_HEAD_FLAGS(head) & BL_SLOT_DATA;
+	job->error = -find_memory(ep, job);
+	if (!job->error && job->ask.what >= BL_RMA_ATOMIC) {
+		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
+
+		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len))
+			job->error = EINVAL;
+		else if (room && !(job->staging = malloc(room)))
+			job->error = ENOMEM;
+	}
+	rp->job = job;
+	bl_rma_activate(ep, rp);
+	return 0;
+}
+
+static int on_bytes(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_t number,
+		    uint64_t off, const void *bytes)
+{
+	struct bl_rma_job *job = peer->rma ? peer->rma->job : NULL;
+	uint32_t len = BL_HEAD_LEN(head);
+
+	if (!job || job->number != number || off != job->in_got || len > job->in_len - off)
+		return -EPROTO;
+	if (still_ours(ep, job)) {
+		struct iovec mine = {(void *)(uintptr_t)bytes, len};
+
+		if (job->ask.what == BL_RMA_WRITE)
+			job->error = -bl_rma_move(NULL, true, &job->mem, off, &mine, 1, len);
+		else
+			memcpy(job->staging + off, bytes, len);
+	}
+	job->in_got += len;
+	bl_rma_activate(ep, peer->rma);
+	return 0;
+}
+
+/* Send what fits of the result; true: all of it has gone. */
+static bool send_result(struct bl_ep *ep, struct bl_peer *peer, struct bl_rma_job *job)
+{
+	char buf[BL_RMA_FRAGMENT];
+
+	while (job->out_sent < job->out_len && !job->error) {
+		size_t len = bl_min(job->out_len - job->out_sent, BL_RMA_FRAGMENT);
+		struct iovec from = {job->staging + job->out_sent, len};
+
+		if (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
+			return false;
+		if (job->ask.what == BL_RMA_READ) {
+			from.iov_base = buf;
+			if (!still_ours(ep, job))
+				break;
+			job->error =
+				-bl_rma_move(NULL, false, &job->mem, job->out_sent, &from, 1, len);
+			if (job->error)
+				break;
+		}
+		if (!bl_rma_put_bytes(peer, BL_OP_RMA_RESULT, job->number, job->out_sent, &from, 1,
+				      0, len))
+			return false;
+		job->out_sent += len;
+	}
+	return true;
+}
+
+/* True: there is more to do, when there is room. */
+static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp)
+{
+	struct bl_rma_job *job = rp->job;
+
+	if (!job || job->in_got < job->in_len)
+		return false;
+	if (job->ask.what >= BL_RMA_ATOMIC && !job->applied && still_ours(ep, job)) {
+		int err = bl_atomic_own(ep, job->ask.what, job->ask.type, job->ask.op, &job->mem,
+					job->staging);
+
+		if (err == -EAGAIN)
+			return true;
+		job->error = -err;
+		job->applied = true;
+	}
+	if (!send_result(ep, rp->peer, job))
+		return true;
+	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
+	bl_stat_add(ep, BL_STAT_rma_served, 1);
+	if (!job->error)
+		bl_rma_tell(ep, sink, rp->peer,
+			    job->ask.op == BL_ATOMIC_OP_READ ? BL_RMA_READ : job->ask.what,
+			    job->ask.nplace ? job->ask.place[0].key : 0, job->mem.len,
+			    job->has_data, job->data);
+	bl_rma_drop_job(rp);
+	return false;
+}
+
+void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink)
+{
+	struct bl_rma_peer **at = &ep->rma_active, *rp;
+
+	while ((rp = *at)) {
+		bool more = bl_rma_pump(ep, rp);
+
+		more |= job_step(ep, sink, rp);
+		if (more) {
+			at = &rp->next_active;
+			continue;
+		}
+		*at = rp->next_active;
+		rp->active = false;
+		ep->work--;
+	}
+}
+
+int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		  uint64_t tag, uint64_t data, const void *bytes)
+{
+	switch (BL_HEAD_OP(head)) {
+	case BL_OP_RMA_EVENT:
+		return on_event(ep, sink, peer, head, tag, data, bytes);
+	case BL_OP_RMA_ASK:
+		return on_ask(ep, peer, head, tag, data, bytes);
+	case BL_OP_RMA_BYTES:
+		return on_bytes(ep, peer, head, tag, data, bytes);
+	case BL_OP_RMA_RESULT:
+		bl_rma_on_result(peer->rma, tag, data, bytes, BL_HEAD_LEN(head));
+		return 0;
+	case BL_OP_RMA_DONE:
+		bl_rma_on_done(ep, sink, peer->rma, tag, data);
+		return 0;
+	}
+	return -EPROTO;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * commons.c: see commons.h. `own.lock` guards what belongs to this process; it is
+ * taken when endpoints open and close, and once for the token.
+ */
+#include "local/commons.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "local/hello.h"
+#include "local/local.h"
+
+#define SPINS	      200
+#define YIELDS	      4
+#define SUSPICIOUS_NS 5000000u /* the same holder for so long: does it live? */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned users;
+	int fd;
+	struct bl_commons *page;
+	int socket; /* named by the token */
+	_Atomic uint64_t token;
+} own = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .socket = -1};
+
+int bl_commons_get(void)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&own.lock);
+	if (!own.users) {
+		void *page;
+
+		own.fd = bl_segment_page(BL_COMMONS_SIZE, &page);
+		err = own.fd < 0 ? own.fd : 0;
+		if (!err) {
+			own.page = page;
+			own.page->magic = BL_COMMONS_MAGIC;
+			own.page->version = BL_COMMONS_VERSION;
+		}
+	}
+	own.users += !err;
+	pthread_mutex_unlock(&own.lock);
+	return err;
+}
+
+static void forget_token(void)
+{
+	if (own.socket >= 0)
+		close(own.socket);
+	own.socket = -1;
+	atomic_store_explicit(&own.token, 0, memory_order_relaxed);
+}
+
+void bl_commons_put(void)
+{
+	pthread_mutex_lock(&own.lock);
+	if (!--own.users) {
+		munmap(own.page, BL_COMMONS_SIZE);
+		close(own.fd);
+		own.page = NULL;
+		own.fd = -1;
+		forget_token();
+	}
+	pthread_mutex_unlock(&own.lock);
+}
+
+struct bl_commons *bl_commons_own(void)
+{
+	return own.page;
+}
+
+int bl_commons_fd(void)
+{
+	return own.fd;
+}
+
+void bl_commons_orphan(void)
+{
+	pthread_mutex_init(&own.lock, NULL);
+	if (own.fd >= 0)
+		close(own.fd);
+	own.fd = -1;
+	own.page = NULL;
+	own.users = 0;
+	forget_token();
+}
+
+struct bl_commons *bl_commons_map(int fd)
+{
+	struct bl_commons *page = fd < 0 ? NULL : bl_segment_map_page(fd, BL_COMMONS_SIZE);
+
+	if (page && (page->magic != BL_COMMONS_MAGIC || page->version != BL_COMMONS_VERSION)) {
+		bl_commons_unmap(page);
+		page = NULL;
+	}
+	return page;
+}
+
+void bl_commons_unmap(struct bl_commons *commons)
+{
+	if (commons)
+		munmap(commons, BL_COMMONS_SIZE);
+}
+
+/* --- tokens ------------------------------------------------------------------- */
+
+static socklen_t token_name(struct sockaddr_un *name, uint64_t token)
+{
+	uint8_t id[16] = {0};
+
+	memcpy(id, &token, sizeof token);
+	return bl_service_name(name, "beeline-holder-", id);
+}
+
+/* own.lock held. Nothing is ever read from the socket. */
+static int make_token(void)
+{
+	struct sockaddr_un name;
+	uint64_t token = 0;
+	int fd;
+
+	while (!token)
+		if (getrandom(&token, sizeof token, 0) != sizeof token)
+			return -errno;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&name, token_name(&name, token)) || shutdown(fd, SHUT_RD)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	own.socket = fd;
+	atomic_store_explicit(&own.token, token, memory_order_release);
+	return 0;
+}
+
+static uint64_t own_token(void)
+{
+	uint64_t token = atomic_load_explicit(&own.token, memory_order_acquire);
+	int err;
+
+	if (likely(token))
+		return token;
+	pthread_mutex_lock(&own.lock);
+	err = own.socket >= 0 ? 0 : make_token();
+	token = atomic_load_explicit(&own.token, memory_order_relaxed);
+	pthread_mutex_unlock(&own.lock);
+	if (err)
+		bl_info("no socket for the token of locks: %s; atomic operations take another way",
+			strerror(-err));
+	return token;
+}
+
+/* Nobody has the token any more. A live holder's socket takes nothing (EPIPE). */
+static bool is_dead(uint64_t token)
+{
+	struct sockaddr_un name;
+	socklen_t len = token_name(&name, token);
+
+	return sendto(own.socket, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
+		      len) < 0 &&
+	       errno == ECONNREFUSED;
+}
+
+/* --- the lock ------------------------------------------------------------------ */
+
+static bool take(struct bl_commons *commons, uint64_t from, uint64_t token)
+{
+	/* acquire: pairs with the release in bl_commons_unlock */
+	return atomic_compare_exchange_strong_explicit(&commons->holder, &from, token,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* The contended half: it was held a moment ago. */
+static bl_cold int wait_for(struct bl_commons *commons, struct bl_commons_wait *wait,
+			    uint64_t token)
+{
+	uint64_t holder, now;
+
+	for (int i = 0; i < SPINS + YIELDS; i++) {
+		if (!atomic_load_explicit(&commons->holder, memory_order_relaxed) &&
+		    take(commons, 0, token))
+			return 0;
+		if (i < SPINS)
+			bl_cpu_relax();
+		else
+			sched_yield();
+	}
+	holder = atomic_load_explicit(&commons->holder, memory_order_relaxed);
+	now = bl_clock_ns();
+	if (!holder || holder != wait->seen) {
+		wait->seen = holder;
+		wait->since = now;
+	} else if (now - wait->since > SUSPICIOUS_NS) {
+		wait->since = now;
+		if (is_dead(holder) && take(commons, holder, token)) {
+			bl_info("a process died during an atomic operation: its lock is taken "
+				"over");
+			return 0;
+		}
+	}
+	return -EAGAIN;
+}
+
+int bl_commons_lock(struct bl_commons *commons, struct bl_commons_wait *wait)
+{
+	uint64_t token = own_token();
+	int err = 0;
+
+	if (unlikely(!token))
+		return -EOPNOTSUPP;
+	if (unlikely(!take(commons, 0, token)))
+		err = wait_for(commons, wait, token);
+	return err;
+}
+
+void bl_commons_unlock(struct bl_commons *commons)
+{
+	/* release: pairs with the acquire in take() */
+	atomic_store_explicit(&commons->holder, 0, memory_order_release);
+}

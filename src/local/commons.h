@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * commons.h: a page that a process shares with all neighbours of all its endpoints:
+ * the lock of its memory, which whoever changes that memory by an atomic operation
+ * holds, its own process too.
+ *
+ * The lock is one word: 0, or the token of the process that holds it. A token is a
+ * random number, and a socket in the abstract namespace is named by it for as long
+ * as its process lives: so a waiter can tell, with no right and no PID, whether the
+ * holder has died, and takes the lock over. What the dead had begun stays as it was:
+ * each element is old or new, or, if it is longer than the machine's word, both.
+ *
+ * Nobody waits in here for longer than a few yields; the caller comes again. A
+ * holder that is stopped keeps others out until it goes on.
+ *
+ * Any thread enters; the page of this process is made with its first endpoint and
+ * is gone with its last.
+ */
+#ifndef BL_LOCAL_COMMONS_H
+#define BL_LOCAL_COMMONS_H
+
+#include <assert.h>
+
+#include "base/compiler.h"
+
+#define BL_COMMONS_MAGIC   0x6d6f6342u
+#define BL_COMMONS_VERSION 1
+#define BL_COMMONS_SIZE	   4096u
+
+struct bl_commons {
+	uint32_t magic;
+	uint32_t version;
+	uint8_t pad0[BL_LINE - 8];
+	_Atomic uint64_t holder;
+	uint8_t pad1[BL_LINE - 8];
+	uint8_t unused[BL_COMMONS_SIZE - 2 * BL_LINE];
+};
+static_assert(sizeof(struct bl_commons) == BL_COMMONS_SIZE, "shared layout");
+static_assert(offsetof(struct bl_commons, holder) == BL_LINE, "shared layout");
+
+/* What a waiter remembers between its attempts. */
+struct bl_commons_wait {
+	uint64_t seen;	/* the holder */
+	uint64_t since; /* ns */
+};
+
+/* One endpoint more, one less, of this process. 0 or -errno, logged. */
+int bl_commons_get(void);
+void bl_commons_put(void);
+/* This process's page and its descriptor, while it has an endpoint. */
+struct bl_commons *bl_commons_own(void);
+int bl_commons_fd(void);
+/* In a forked child, which has no endpoint and none of the mappings. */
+void bl_commons_orphan(void);
+
+/* A neighbour's page; NULL: it has none that can be used. */
+struct bl_commons *bl_commons_map(int fd);
+void bl_commons_unmap(struct bl_commons *commons);
+
+/* 0, or -EAGAIN: somebody has it. -EOPNOTSUPP: this process can't hold locks (no
+ * descriptor is left for its token). */
+int bl_commons_lock(struct bl_commons *commons, struct bl_commons_wait *wait);
+void bl_commons_unlock(struct bl_commons *commons);
+
+#endif
