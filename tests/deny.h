@@ -16,14 +16,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* 0, or -1: the kernel has no filters. */
-static inline int deny_process_vm(void)
+/* They fail with this errno. 0, or -1: the kernel has no filters. */
+static inline int fail_process_vm(unsigned err)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof code / sizeof code[0], code};
@@ -32,6 +32,11 @@ static inline int deny_process_vm(void)
 		return -1;
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
 			    &program);
+}
+
+static inline int deny_process_vm(void)
+{
+	return fail_process_vm(EPERM);
 }
 
 #endif

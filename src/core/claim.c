@@ -583,6 +583,14 @@ bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink)
 	pthread_mutex_unlock(&ep->local.lock);
 }
 
+/* Not even a thread of a dead one that is still in the kernel writes into our memory. */
+static bool has_stopped(const struct bl_peer *peer)
+{
+	int err = bl_peer_life(peer);
+
+	return err && (err != -ECONNRESET || bl_process_over(peer->copy.pid));
+}
+
 static void close_board(struct bl_ep *ep, struct bl_own_board *board, uint64_t until)
 {
 	for (uint64_t used = board->used; used; used &= used - 1) {
@@ -596,7 +604,7 @@ static void close_board(struct bl_ep *ep, struct bl_own_board *board, uint64_t u
 		while (state = bl_advert_look(a), BL_ADVERT_STATE(state) == BL_ADVERT_CLAIMED) {
 			who = BL_ADVERT_CLAIMER(state);
 			peer = who < ep->local.nby_index ? ep->local.by_index[who] : NULL;
-			if ((peer && bl_peer_life(peer)) || bl_clock_ns() > until)
+			if ((peer && has_stopped(peer)) || bl_clock_ns() > until)
 				break;
 			sched_yield();
 		}

@@ -18,6 +18,9 @@
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
 #define FLUSH_NS      1000000000ull
+#define LINGER_US     1000000 /* so long a dying process may hold up the news of its death, */
+#define UNSEEN_US     50000   /* and one that can't be seen from here does */
+#define BRIEF_US      200     /* mostly it is over by then */
 #define CONNECT_LOOKS 450
 
 /* Its ring is always full: the slow path finds out what it stands for. */
@@ -609,6 +612,21 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		bl_local_release(&ep->local, peer);
 }
 
+/* A thread of the dead process may still be in the kernel, writing into a buffer of
+ * ours: the receive must not end before that copy has. */
+static bl_cold bool lingers(struct bl_peer *peer, uint64_t now)
+{
+	uint64_t until = bl_ticks() + BRIEF_US * bl_ticks_per_us();
+	int over;
+
+	if (!peer->died_at)
+		peer->died_at = now;
+	while (!(over = bl_process_over(peer->copy.pid)) && (int64_t)(bl_ticks() - until) < 0)
+		sched_yield();
+	return over <= 0 &&
+	       now - peer->died_at < (uint64_t)(over ? UNSEEN_US : LINGER_US) * bl_ticks_per_us();
+}
+
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 {
 	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
@@ -631,6 +649,10 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		/* What it sent before it went still counts. */
 		if (err != -EPROTO && bl_rx_peek(&peer->rx)) {
 			bl_poll_peer(ep, sink, peer);
+			continue;
+		}
+		if (err == -ECONNRESET && lingers(peer, now)) {
+			ep->next_look = now + period / 10;
 			continue;
 		}
 		if (err == -ECONNRESET)

@@ -170,6 +170,8 @@ static uint32_t take(struct bl_transfer *t)
 /* After an error: nobody may be writing into the buffers when the receive ends. */
 static bool wound_up(struct bl_transfer *t, uint32_t counted)
 {
+	if (t->arrived < t->missing) /* the sender may be writing what it was asked for */
+		return false;
 	if (!t->coop)
 		return true;
 	if (!t->stopped) {
@@ -324,7 +326,8 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	}
 	if (data > t->want || len > t->want - data)
 		return;
-	bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
+	if (likely(!t->error))
+		bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
 	t->arrived += len;
 }
 

@@ -62,6 +62,7 @@ struct bl_peer {
 	bool broken;			       /* it made no sense, or we can't answer it */
 	uint32_t seen_next;		       /* packets received at the last look */
 	uint64_t seen_at;		       /* ticks: the last look that found new ones */
+	uint64_t died_at;		       /* ticks: the first look that found it dead; or 0 */
 	_Atomic bool gone;		       /* the owner knows; release: bl_local_forget */
 	_Atomic uint64_t *bell, *bell_summary; /* ours in its header */
 	uint64_t bell_bit, bell_summary_bit;
@@ -93,6 +94,7 @@ struct bl_segment {
 	void *private_page; /* before the header's */
 	void *life_page;    /* BL_SEG_HEADER before the header, private; see service.c */
 	int node;	    /* NUMA node, or negative */
+	size_t granted;	    /* bytes that we may take without asking for room again */
 };
 
 struct bl_local {
@@ -207,6 +209,10 @@ int bl_peer_life(const struct bl_peer *peer);
 /* The same of any whose header is mapped. */
 int bl_peer_ended(const struct bl_peer *peer);
 
+/* A process that has died: 1: no thread of it can write into our memory any more;
+ * 0: one may be about to end such a copy; -1: it can't be seen from here. over.c */
+int bl_process_over(pid_t pid);
+
 /* We have written to a lane that its receiver doesn't poll. */
 bl_cold void bl_peer_ring(struct bl_peer *peer);
 
@@ -221,6 +227,8 @@ bl_always_inline void bl_peer_notify(struct bl_peer *peer)
 }
 
 /* --- between peer.c, segment.c and service.c ---------------------------- */
+/* Bytes of memory that this process's cgroups leave it; UINT64_MAX: no limit. room.c */
+uint64_t bl_room(void);
 int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);
 void bl_segment_close(struct bl_segment *seg);
 /* Grow by one lane, bound, touched and mapped; its place in *at. */

@@ -23,6 +23,9 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
+#define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
+#define GRANT_MOST (16u << 20) /* bytes between two looks at it */
+
 static int make_memfd(void)
 {
 	int fd = memfd_create("beeline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -54,6 +57,27 @@ static bool fits_file_limit(size_t size)
 	       size <= limit.rlim_cur;
 }
 
+/* At a cgroup's limit the kernel would rather kill than refuse. Neighbours in the
+ * cgroup ask as well, at the same time: so nobody takes the last. */
+static bool leaves_room(struct bl_segment *seg, size_t by)
+{
+	uint64_t room;
+
+	if (seg->granted >= by) {
+		seg->granted -= by;
+		return true;
+	}
+	room = bl_room();
+	if (room < by + SPARE) {
+		bl_warn("no %zu KiB of shared memory: only %zu KiB are left below the memory limit "
+			"of this job; raise it (memory.max of the cgroup)",
+			by / 1024, (size_t)room / 1024);
+		return false;
+	}
+	seg->granted = bl_min((room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
+	return true;
+}
+
 static int grow(struct bl_segment *seg, size_t by)
 {
 	int err;
@@ -63,6 +87,8 @@ static int grow(struct bl_segment *seg, size_t by)
 			(seg->size + by) / 1024);
 		return -EFBIG;
 	}
+	if (!leaves_room(seg, by))
+		return -ENOMEM;
 	do /* any signal of the process interrupts it, a profiler's too */
 		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * limits_test.c: a process with too little of something: descriptors, address
- * space, processes, file size, locked memory, /dev/shm. Either its endpoint can't
- * be opened and the log says what to raise, or it opens and then talks to another
- * like any other. Each value of a limit is a world of two: rank 0 is the poor one.
+ * space, processes, file size, locked memory, /dev/shm, a cgroup's memory. Either its endpoint
+ * can't be opened and the log says what to raise, or it opens and then talks to another like any
+ * other. Each value of a limit is a world of two: rank 0 is the poor one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fault/traffic.h"
@@ -266,13 +267,146 @@ static void full_dev_shm(void **state)
 	world_end(-1);
 }
 
+/* --- a cgroup's memory ------------------------------------------------------- */
+
+#define GROUP_LIMIT (64u << 20)
+#define EAT_STEP    65536u
+
+struct group_row {
+	struct row row;
+	size_t at_start, later; /* bytes that are left; 0: as before */
+	enum outcome outcome;
+};
+
+static const struct group_row groups[] = {
+	{{"too little at start", "opening fails"}, 512u << 10, 0, REFUSED},
+	{{"too little later", "connecting fails"}, 8u << 20, 512u << 10, REFUSED},
+	{{"enough", "it talks"}, 8u << 20, 0, TALKED},
+};
+
+static const struct group_row *group_row;
+static char group[512];
+static const char *group_limit, *group_usage; /* files */
+
+static bool group_write(const char *file, unsigned long value)
+{
+	char path[600];
+	FILE *f;
+	bool ok;
+
+	snprintf(path, sizeof path, "%s/%s", group, file);
+	f = fopen(path, "w");
+	ok = f && fprintf(f, "%lu", value) > 0;
+	return f && !fclose(f) && ok;
+}
+
+static unsigned long group_used(void)
+{
+	unsigned long bytes = 0;
+	char path[600];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", group, group_usage);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%lu", &bytes) != 1)
+		rank_fail(0, "%s can't be read", path);
+	fclose(f);
+	return bytes;
+}
+
+/* A group with a limit below `base`; false: there can be none. */
+static bool group_make(const char *base, const char *limit_file, const char *usage_file)
+{
+	group_limit = limit_file;
+	group_usage = usage_file;
+	snprintf(group, sizeof group, "%s/beeline-test-%d", base, (int)getpid());
+	if (mkdir(group, 0755))
+		return false;
+	if (group_write(group_limit, GROUP_LIMIT))
+		return true;
+	rmdir(group);
+	return false;
+}
+
+/* Use up what the group has but for `left`. */
+static void eat(size_t left)
+{
+	while (group_used() + left < GROUP_LIMIT) {
+		char *food = mmap(NULL, EAT_STEP, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		RANK_CHECK(0, food != MAP_FAILED);
+		memset(food, 1, EAT_STEP);
+	}
+}
+
+static void in_a_group(int me)
+{
+	bool talked = false;
+
+	if (me) {
+		rank_open(me, 2);
+		talk(me);
+		_exit(0);
+	}
+	memset(other_large, 0, sizeof other_large); /* it is to be there */
+	memset(large, 0, sizeof large);
+	rank_keep_log();
+	RANK_CHECK(0, group_write("cgroup.procs", (unsigned long)getpid()));
+	eat(group_row->at_start);
+	if (open_endpoint()) {
+		bl_ep_getname(ep, &world->addr[0]);
+		if (group_row->later)
+			eat(group_row->later);
+		atomic_store(&world->here[0], 1); /* it may be called from now on */
+		while (!atomic_load(&world->here[1]))
+			usleep(100);
+		RANK_CHECK(0, !bl_av_insert(av, &world->addr[0], &world_index[0]) &&
+				      !bl_av_insert(av, &world->addr[1], &world_index[1]));
+		talked = talk(0);
+	}
+	if (!talked) {
+		atomic_store(&world->stop, 1);
+		RANK_CHECK(0, rank_logged("memory.max"));
+	}
+	atomic_store(&world->mark[0], talked ? TALKED : REFUSED);
+	/* The other may still be receiving. */
+	for (uint64_t until = bl_clock_ns() + PROMISED_NS / 10; ep && bl_clock_ns() < until;)
+		bl_ep_progress(ep);
+	_exit(0);
+}
+
+static void memory_limit(void **state)
+{
+	group_row = TABLE_ROW(struct group_row, state);
+	world_start(2, in_a_group);
+	world_end(-1);
+	assert_int_equal(atomic_load(&world->mark[0]), group_row->outcome);
+}
+
+/* Where this process may make a group for a rank. */
+static bool can_make_groups(void)
+{
+	return group_make("/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+			  "memory.usage_in_bytes") ||
+	       group_make("/sys/fs/cgroup", "memory.max", "memory.current");
+}
+
 int main(void)
 {
+	int status;
+
 	TABLE_ROWS("limited", limited, limits);
 	TABLE_TEST(no_descriptor_is_left);
+	if (can_make_groups())
+		TABLE_ROWS("memory limit", memory_limit, groups);
+	else
+		printf("skip memory_limit: no cgroup with a memory limit can be made here\n");
 	if (geteuid())
 		printf("skip full_dev_shm: only root can mount\n");
 	else
 		TABLE_TEST(full_dev_shm);
-	return table_run("limits");
+	status = table_run("limits");
+	rmdir(group);
+	return status;
 }

@@ -26,19 +26,38 @@ struct denial_row {
 	unsigned who;  /* FIRST, SECOND or both */
 	uint64_t when; /* messages received by then */
 	size_t least, most;
+	unsigned err;
 };
 
 static const struct denial_row denials[] = {
-	{{"one, from the start", "the other writes for it"}, FIRST, FROM_HERE, 1, 2000000},
+	{{"one, from the start", "the other writes for it"}, FIRST, FROM_HERE, 1, 2000000, EPERM},
 	{{"both, from the start", "all goes through the ring"},
 	 FIRST | SECOND,
 	 FROM_HERE,
 	 1,
-	 2000000},
-	{{"one, midway", "messages are half copied"}, FIRST, 15, 1, 2000000},
-	{{"both, midway", "chunks come back on both sides"}, FIRST | SECOND, 15, 1, 2000000},
-	{{"one, midway, very large", "many chunks are out"}, SECOND, 4, 4000000, 8000000},
-	{{"both, midway, very large", "many chunks are out"}, FIRST | SECOND, 4, 4000000, 8000000},
+	 2000000,
+	 EPERM},
+	{{"one, midway", "messages are half copied"}, FIRST, 15, 1, 2000000, EPERM},
+	{{"both, midway", "chunks come back on both sides"}, FIRST | SECOND, 15, 1, 2000000, EPERM},
+	{{"one, midway, very large", "many chunks are out"}, SECOND, 4, 4000000, 8000000, EPERM},
+	{{"both, midway, very large", "many chunks are out"},
+	 FIRST | SECOND,
+	 4,
+	 4000000,
+	 8000000,
+	 EPERM},
+	{{"one has no kernel memory, midway", "asked again each time"},
+	 FIRST,
+	 15,
+	 1,
+	 2000000,
+	 ENOMEM},
+	{{"neither has kernel memory, midway", "asked again each time"},
+	 FIRST | SECOND,
+	 15,
+	 1,
+	 2000000,
+	 ENOMEM},
 };
 
 static const struct denial_row *denial_row;
@@ -50,7 +69,7 @@ static void deny_now(uint64_t received)
 	if (!is_to_be_denied || denied || received < denial_row->when)
 		return;
 	denied = true;
-	if (deny_process_vm())
+	if (fail_process_vm(denial_row->err))
 		rank_fail(my_rank, "no seccomp filter: %s", strerror(errno));
 }
 

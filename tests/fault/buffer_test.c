@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * buffer_test.c: one of two ranks names a buffer with a page in it that isn't there.
+ * Where the kernel copies, that message ends with EFAULT at both ends, midway, and
+ * the ones after it arrive. Where processes copy with their own hands, the bad
+ * program dies of its own access, as it would in memcpy, and the other hears of
+ * its death.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "fault/world.h"
+
+#define PAGE 4096u
+
+struct bad_row {
+	struct row row;
+	const char *copy; /* FI_BEELINE_COPY */
+	int bad;	  /* whose buffer; 0 sends, 1 receives */
+	size_t len;
+	bool away; /* the receiver is, once it has posted */
+	bool dies; /* whose buffer it is */
+};
+
+static const struct bad_row rows[] = {
+	{{"sender's, one hand", "read by the receiver"}, "vm", 0, 60000, false, false},
+	{{"receiver's, one hand", "its own kernel call fails"}, "vm", 1, 60000, false, false},
+	{{"sender's, both hands", "one hand fails, then the other"},
+	 "vm",
+	 0,
+	 8u << 20,
+	 false,
+	 false},
+	{{"receiver's, both hands", "one hand fails, then the other"},
+	 "vm",
+	 1,
+	 8u << 20,
+	 false,
+	 false},
+	{{"sender's, claimed", "the sender fails, then the receiver"},
+	 "vm",
+	 0,
+	 1u << 20,
+	 true,
+	 false},
+	{{"receiver's, claimed", "the sender fails, then the receiver"},
+	 "vm",
+	 1,
+	 1u << 20,
+	 true,
+	 false},
+	{{"sender's, ring", "its own access"}, "ring", 0, 1u << 20, false, true},
+	{{"receiver's, ring", "its own access"}, "ring", 1, 1u << 20, false, true},
+};
+
+static const struct bad_row *row;
+
+/* As long as the row says, with or without a hole at three quarters. */
+static uint8_t *buffer(bool hole)
+{
+	size_t size = row->len + 2 * PAGE;
+	uint8_t *buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (buf == MAP_FAILED)
+		return NULL;
+	memset(buf, 0x33, size);
+	if (hole && mprotect(buf + row->len / 4 * 3 / PAGE * PAGE, PAGE, PROT_NONE))
+		return NULL;
+	return buf;
+}
+
+/* What becomes of one message under `tag`: 0 or an errno. */
+static int one(int rank, uint8_t *buf, uint64_t tag)
+{
+	struct deadline late = deadline_in(WORLD_NS);
+	struct iovec iov = {buf, row->len};
+	struct bl_send send = {&iov, 1, 1, tag, 0, buf, BL_TAGGED | BL_COMPLETION};
+	struct bl_comp_err failed;
+	struct bl_comp comp;
+	ssize_t n;
+	int err;
+
+	for (;;) {
+		err = rank ? bl_recv_buf(ep, buf, row->len, 0, tag, 0, buf,
+					 BL_TAGGED | BL_COMPLETION)
+			   : bl_send(ep, &send);
+		if (err != -EAGAIN)
+			break;
+		bl_ep_progress(ep);
+		if (deadline_over(&late))
+			rank_fail(rank, "message %lu can't even begin", (unsigned long)tag);
+	}
+	if (err)
+		return -err;
+	if (rank && row->away)
+		usleep(20000);
+	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+		if (deadline_over(&late))
+			rank_fail(rank, "message %lu neither completes nor fails",
+				  (unsigned long)tag);
+	if (n == 1)
+		return 0;
+	RANK_CHECK(rank, bl_cq_readerr(cq, &failed) == 1 && failed.comp.context == buf);
+	return failed.err;
+}
+
+static void run(int rank)
+{
+	uint8_t *good = buffer(false), *bad = buffer(rank == row->bad);
+	int err;
+
+	RANK_CHECK(rank, good && bad && !setrlimit(RLIMIT_CORE, &(struct rlimit){0}));
+	rank_open(rank, 2);
+	RANK_CHECK(rank, !one(rank, good, 1));
+	memset(good, rank ? 0 : 0x44, row->len);
+	err = one(rank, bad, 2);
+	if (row->dies) {
+		if (err != ECONNRESET)
+			rank_fail(rank, "the other should have died: %s", strerror(err));
+		rank_close(rank);
+		return;
+	}
+	if (err != EFAULT)
+		rank_fail(rank, "a buffer that isn't there: %s", strerror(err));
+	RANK_CHECK(rank, !one(rank, good, 3));
+	for (size_t i = 0; i < row->len; i++)
+		RANK_CHECK(rank, good[i] == 0x44);
+	atomic_store(&world->mark[rank], 1);
+	while (!atomic_load(&world->mark[!rank]) && !world->why[!rank][0])
+		bl_ep_progress(ep);
+	rank_close(rank);
+}
+
+static void bad_buffer(void **state)
+{
+	row = TABLE_ROW(struct bad_row, state);
+	setenv("FI_BEELINE_COPY", row->copy, 1);
+	world_start(2, run);
+	world_end(row->dies ? row->bad : -1);
+}
+
+int main(void)
+{
+	TABLE_ROWS("bad buffer", bad_buffer, rows);
+	return table_run("buffer");
+}
