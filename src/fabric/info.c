@@ -22,15 +22,15 @@
 
 /* Capabilities that must be asked for, those that come for free, and the two
  * directions, of which an application may ask for one. */
-#define TWO_SIDED   (FI_MSG | FI_TAGGED)
-#define ONE_SIDED   (FI_RMA | FI_ATOMIC)
-#define PRIMARY	    (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV)
-#define SECONDARY   (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
-#define SEND_RECV   (FI_SEND | FI_RECV)
-#define READ_WRITE  (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define DIRECTION   (SEND_RECV | READ_WRITE)
-#define CAPS	    (PRIMARY | SECONDARY | DIRECTION)
-#define TX_CAPS	    (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE)
+#define TWO_SIDED  (FI_MSG | FI_TAGGED)
+#define ONE_SIDED  (FI_RMA | FI_ATOMIC)
+#define PRIMARY	   (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV)
+#define SECONDARY  (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
+#define SEND_RECV  (FI_SEND | FI_RECV)
+#define READ_WRITE (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define DIRECTION  (SEND_RECV | READ_WRITE)
+#define CAPS	   (PRIMARY | SECONDARY | DIRECTION)
+#define TX_CAPS	   (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE)
 #define RX_CAPS                                                                                    \
 	(TWO_SIDED | ONE_SIDED | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV |   \
 	 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT)

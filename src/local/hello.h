@@ -36,7 +36,8 @@ int bl_socket_pid(int fd, pid_t *pid);
 /* 0 or -errno; without the segment when the status is an error. */
 int bl_hello_send(int fd, const struct bl_peer *peer, int status);
 /* One hello and the descriptors that came along: the segment's, the commons' (-1: it
- * didn't). -EAGAIN: not yet, -EMFILE: a descriptor came and there was no room for it; the hello is good. */
+ * didn't). -EAGAIN: not yet, -EMFILE: a descriptor came and there was no room for it;
+ * the hello is good. */
 int bl_hello_receive(int fd, struct bl_hello *hello, int got[2]);
 
 #endif

@@ -59,11 +59,11 @@ enum bl_op {
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
 	/* One-sided operations: what a direct copy can't do; core/rma.h. */
-	BL_OP_RMA_EVENT = 16, /* origin to target: it is done, tell so; struct bl_rma_event */
-	BL_OP_RMA_ASK = 17,   /* origin to target: do it for me; struct bl_rma_ask */
-	BL_OP_RMA_BYTES = 18, /* origin to target: what to write, operands */
+	BL_OP_RMA_EVENT = 16,  /* origin to target: it is done, tell so; struct bl_rma_event */
+	BL_OP_RMA_ASK = 17,    /* origin to target: do it for me; struct bl_rma_ask */
+	BL_OP_RMA_BYTES = 18,  /* origin to target: what to write, operands */
 	BL_OP_RMA_RESULT = 19, /* target to origin: what was read */
-	BL_OP_RMA_DONE = 20,  /* target to origin: it is over */
+	BL_OP_RMA_DONE = 20,   /* target to origin: it is over */
 };
 
 #define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
