@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/core.h"
 #include "core/mr.h"
@@ -16,6 +17,7 @@
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
 #define FLUSH_NS      1000000000ull
+#define CONNECT_LOOKS 450
 
 /* Its ring is always full: the slow path finds out what it stands for. */
 struct bl_peer bl_nobody;
@@ -461,6 +463,38 @@ static void lost(struct bl_peer *peer)
 void bl_ep_adopt(struct bl_ep *ep)
 {
 	bl_local_adopt(&ep->local, adopted, lost);
+}
+
+/*
+ * The service threads connect a pair in about 200 us, without help of their users.
+ * Programs take -EAGAIN from an endpoint with nothing under way for a failure, or
+ * never ask again: so an operation waits. No longer than about 100 ms for each peer,
+ * since one that is stopped or isn't enabled yet may take for ever; looks are
+ * counted, not time, which runs on when this process is stopped.
+ */
+bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
+{
+	/* Whoever shares the domain among threads has locked it. */
+	bool locked = atomic_load_explicit(&ep->domain->lock.held, memory_order_relaxed);
+	int err;
+
+	for (;; peer->looks++) {
+		struct timespec moment = {.tv_nsec = peer->looks < 50 ? 20000 : 200000};
+
+		bl_ep_adopt(ep);
+		if (peer->dead)
+			return -(int)peer->dead;
+		if (peer->adopted)
+			return 0;
+		err = bl_peer_connect(peer);
+		if (err != -EAGAIN || peer->looks >= CONNECT_LOOKS)
+			return err;
+		if (locked)
+			bl_domain_unlock(ep->domain);
+		nanosleep(&moment, NULL);
+		if (locked)
+			bl_domain_lock(ep->domain);
+	}
 }
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)

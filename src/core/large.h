@@ -195,6 +195,8 @@ bool bl_ep_needs_hand(const struct bl_ep *ep);
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
 /* Take in peers that have connected. ep.c */
 void bl_ep_adopt(struct bl_ep *ep);
+/* Connect to a peer that isn't adopted, waiting for it once. Like bl_peer_connect(). ep.c */
+bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
 #define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */

@@ -87,8 +87,7 @@ static int reach(struct bl_ep *ep, uint64_t dest, struct bl_peer **out)
 		return -(int)peer->dead;
 	if (likely(peer->adopted))
 		return 0;
-	bl_ep_adopt(ep);
-	return peer->adopted ? 0 : bl_peer_connect(peer);
+	return bl_ep_connect(ep, peer);
 }
 
 /* --- completing ----------------------------------------------------------- */

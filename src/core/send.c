@@ -31,9 +31,9 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	if (unlikely(p->dead))
 		return -(int)p->dead;
 	if (unlikely(!p->adopted)) {
-		bl_ep_adopt(ep);
-		if (!p->adopted)
-			return bl_peer_connect(p);
+		err = bl_ep_connect(ep, p);
+		if (err)
+			return err;
 	}
 	if (bl_tx_room(&p->tx))
 		return 0;

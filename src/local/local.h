@@ -80,6 +80,7 @@ struct bl_peer {
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
 	struct bl_commons *commons;   /* of its process; NULL: none that can be used */
 	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
+	uint32_t looks;		      /* owner: made while operations waited to be connected */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */

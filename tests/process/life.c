@@ -172,6 +172,58 @@ static void early_address(void)
 	fi_freeinfo(hints);
 }
 
+/* The very first operation on each pair, of each kind, in both directions at once. */
+static void first_operation(void)
+{
+	struct t_buf in = t_buf(200000, 0), out = t_buf(200000, 0);
+	struct t_op tx = {0}, rx = {0};
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("others differ");
+	for (int kind = 0; kind < 4; kind++) {
+		size_t len = kind == 2 ? out.len : 8;
+		struct fi_rma_iov place = {.len = 8};
+		struct fid_mr *mr = NULL;
+
+		t_open(&n, &(struct t_opts){.caps = FI_RMA,
+					    .threading = kind ? FI_THREAD_DOMAIN : FI_THREAD_SAFE});
+		T_OK(fi_mr_reg(n.domain, in.p, 8, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+		place.key = fi_mr_key(mr);
+		t_connect(&n);
+		t_fill(out.p, out.len, (uint64_t)t_rank, 0);
+		t_blank(&in);
+		t_barrier();
+		switch (kind) {
+		case 0:
+			T_OK(fi_tinject(n.ep, out.p, len, n.peer[!t_rank], 1));
+			break;
+		case 1:
+		case 2:
+			T_OK(fi_tsend(n.ep, out.p, len, NULL, n.peer[!t_rank], 1, &tx));
+			break;
+		case 3:
+			T_OK(fi_write(n.ep, out.p, len, NULL, n.peer[!t_rank], place.addr,
+				      place.key, &tx));
+			break;
+		}
+		if (kind < 3) {
+			rx.done = 0;
+			t_trecv(&n, n.peer[!t_rank], in.p, len, 1, 0, &rx);
+			T_WAIT(&rx);
+		}
+		if (kind)
+			T_WAIT(&tx);
+		t_barrier();
+		T_GOT(&in, len, (uint64_t)!t_rank);
+		tx.done = 0;
+		T_OK(fi_close(&mr->fid));
+		t_close(&n);
+	}
+	t_buf_free(&in);
+	t_buf_free(&out);
+}
+
 /* As MPI_Finalize with a message that nobody receives: rank 0 closes with large and
  * small sends unmatched; rank 1, which never asks for them, isn't troubled. */
 static void unmatched_at_the_end(void)
@@ -240,6 +292,8 @@ static const struct t_case cases[] = {
 	{"life_forks", 2, forks, "children that exit, exec, close, open", 0},
 	{"life_threads_end", 2, threads_end, "an endpoint outlives the thread that made it", 0},
 	{"life_early_address", 2, early_address, "an address used before fi_enable", 0},
+	{"life_first_operation", 2, first_operation,
+	 "the first send or write says -FI_EAGAIN, which programs take for a failure", 0},
 	{"life_unmatched_at_the_end", 2, unmatched_at_the_end, "MPI_Finalize without a receive", 0},
 	{"life_exit_open", 2, exit_open, "exit() without fi_close", 0},
 	{"life_unload", 1, unload, "dlclose of libfabric", 0},
