@@ -159,6 +159,12 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	 FI_DELIVERY_COMPLETE)
 #define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 
+/* name.c: the address of a service of this node; -FI_ENODATA: the node is another.
+ * Without a service, none in particular. */
+int bl_fi_name(struct bl_addr *addr, const char *node, const char *service);
+/* Have the endpoint's address be fi_info's, if that names a service. */
+int bl_fi_take_name(struct bl_ep *ep, const void *src, size_t len);
+
 /* domain.c, av.c, cq.c, cntr.c, eq.c, ep.c: opening each kind of object */
 int bl_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		      void *context);
