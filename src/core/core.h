@@ -122,6 +122,8 @@ void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value);
 
 /* --- endpoint ----------------------------------------------------------- */
 int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep);
+/* Before it is enabled: have an address with this id. -EADDRINUSE: another has it. */
+int bl_ep_rename(struct bl_ep *ep, const uint8_t id[16]);
 int bl_ep_close(struct bl_ep *ep); /* outstanding operations are dropped, as fi_close does */
 int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av);
 /* flags: BL_SEND and/or BL_RECV: whose completions go there. Of a counter also

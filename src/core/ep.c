@@ -338,6 +338,11 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	return 0;
 }
 
+int bl_ep_rename(struct bl_ep *ep, const uint8_t id[16])
+{
+	return bl_local_rename(&ep->local, id);
+}
+
 int bl_ep_enable(struct bl_ep *ep)
 {
 	int err;

@@ -50,10 +50,16 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 	return inserted;
 }
 
-static int no_insertsvc(struct fid_av *fid, const char *node, const char *service,
+static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
 			fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	return -FI_ENOSYS;
+	struct bl_addr addr;
+	int ret;
+
+	if (!node || !service)
+		return -FI_EINVAL;
+	ret = bl_fi_name(&addr, node, service);
+	return ret ? ret : av_insert(fid, &addr, 1, fi_addr, flags, context);
 }
 
 static int no_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
@@ -150,7 +156,7 @@ static struct fi_ops av_fid_ops = {
 static struct fi_ops_av av_ops = {
 	.size = sizeof(struct fi_ops_av),
 	.insert = av_insert,
-	.insertsvc = no_insertsvc,
+	.insertsvc = av_insertsvc,
 	.insertsym = no_insertsym,
 	.remove = av_remove,
 	.lookup = av_lookup,

@@ -465,6 +465,11 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 		return -FI_ENOMEM;
 	bl_fi_enter(domain);
 	ret = bl_ep_open(domain->core, &ep->core);
+	if (!ret) {
+		ret = bl_fi_take_name(ep->core, info->src_addr, info->src_addrlen);
+		if (ret)
+			bl_ep_close(ep->core);
+	}
 	bl_fi_leave(domain);
 	if (ret) {
 		free(ep);

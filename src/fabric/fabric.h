@@ -173,6 +173,12 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 int bl_fi_check_tx(const struct fi_tx_attr *attr);
 int bl_fi_check_rx(const struct fi_rx_attr *attr);
 
+/* name.c: the address of a service of this node; -FI_ENODATA: the node is another.
+ * Without a service, none in particular. */
+int bl_fi_name(struct bl_addr *addr, const char *node, const char *service);
+/* Have the endpoint's address be fi_info's, if that names a service. */
+int bl_fi_take_name(struct bl_ep *ep, const void *src, size_t len);
+
 /* domain.c, av.c, cq.c, cntr.c, eq.c, ep.c: opening each kind of object */
 int bl_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		      void *context);

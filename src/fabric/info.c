@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 /* Capabilities that must be asked for, those that come for free, and the two
  * directions, of which an application may ask for one. */
@@ -58,33 +57,43 @@
 
 /* --- hints --------------------------------------------------------------------- */
 
-static int check_node(const char *node, uint64_t flags, const struct fi_info *hints)
+struct ends {
+	struct bl_addr src, dest;
+	bool has_dest;
+};
+
+static int check_addr(const char *which, const void *bytes, size_t len, struct bl_addr *addr)
 {
-	char own[256] = "";
-
-	/* An endpoint's address is made when it is opened; none can be chosen. A
-	 * source node can only be this one; a service means nothing. */
-	if (node) {
-		gethostname(own, sizeof own - 1);
-		if (!(flags & FI_SOURCE))
-			return refuse(
-				"node %s: names can't be resolved, exchange fi_getname's addresses",
-				node);
-		if (strcmp(node, own) && strcmp(node, "localhost"))
-			return refuse("source node %s isn't this host, %s", node, own);
-	}
-	if (hints && hints->src_addr)
-		return refuse("a source address can't be chosen");
-	if (hints && hints->dest_addr) {
-		struct bl_addr addr;
-
-		if (hints->dest_addrlen != sizeof addr)
-			return refuse("the destination address isn't one of Beeline's");
-		memcpy(&addr, hints->dest_addr, sizeof addr);
-		if (addr.magic != BL_ADDR_MAGIC)
-			return refuse("the destination address isn't one of Beeline's");
-	}
+	if (len != sizeof *addr)
+		return refuse("the %s address isn't one of Beeline's", which);
+	memcpy(addr, bytes, sizeof *addr);
+	if (addr->magic != BL_ADDR_MAGIC)
+		return refuse("the %s address isn't one of Beeline's", which);
 	return 0;
+}
+
+/* Both ends, as the node and the service or else the hints have them. */
+static int find_ends(const char *node, const char *service, uint64_t flags,
+		     const struct fi_info *hints, struct ends *ends)
+{
+	bool source = flags & FI_SOURCE;
+	int ret;
+
+	ends->has_dest = false;
+	if (node && !source) {
+		ends->has_dest = service;
+		ret = bl_fi_name(&ends->dest, node, service);
+	} else if (hints && hints->dest_addr && hints->dest_addrlen) {
+		ends->has_dest = true;
+		ret = check_addr("destination", hints->dest_addr, hints->dest_addrlen, &ends->dest);
+	} else {
+		ret = 0;
+	}
+	if (ret)
+		return ret;
+	if (!(source && (node || service)) && hints && hints->src_addr && hints->src_addrlen)
+		return check_addr("source", hints->src_addr, hints->src_addrlen, &ends->src);
+	return bl_fi_name(&ends->src, source ? node : NULL, source ? service : NULL);
 }
 
 /* A list of providers ("tcp;ofi_rxm", "^tcp") has been applied by libfabric
@@ -238,6 +247,7 @@ static void free_info(struct fi_info *info)
 	free(info->ep_attr);
 	free(info->rx_attr);
 	free(info->tx_attr);
+	free(info->src_addr);
 	free(info->dest_addr);
 	free(info);
 }
@@ -267,6 +277,15 @@ static struct fi_info *alloc_info(void)
 	return NULL;
 }
 
+static void *copy_addr(const struct bl_addr *addr, size_t *len)
+{
+	void *copy = malloc(sizeof *addr);
+
+	if (copy)
+		memcpy(copy, addr, *len = sizeof *addr);
+	return copy;
+}
+
 /* All there is when nothing was asked for; else what was, and what is free. */
 static uint64_t answer_caps(uint64_t asked)
 {
@@ -281,14 +300,16 @@ static uint64_t answer_caps(uint64_t asked)
 	return caps;
 }
 
-static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr *hint)
+static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr *hint,
+			uint32_t version)
 {
 	attr->threading = FI_THREAD_SAFE;
 	attr->control_progress = FI_PROGRESS_MANUAL;
 	attr->data_progress = FI_PROGRESS_MANUAL;
 	attr->resource_mgmt = FI_RM_ENABLED;
-	attr->av_type = FI_AV_TABLE;
-	attr->mr_mode = 0;
+	attr->av_type = FI_AV_UNSPEC; /* either: the indices of a table are the map's values */
+	/* Before API 1.5 the mode was one of two, of which 2 is FI_MR_SCALABLE. */
+	attr->mr_mode = version < FI_VERSION(1, 5) ? 2 : 0;
 	attr->mr_key_size = sizeof(uint64_t);
 	attr->cq_data_size = CQ_DATA_SIZE;
 	attr->cq_cnt = MANY;
@@ -367,25 +388,24 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		  const struct fi_info *hints, struct fi_info **out)
 {
 	struct fi_info *info;
+	struct ends ends;
 	uint64_t caps;
 	int ret;
 
-	ret = check_node(node, flags, hints);
+	ret = check_hints(hints);
 	if (!ret)
-		ret = check_hints(hints);
+		ret = find_ends(node, service, flags, hints, &ends);
 	if (ret)
 		return ret;
 	info = alloc_info();
 	if (!info)
 		return -FI_ENOMEM;
-	if (hints && hints->dest_addr) {
-		info->dest_addr = malloc(hints->dest_addrlen);
-		if (!info->dest_addr) {
-			free_info(info);
-			return -FI_ENOMEM;
-		}
-		memcpy(info->dest_addr, hints->dest_addr, hints->dest_addrlen);
-		info->dest_addrlen = hints->dest_addrlen;
+	info->src_addr = copy_addr(&ends.src, &info->src_addrlen);
+	if (ends.has_dest)
+		info->dest_addr = copy_addr(&ends.dest, &info->dest_addrlen);
+	if (!info->src_addr || (ends.has_dest && !info->dest_addr)) {
+		free_info(info);
+		return -FI_ENOMEM;
 	}
 	caps = answer_caps(hints ? hints->caps : 0);
 	info->caps = caps;
@@ -393,7 +413,7 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	fill_tx(info->tx_attr, hints ? hints->tx_attr : NULL, caps);
 	fill_rx(info->rx_attr, hints ? hints->rx_attr : NULL, caps);
 	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL);
-	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL);
+	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL, version);
 	/* prov_name stays empty: libfabric writes it, and takes a provider that
 	 * did for a utility layer. */
 	info->fabric_attr->prov_version = bl_fi_provider.version;

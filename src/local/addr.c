@@ -56,6 +56,29 @@ int bl_addr_make(struct bl_addr *addr)
 	return 0;
 }
 
+static uint64_t hash(uint64_t h, const void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+	h = (h ^ h >> 32) * 0xd6e8feb86659fd93u; /* FNV-1a leaves the top bits of few bytes */
+	return h ^ h >> 32;
+}
+
+int bl_addr_name(struct bl_addr *addr, const char *name)
+{
+	uint32_t uid = geteuid();
+	int err = bl_addr_make(addr);
+
+	addr->pid = 0;
+	for (size_t i = 0; i < sizeof addr->id; i += sizeof(uint64_t)) {
+		uint64_t h = hash(0xcbf29ce484222325u + i, &uid, sizeof uid);
+
+		h = hash(h, name, strlen(name));
+		memcpy(addr->id + i, &h, sizeof h);
+	}
+	return err;
+}
+
 bool bl_addr_valid(const struct bl_addr *addr)
 {
 	return addr->magic == BL_ADDR_MAGIC && addr->version == BL_ADDR_VERSION && !addr->flags &&

@@ -19,7 +19,7 @@ struct bl_addr {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t flags;			/* zero */
-	uint8_t id[16];			/* random: names the endpoint and its rendezvous socket */
+	uint8_t id[16];			/* random, or of a name: names the endpoint and its rendezvous socket */
 	uint64_t host;			/* the running kernel: from its boot id */
 	uint32_t netns;			/* network namespace of the rendezvous socket */
 	uint32_t pid;			/* for people: as the endpoint's own namespace numbers it */
@@ -31,6 +31,13 @@ static_assert(offsetof(struct bl_addr, host) == 24, "shared between processes an
 
 /* This process's half of an address, and a fresh random id. 0 or -errno. */
 int bl_addr_make(struct bl_addr *addr);
+
+/*
+ * The address of whoever takes this name: of this user's, in this network namespace.
+ * Its PID is 0. Others can work out the socket's name and take it first; the kernel's
+ * word on who they are keeps them from more than that.
+ */
+int bl_addr_name(struct bl_addr *addr, const char *name);
 
 /* The bytes make an address that this version understands. */
 bool bl_addr_valid(const struct bl_addr *addr);

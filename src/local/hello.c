@@ -59,7 +59,10 @@ int bl_socket_listen(struct bl_local *local)
 	}
 	if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG)) {
 		err = -errno;
-		bl_warn("no rendezvous socket: %s", strerror(-err));
+		if (err == -EADDRINUSE)
+			bl_info("the name of this endpoint is another's");
+		else
+			bl_warn("no rendezvous socket: %s", strerror(-err));
 		close(fd);
 		return err;
 	}

@@ -138,6 +138,9 @@ int bl_local_enable(struct bl_local *local);
 /* Unreachable from now on; all peers and their memory are gone on return. */
 void bl_local_close(struct bl_local *local);
 
+/* Before it is enabled: be reached under this id. -EADDRINUSE: somebody is. */
+int bl_local_rename(struct bl_local *local, const uint8_t id[16]);
+
 /* In a forked child, which has none of the mappings: nothing is left but to close
  * it; sends and receives fail with -ENOTCONN. Service, under its lock. */
 void bl_local_orphan(struct bl_local *local);

@@ -42,6 +42,23 @@ int bl_local_open(struct bl_local *local)
 	return err;
 }
 
+int bl_local_rename(struct bl_local *local, const uint8_t id[16])
+{
+	struct bl_addr old = local->addr;
+	int err;
+
+	if (local->enabled)
+		return -EBUSY;
+	bl_service_unlisten(local);
+	memcpy(local->addr.id, id, sizeof local->addr.id);
+	err = bl_service_listen(local);
+	if (!err)
+		return 0;
+	local->addr = old;
+	bl_service_listen(local); /* or the endpoint can't be enabled */
+	return err;
+}
+
 int bl_local_enable(struct bl_local *local)
 {
 	int err;

@@ -307,6 +307,8 @@ static void answered(struct exchange *x)
 
 	pthread_mutex_lock(&peer->local->lock);
 	bl_window(BL_WINDOW_ATTACHED, NULL);
+	if (!err && !peer->addr.pid) /* it was called by a name */
+		peer->addr.pid = hello.from.pid;
 	if (!err)
 		err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
 	if (err == -EMFILE || err == -EAGAIN) { /* here, or there: out of descriptors */

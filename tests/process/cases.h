@@ -8,6 +8,7 @@
 extern const struct t_group group_info;	   /* what fi_getinfo offers and refuses */
 extern const struct t_group group_open;	   /* opening and closing */
 extern const struct t_group group_av;	   /* addresses */
+extern const struct t_group group_name;	   /* nodes and services */
 extern const struct t_group group_match;   /* which message goes to which receive */
 extern const struct t_group group_size;	   /* every length, every alignment */
 extern const struct t_group group_cq;	   /* what completions say; counters */
