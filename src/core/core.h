@@ -36,6 +36,7 @@
 #define BL_SEND		     (1ULL << 11)
 #define BL_REMOTE_READ	     (1ULL << 12)
 #define BL_REMOTE_WRITE	     (1ULL << 13)
+#define BL_TRIGGER	     (1ULL << 20)
 #define BL_FENCE	     (1ULL << 21)
 #define BL_MULTI_RECV	     (1ULL << 16)
 #define BL_REMOTE_CQ_DATA    (1ULL << 17)
@@ -76,6 +77,7 @@ struct bl_av;	  /* index -> address */
 struct bl_cq;
 struct bl_cntr;
 struct bl_ep;
+struct bl_work; /* work.h */
 
 /* --- domain ------------------------------------------------------------ */
 int bl_domain_open(struct bl_domain **domain);
@@ -171,8 +173,11 @@ struct bl_send {
 	uint64_t data;
 	void *context;
 	uint64_t flags;
+	struct bl_work *work; /* hears of the end instead of the endpoint's counter; NULL */
 };
 int bl_send(struct bl_ep *ep, const struct bl_send *send);
+/* The same, but -EAGAIN while anything sent to or asked of dest before is not over. */
+int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send);
 size_t bl_inject_max(void); /* bytes; constant over the life of a process */
 
 /* The two fast paths: one contiguous buffer. Same rules as bl_send(); `flags`
@@ -198,6 +203,7 @@ struct bl_recv {
 	uint64_t ignore;
 	void *context;
 	uint64_t flags;
+	struct bl_work *work; /* as in struct bl_send */
 };
 int bl_recv(struct bl_ep *ep, const struct bl_recv *recv);
 static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t src, uint64_t tag,

@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/work.h"
 
 #define LEAST_SIZE 64
 
@@ -302,7 +303,8 @@ static void progress_all(struct bl_cntr *cntr)
 {
 	for (uint32_t i = 0; i < cntr->nep; i++)
 		bl_ep_progress(cntr->ep[i]);
-	if (unlikely(cntr->regions)) /* any of the domain's endpoints may count here */
+	/* Any of the domain's endpoints may count here. */
+	if (unlikely(cntr->regions | cntr->domain->works))
 		for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
 			bl_ep_progress(ep);
 }
@@ -322,19 +324,27 @@ uint64_t bl_cntr_readerr(struct bl_cntr *cntr)
 void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->value += value;
+	if (unlikely(cntr->queued != NULL))
+		bl_work_kick(cntr);
 }
 
 void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->value = value;
+	if (unlikely(cntr->queued != NULL))
+		bl_work_kick(cntr);
 }
 
 void bl_cntr_adderr(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->errors += value;
+	if (unlikely(cntr->queued != NULL))
+		bl_work_kick(cntr);
 }
 
 void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->errors = value;
+	if (unlikely(cntr->queued != NULL))
+		bl_work_kick(cntr);
 }

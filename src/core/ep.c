@@ -14,6 +14,7 @@
 #include "core/claim.h"
 #include "core/shared.h"
 #include "core/stat.h"
+#include "core/work.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
@@ -334,6 +335,7 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 	}
 	e->next_in_domain = domain->eps;
 	domain->eps = e;
+	bl_work_meet(e);
 	*ep = e;
 	return 0;
 }
@@ -392,6 +394,7 @@ int bl_ep_close(struct bl_ep *ep)
 	leave_domain(ep);
 	bl_rma_close(ep);
 	bl_shared_leave(ep);
+	bl_work_drop(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
@@ -537,11 +540,13 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding)) {
+	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding + ep->attends)) {
 		if (ep->rma_active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
 	}
+	if (unlikely(ep->attends))
+		bl_work_progress(ep->domain, ep, sink);
 }
 
 struct visit {
@@ -567,7 +572,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer)
+	if (ep->nserving || ep->work != ep->ntransfer + ep->attends)
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)

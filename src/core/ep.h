@@ -43,6 +43,12 @@ struct bl_domain {
 	uint32_t users;
 	struct bl_mr_table mr;
 	struct bl_ep *eps; /* by next_in_domain */
+	/* work.h */
+	struct bl_cntr *triggers; /* that something waits for */
+	struct bl_work *begun;
+	uint32_t works; /* queued and begun */
+	bool working;
+	bool stuck; /* what could not begin is to be tried again */
 };
 
 struct bl_av {
@@ -61,6 +67,8 @@ struct bl_cntr {
 	uint32_t nep, users;
 	struct bl_waiter wait;
 	uint32_t regions; /* registrations that count here: all of the domain makes progress */
+	struct bl_work *queued; /* what waits for it; work.h */
+	struct bl_cntr *next_trigger;
 };
 
 struct bl_queued {
@@ -110,11 +118,13 @@ struct bl_post {
 	struct iovec *iov; /* niov > 1; pooled */
 	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
 	uint32_t advert;   /* BL_POST_SHARED: which */
+	struct bl_work *work; /* BL_POST_WORK */
 };
 #define BL_POST_QUIET  0x1u /* no completion unless it fails */
 #define BL_POST_MULTI  0x2u /* many messages into one buffer */
 #define BL_POST_SPENT  0x4u /* of these: it takes no more */
 #define BL_POST_SHARED 0x8u /* senders can see it; whoever takes it asks claim.h first */
+#define BL_POST_WORK   0x10u /* it counts in `work` */
 
 /* From here on a posted receive is shown to senders, and a message may claim it. */
 #define BL_CLAIM_MIN 65536u
@@ -197,6 +207,7 @@ struct bl_ep {
 	struct bl_ep *home; /* whose queues take what comes here: mostly its own; shared.h */
 	bool reports;	    /* a shared context's receives complete here, asked for or not */
 	bool shared;	    /* this is a shared context, with ... */
+	bool attends;	    /* its domain has work: counted in `work` */
 	struct bl_ep **member;
 	uint32_t nmember;
 	uint64_t next_look; /* ticks: after the lives of peers */

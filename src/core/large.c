@@ -10,6 +10,7 @@
 
 #include "base/window.h"
 #include "core/stat.h"
+#include "core/work.h"
 
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
@@ -56,7 +57,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 		t->quiet = false;
 	}
 	if (likely(!err)) {
-		if (ep->rx_cntr)
+		if (ep->rx_cntr && !t->work)
 			ep->rx_cntr->value++;
 		if (!t->quiet)
 			bl_complete(cq, sink, t->context, t->flags, t->want, t->buf, t->data,
@@ -70,10 +71,12 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 		};
 		if (err != BL_ETRUNC)
 			e.comp.len = 0;
-		if (ep->rx_cntr)
+		if (ep->rx_cntr && !t->work)
 			ep->rx_cntr->errors++;
 		bl_cq_fail(cq, sink, &e);
 	}
+	if (unlikely(t->work != NULL))
+		bl_work_over(t->work, err);
 	bl_transfer_free(ep, t);
 }
 
@@ -276,6 +279,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 	t->quiet = target->quiet;
 	t->multi = target->multi;
+	t->work = target->work;
 	t->buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
@@ -358,6 +362,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->context = send->context;
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
+	r->work = send->work;
 	rts.len = len;
 	rts.request = request_number(r);
 	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
@@ -410,7 +415,7 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 	bl_take_back(&r->ours);
 	bl_stat_sent(ep, r->way, r->len, err);
 	if (likely(!err)) {
-		if (ep->tx_cntr)
+		if (ep->tx_cntr && !r->work)
 			ep->tx_cntr->value++;
 		if (!r->quiet)
 			bl_complete(ep->tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
@@ -422,10 +427,12 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 			.err = err,
 			.src = BL_ADDR_ANY,
 		};
-		if (ep->tx_cntr)
+		if (ep->tx_cntr && !r->work)
 			ep->tx_cntr->errors++;
 		bl_cq_fail(ep->tx_cq, sink, &e);
 	}
+	if (unlikely(r->work != NULL))
+		bl_work_over(r->work, err);
 	bl_request_free(ep, r);
 }
 

@@ -55,6 +55,7 @@ struct bl_request {
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
 	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
+	struct bl_work *work; /* hears of the end, instead of the counter; NULL */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -86,6 +87,7 @@ struct bl_transfer {
 	uint64_t tag, data, flags;
 	bool quiet;
 	struct bl_post *multi; /* the multi-receive that it goes to; NULL: another */
+	struct bl_work *work;  /* hears of the end, instead of the counter; NULL */
 	struct bl_transfer *next_free;
 	struct bl_lent ours, theirs_lent; /* last: only their counts are set at the start */
 };
@@ -110,6 +112,7 @@ struct bl_target {
 	uint64_t flags;
 	bool quiet;
 	struct bl_post *multi; /* a multi-receive, which counts this message as a user */
+	struct bl_work *work;  /* hears of the end, instead of the counter; NULL */
 };
 
 static inline const struct iovec *bl_target_iov(const struct bl_target *t)

@@ -12,6 +12,7 @@
 #include "core/claim.h"
 #include "core/shared.h"
 #include "core/stat.h"
+#include "core/work.h"
 
 #define POSTS_AT_ONCE 256
 #define UNEX_AT_ONCE  64
@@ -139,6 +140,11 @@ static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
 		.quiet = post->flags & BL_POST_QUIET && !ep->reports,
 	};
 
+	if (unlikely(post->flags & BL_POST_WORK)) {
+		t.work = post->work;
+		t.quiet = post->flags & BL_POST_QUIET;
+	}
+
 	*spent = true;
 	if (post->niov > 1) {
 		t.iov = post->iov;
@@ -183,16 +189,20 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 			.err = BL_ETRUNC,
 			.src = peer->av_index,
 		};
-		if (ep->rx_cntr)
+		if (ep->rx_cntr && !t->work)
 			ep->rx_cntr->errors++;
 		bl_cq_fail(ep->rx_cq, sink, &err);
+		if (t->work)
+			bl_work_over(t->work, BL_ETRUNC);
 		return;
 	}
-	if (ep->rx_cntr)
+	if (ep->rx_cntr && !t->work)
 		ep->rx_cntr->value++;
 	if (!quiet)
 		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
 			    peer->av_index);
+	if (unlikely(t->work != NULL))
+		bl_work_over(t->work, 0);
 }
 
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -478,8 +488,8 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	return 0;
 }
 
-static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uint64_t flags,
-		      uint64_t tag, int error)
+static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
+		      uint64_t flags, uint64_t tag, int error)
 {
 	struct bl_comp_err err = {
 		.comp = {context, flags, 0, NULL, 0, tag},
@@ -489,9 +499,16 @@ static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uin
 
 	if (unlikely(ep->shared))
 		ep = bl_shared_teller(ep);
-	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED)
+	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED && !work)
 		ep->rx_cntr->errors++;
 	bl_cq_fail(ep->rx_cq, sink, &err);
+	if (work)
+		bl_work_over(work, error);
+}
+
+static struct bl_work *work_of(const struct bl_post *post)
+{
+	return post->flags & BL_POST_WORK ? post->work : NULL;
 }
 
 /* FI_PEEK: say what waits, keep it for a claim, or drop it. */
@@ -511,7 +528,7 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	at = find_early(early, &wanted, tagged);
 	u = *at;
 	if (!u) {
-		fail_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
+		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG);
 		return 0;
 	}
 	if (u->flags & BL_SLOT_DATA)
@@ -567,7 +584,9 @@ static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, s
 	post->flags =
 		(recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |
 		/* a message that was claimed has the buffer for itself */
-		(recv->flags & BL_MULTI_RECV && !(recv->flags & BL_CLAIM) ? BL_POST_MULTI : 0);
+		(recv->flags & BL_MULTI_RECV && !(recv->flags & BL_CLAIM) ? BL_POST_MULTI : 0) |
+		(recv->work ? BL_POST_WORK : 0);
+	post->work = recv->work;
 	post->niov = (uint32_t)recv->niov;
 	return post;
 }
@@ -643,7 +662,7 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 		return false; /* not there, or a sender is writing into it */
 	bl_post_unlink(queue, at);
 	/* What is still being copied into a multi-receive says when it is released. */
-	fail_recv(ep, &no_sink, context,
+	fail_recv(ep, &no_sink, work_of(post), context,
 		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
 			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
 		  post->tag, ECANCELED);
@@ -656,7 +675,9 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 
 int bl_cancel(struct bl_ep *ep, void *context)
 {
-	return cancel_in(ep, &ep->tagged, true, context) || cancel_in(ep, &ep->msg, false, context)
+	return cancel_in(ep, &ep->tagged, true, context) ||
+			       cancel_in(ep, &ep->msg, false, context) ||
+			       bl_work_cancel_triggered(ep, context)
 		       ? 0
 		       : -ENOENT;
 }
@@ -672,8 +693,8 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			continue;
 		}
 		bl_post_unlink(queue, at);
-		fail_recv(ep, sink, post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
-			  post->tag, err);
+		fail_recv(ep, sink, work_of(post), post->context,
+			  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV, post->tag, err);
 		release_post(ep, post);
 	}
 }
@@ -706,7 +727,8 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			  int err)
 {
 	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
-	fail_recv(ep, sink, post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV, post->tag, err);
+	fail_recv(ep, sink, work_of(post), post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
+		  post->tag, err);
 	release_post(ep, post);
 }
 

@@ -12,6 +12,7 @@
 #include "core/atomic.h"
 #include "core/large.h"
 #include "core/stat.h"
+#include "core/work.h"
 
 /* One that the target does for us. */
 struct bl_rma_op {
@@ -19,6 +20,7 @@ struct bl_rma_op {
 	uint64_t number;
 	uint64_t flags, data;
 	void *context;
+	struct bl_work *work;
 	struct bl_rma_ask ask;
 	struct iovec in[2 * BL_IOV_MAX]; /* goes: what is written, or operands and compared */
 	struct iovec out[BL_IOV_MAX];	 /* comes: what is read */
@@ -106,12 +108,16 @@ static uint64_t comp_flags(enum bl_rma_what what)
 	}
 }
 
-static void complete(struct bl_ep *ep, struct bl_sink *sink, enum bl_rma_what what, uint64_t flags,
-		     void *context, size_t len, int err)
+static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work,
+		     enum bl_rma_what what, uint64_t flags, void *context, size_t len, int err)
 {
 	uint64_t cflags = comp_flags(what);
 	struct bl_cntr *cntr = cflags & BL_READ ? ep->read_cntr : ep->write_cntr;
 
+	if (unlikely(work != NULL)) {
+		cntr = NULL;
+		bl_work_over(work, err);
+	}
 	if (likely(!err)) {
 		if (cntr)
 			cntr->value++;
@@ -323,7 +329,7 @@ static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	atomic_store_explicit(busy, 0, memory_order_release);
 	if (ret)
 		return ret;
-	complete(ep, &no_sink, rma->what, rma->flags, rma->context, len,
+	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len,
 		 err == -ESRCH ? ECONNRESET : -err);
 	return 0;
 }
@@ -344,6 +350,7 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 	op->flags = rma->flags;
 	op->data = rma->data;
 	op->context = rma->context;
+	op->work = rma->work;
 	op->len = len;
 	op->ask.nplace = (uint32_t)rma->nplace;
 	op->ask.what = (uint8_t)rma->what;
@@ -481,7 +488,7 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 	if (!err && op->got < op->out_len)
 		err = EIO;
 	pop(rp);
-	complete(ep, sink, op->ask.what, op->flags, op->context, op->len, err);
+	complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
 	free(op);
 	if (bl_rma_pump(ep, rp))
 		bl_rma_activate(ep, rp);
@@ -508,8 +515,7 @@ static bool lengths(const struct bl_rma *rma, size_t *len)
 	return rma->what < BL_RMA_FETCH || bl_iov_len(rma->result, rma->nresult) == total;
 }
 
-/* Messages to the peer that haven't completed. */
-static bool pending(const struct bl_ep *ep, const struct bl_peer *peer)
+bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	for (uint32_t i = 0; ep->requests && i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
@@ -532,7 +538,7 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(err))
 		return err;
 	rp = bl_rma_peer(peer);
-	if (unlikely(!rp || (rma->flags & BL_FENCE && pending(ep, peer))))
+	if (unlikely(!rp || (rma->flags & BL_FENCE && bl_rma_pending(ep, peer))))
 		return -EAGAIN;
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
@@ -553,7 +559,7 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	while (rp->head) {
 		struct bl_rma_op *op = pop(rp);
 
-		complete(ep, sink, op->ask.what, op->flags, op->context, op->len, err);
+		complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
 		free(op);
 	}
 	bl_rma_drop_job(rp);

@@ -48,6 +48,7 @@ struct bl_rma {
 	uint64_t dest, data;
 	void *context;
 	uint64_t flags;
+	struct bl_work *work; /* as in struct bl_send */
 };
 
 /*
@@ -127,6 +128,8 @@ void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, con
 		      uint32_t len);
 void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp, uint64_t number,
 		    uint64_t error);
+/* Messages to the peer, or operations on its memory, that haven't completed. */
+bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer);
 /* The peer is gone: what it was to do for us ends with err (a positive errno). */
 bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 /* Before the endpoint closes: nobody uses its memory on return. */

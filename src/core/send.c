@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "core/large.h"
 #include "core/stat.h"
+#include "core/work.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
 
@@ -76,7 +77,7 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 		err = send_pieces(ep, send, len);
 	if (err)
 		return err;
-	if (ep->tx_cntr)
+	if (ep->tx_cntr && !send->work)
 		ep->tx_cntr->value++;
 	if (send->flags & BL_COMPLETION && ep->tx_cq)
 		bl_cq_append(ep->tx_cq,
@@ -84,14 +85,26 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
 					       NULL, 0, 0},
 			     BL_ADDR_ANY);
+	if (unlikely(send->work != NULL))
+		bl_work_over(send->work, 0);
 	return 0;
+}
+
+int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
+{
+	struct bl_peer *peer;
+	int err = bl_ep_resolve(ep, send->dest, &peer);
+
+	if (err)
+		return err;
+	return bl_rma_pending(ep, peer) ? -EAGAIN : bl_send(ep, send);
 }
 
 bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			     uint64_t tag, uint64_t data, void *context, uint64_t flags)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct bl_send send = {&iov, 1, dest, tag, data, context, flags};
+	struct bl_send send = {&iov, 1, dest, tag, data, context, flags, NULL};
 
 	return bl_request_begin(ep, &send, len);
 }

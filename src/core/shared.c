@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/large.h"
+#include "core/work.h"
 
 /* --- the context ----------------------------------------------------------- */
 
@@ -28,6 +29,7 @@ int bl_shared_close(struct bl_ep *home)
 {
 	if (home->nmember)
 		return -EBUSY;
+	bl_work_drop(home);
 	bl_recv_drop_all(home);
 	bl_local_close(&home->local);
 	free(home->member);
@@ -88,9 +90,12 @@ void bl_shared_leave(struct bl_ep *ep)
 		i++;
 	home->member[i] = home->member[--home->nmember];
 	bl_recv_drop_from(home, ep);
-	for (i = 0; i < ep->ntransfer; i++)
+	for (i = 0; i < ep->ntransfer; i++) {
 		if (ep->transfer[i]->multi)
 			drop_user(home, ep->transfer[i]->multi);
+		if (ep->transfer[i]->work && ep->transfer[i]->work->ep == home)
+			bl_work_over(ep->transfer[i]->work, ECANCELED);
+	}
 	if (!home->nmember)
 		bl_ep_unbind_av(home); /* which may be closed before the context */
 	ep->home = ep;

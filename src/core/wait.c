@@ -27,6 +27,7 @@
 
 #include "core/core.h"
 #include "core/large.h"
+#include "core/work.h"
 
 #define NAP_NS	1000000u /* where not everything wakes us */
 #define SPIN_NS 20000u	 /* about what a sleep and a wake cost */
@@ -182,7 +183,9 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}
-	if (w->cntr && w->cntr->regions) /* others' bells may be ours too */
+	/* Others' bells may be ours too. */
+	if ((w->cntr && w->cntr->regions) ||
+	    bl_work_naps(w->cq ? w->cq->domain : w->cntr->domain, g.count))
 		most = NAP_NS;
 	/* A chunk counted before its sender could see that we stopped polling. */
 	for (uint32_t k = 0; k < g.count; k++)

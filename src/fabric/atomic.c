@@ -9,7 +9,7 @@
 
 #define ATOMICMSG_FLAGS                                                                            \
 	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_INJECT_COMPLETE |                     \
-	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_TRIGGER)
 
 /* One call, with all lengths in elements. */
 struct call {
@@ -23,6 +23,7 @@ struct call {
 	fi_addr_t dest;
 	uint64_t data, flags;
 	void *context;
+	struct bl_work *work; /* to be deferred; NULL: not */
 };
 
 struct pieces {
@@ -63,7 +64,7 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 		.dest = call->dest,
 		.data = call->data,
 		.context = call->context,
-		.flags = call->flags,
+		.flags = call->flags & ~BL_TRIGGER,
 	};
 	ssize_t ret;
 
@@ -79,6 +80,10 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 		if (__builtin_mul_overflow(call->place[i].count, size, &place[i].len))
 			return -FI_EINVAL;
 	}
+	if (unlikely(call->work != NULL))
+		return bl_fi_defer_rma(ep, &rma, call->work);
+	if (unlikely(call->flags & BL_TRIGGER))
+		return bl_fi_trigger_rma(ep, &rma);
 	bl_fi_enter(ep->domain);
 	ret = bl_rma(ep->core, &rma);
 	bl_fi_leave(ep->domain);
@@ -87,14 +92,17 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 
 static uint64_t usual(struct fid_ep *fid)
 {
-	return bl_fi_ep_of(fid)->tx_flags & (BL_COMPLETION | BL_INJECT);
+	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
+
+	return (ep->tx_flags & (BL_COMPLETION | BL_INJECT)) | ep->tx_trigger;
 }
 
 static uint64_t asked(struct fid_ep *fid, uint64_t flags)
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	return (flags & (ep->tx_mask | BL_FENCE) & ~(BL_DELIVERY_COMPLETE | BL_REMOTE_CQ_DATA)) |
+	return (flags & (ep->tx_mask | BL_FENCE | BL_TRIGGER) &
+		~(BL_DELIVERY_COMPLETE | BL_REMOTE_CQ_DATA)) |
 	       ep->tx_always;
 }
 
@@ -277,6 +285,46 @@ static ssize_t comparemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
 		return -FI_EBADFLAGS;
 	return fetch_msg(ep, msg, with, compare_count, resultv, result_count, BL_RMA_COMPARE,
 			 asked(ep, flags));
+}
+
+/* --- deferred ------------------------------------------------------------------ */
+
+#define DEFERRED_FLAGS (ATOMICMSG_FLAGS & ~(FI_INJECT | FI_TRIGGER))
+
+ssize_t bl_fi_atomic_defer(const struct fi_op_atomic *op, struct bl_work *work)
+{
+	struct call call = call_of(&op->msg, BL_RMA_ATOMIC, op->flags);
+
+	if (op->flags & ~(DEFERRED_FLAGS | FI_REMOTE_CQ_DATA))
+		return -FI_ENOSYS;
+	call.work = work;
+	return begin(op->ep, &call);
+}
+
+ssize_t bl_fi_fetch_defer(const struct fi_op_fetch_atomic *op, struct bl_work *work)
+{
+	struct call call = call_of(&op->msg, BL_RMA_FETCH, op->flags);
+
+	if (op->flags & ~DEFERRED_FLAGS)
+		return -FI_ENOSYS;
+	call.result = op->fetch.msg_iov;
+	call.nresult = op->fetch.iov_count;
+	call.work = work;
+	return begin(op->ep, &call);
+}
+
+ssize_t bl_fi_compare_defer(const struct fi_op_compare_atomic *op, struct bl_work *work)
+{
+	struct call call = call_of(&op->msg, BL_RMA_COMPARE, op->flags);
+
+	if (op->flags & ~DEFERRED_FLAGS)
+		return -FI_ENOSYS;
+	call.compare = op->compare.msg_iov;
+	call.ncompare = op->compare.iov_count;
+	call.result = op->fetch.msg_iov;
+	call.nresult = op->fetch.iov_count;
+	call.work = work;
+	return begin(op->ep, &call);
 }
 
 /* --- what there is ------------------------------------------------------------ */

@@ -82,6 +82,8 @@ static void choose(struct bl_fi_ep *ep)
 		ep->msg.recvmsg = bl_fi_no_msg.recvmsg;
 		bl_ep_report_shared(ep->core, ep->rx_always & BL_COMPLETION);
 	}
+	ep->tx_trigger = ep->tx_op_flags & FI_TRIGGER;
+	bl_fi_trigger_tables(ep);
 }
 
 /* --- options ------------------------------------------------------------------------ */
@@ -324,7 +326,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	struct bl_fi_ep *ep = ep_of_fid(fid);
 
 	if (ep->enabled && bfid->fclass != FI_CLASS_EQ)
-		return -FI_EOPBADSTATE;
+		return -FI_EOPBADSTATE; /* an alias's is */
 	switch (bfid->fclass) {
 	case FI_CLASS_AV:
 		return bind_av(ep, bl_containerof(bfid, struct bl_fi_av, fid.fid));
@@ -388,6 +390,8 @@ static int set_op_flags(struct bl_fi_ep *ep, uint64_t flags)
 	uint64_t side = flags & (FI_SEND | FI_RECV);
 
 	flags &= ~(FI_SEND | FI_RECV);
+	if (flags & FI_TRIGGER && !ep->trigger)
+		return -FI_EBADFLAGS;
 	if (side == FI_SEND) {
 		if (flags & ~BL_FI_TX_OP_FLAGS)
 			return -FI_EBADFLAGS;
@@ -405,6 +409,36 @@ static int set_op_flags(struct bl_fi_ep *ep, uint64_t flags)
 	return 0;
 }
 
+/*
+ * Another way into the same endpoint, with operation flags of its own: a copy of what
+ * this layer keeps. flags: FI_SEND or FI_RECV, and the flags of that side.
+ */
+static int open_alias(struct bl_fi_ep *ep, const struct fi_alias *asked)
+{
+	struct bl_fi_ep *alias;
+	int ret = 0;
+
+	if (!ep->enabled)
+		return -FI_EOPBADSTATE;
+	alias = calloc(1, sizeof *alias);
+	if (!alias)
+		return -FI_ENOMEM;
+	*alias = *ep;
+	alias->alias = ep->alias ? ep->alias : ep;
+	alias->aliases = 0;
+	alias->fid.tagged = &alias->tagged;
+	alias->fid.msg = &alias->msg;
+	if (asked->flags)
+		ret = set_op_flags(alias, asked->flags);
+	if (ret) {
+		free(alias);
+		return ret;
+	}
+	atomic_fetch_add(&alias->alias->aliases, 1);
+	*asked->fid = &alias->fid.fid;
+	return 0;
+}
+
 static int ep_control(struct fid *fid, int command, void *arg)
 {
 	struct bl_fi_ep *ep = ep_of_fid(fid);
@@ -416,6 +450,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 		return get_op_flags(ep, arg);
 	case FI_SETOPSFLAG:
 		return set_op_flags(ep, *(const uint64_t *)arg);
+	case FI_ALIAS:
+		return open_alias(ep, arg);
 	default:
 		return -FI_ENOSYS;
 	}
@@ -427,6 +463,13 @@ static int ep_close(struct fid *fid)
 	struct bl_fi_domain *domain = ep->domain;
 	int ret;
 
+	if (atomic_load(&ep->aliases))
+		return -FI_EBUSY;
+	if (ep->alias) {
+		atomic_fetch_sub(&ep->alias->aliases, 1);
+		free(ep);
+		return 0;
+	}
 	bl_fi_enter(domain);
 	ret = bl_ep_close(ep->core);
 	bl_fi_leave(domain);
@@ -460,6 +503,10 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	if ((info->tx_attr && info->tx_attr->op_flags & ~BL_FI_TX_OP_FLAGS) ||
 	    (info->rx_attr && info->rx_attr->op_flags & ~BL_FI_RX_OP_FLAGS))
 		return -FI_EBADFLAGS;
+	if (info->caps && !(info->caps & FI_TRIGGER) &&
+	    ((info->tx_attr && info->tx_attr->op_flags & FI_TRIGGER) ||
+	     (info->rx_attr && info->rx_attr->op_flags & FI_TRIGGER)))
+		return -FI_EBADFLAGS;
 	ep = calloc(1, sizeof *ep);
 	if (!ep)
 		return -FI_ENOMEM;
@@ -487,6 +534,7 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->core_domain = domain->core;
 	ep->rma = !info->caps || info->caps & FI_RMA;
 	ep->atomic = !info->caps || info->caps & FI_ATOMIC;
+	ep->trigger = !info->caps || info->caps & FI_TRIGGER;
 	ep->shares_rx = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->shares_tx = info->ep_attr && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->tx_caps = info->tx_attr ? info->tx_attr->caps : 0;

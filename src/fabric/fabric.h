@@ -28,6 +28,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
@@ -106,8 +107,11 @@ struct bl_fi_ep {
 	struct bl_fi_cq *tx_cq, *rx_cq;
 	bool has_cntr;
 	bool tx_selective, rx_selective;
-	bool rma, atomic; /* asked for; else those calls are refused */
+	bool rma, atomic, trigger; /* asked for; else those calls are refused */
 	bool enabled;
+	uint64_t tx_trigger;	/* BL_TRIGGER: calls without flags are triggered; 0 */
+	struct bl_fi_ep *alias; /* of which this is one; NULL: it is none */
+	_Atomic int aliases;	/* open ones of it */
 	/* Asked for; an endpoint isn't enabled without them. */
 	bool shares_rx, shares_tx, has_srx;
 	struct bl_fi_stx *stx;
@@ -167,8 +171,8 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 /* The flags that tx_attr->op_flags and rx_attr->op_flags may hold. */
 #define BL_FI_TX_OP_FLAGS                                                                          \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
-	 FI_DELIVERY_COMPLETE)
-#define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+	 FI_DELIVERY_COMPLETE | FI_TRIGGER)
+#define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_TRIGGER)
 /* 0, or an error: these can't be had. NULL: any. */
 int bl_fi_check_tx(const struct fi_tx_attr *attr);
 int bl_fi_check_rx(const struct fi_rx_attr *attr);
@@ -204,6 +208,34 @@ int bl_fi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fi
 		   void *context);
 int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *srx, uint64_t flags);
 int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
+
+/* Flags of sendmsg that are understood by path.h. The middle three change nothing:
+ * more to come is only a hint, and a completion without FI_DELIVERY_COMPLETE always
+ * means that the buffer is free and the message is where the receiver finds it. */
+#define BL_FI_SENDMSG_FLAGS                                                                        \
+	(FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_MORE | FI_INJECT_COMPLETE |            \
+	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define BL_FI_RECVMSG_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+
+/* trigger.c: calls with others: FI_TRIGGER, FI_FENCE, or ones that are refused */
+bl_cold ssize_t bl_fi_sendmsg_rare(struct bl_fi_ep *ep, const struct fi_msg *msg, uint64_t flags);
+bl_cold ssize_t bl_fi_tsendmsg_rare(struct bl_fi_ep *ep, const struct fi_msg_tagged *msg,
+				    uint64_t flags);
+bl_cold ssize_t bl_fi_recvmsg_rare(struct bl_fi_ep *ep, const struct fi_msg *msg, uint64_t flags);
+bl_cold ssize_t bl_fi_trecvmsg_rare(struct bl_fi_ep *ep, const struct fi_msg_tagged *msg,
+				    uint64_t flags);
+bl_cold ssize_t bl_fi_trigger_rma(struct bl_fi_ep *ep, const struct bl_rma *rma);
+/* Calls without flags are triggered where the endpoint's flags say so. */
+void bl_fi_trigger_tables(struct bl_fi_ep *ep);
+/* A domain's FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK */
+int bl_fi_work_control(struct fid *domain, int command, void *arg);
+/* Its work of one-sided operations: through rma.c and atomic.c to bl_fi_defer_rma(),
+ * which queues it. */
+ssize_t bl_fi_defer_rma(struct bl_fi_ep *ep, const struct bl_rma *rma, struct bl_work *work);
+ssize_t bl_fi_rma_defer(const struct fi_op_rma *op, bool read, struct bl_work *work);
+ssize_t bl_fi_atomic_defer(const struct fi_op_atomic *op, struct bl_work *work);
+ssize_t bl_fi_fetch_defer(const struct fi_op_fetch_atomic *op, struct bl_work *work);
+ssize_t bl_fi_compare_defer(const struct fi_op_compare_atomic *op, struct bl_work *work);
 
 /* mr.c, rma.c, atomic.c */
 extern struct fi_ops_mr bl_fi_mr_ops;

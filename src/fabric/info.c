@@ -21,18 +21,19 @@
 
 /* Capabilities that must be asked for, those that come for free, and the two
  * directions, of which an application may ask for one. */
-#define TWO_SIDED  (FI_MSG | FI_TAGGED)
-#define ONE_SIDED  (FI_RMA | FI_ATOMIC)
-#define PRIMARY	   (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV)
-#define SECONDARY  (FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT)
+#define TWO_SIDED (FI_MSG | FI_TAGGED)
+#define ONE_SIDED (FI_RMA | FI_ATOMIC)
+#define PRIMARY	  (TWO_SIDED | ONE_SIDED | FI_DIRECTED_RECV | FI_TRIGGER)
+#define SECONDARY                                                                                  \
+	(FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT | FI_FENCE)
 #define SEND_RECV  (FI_SEND | FI_RECV)
 #define READ_WRITE (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define DIRECTION  (SEND_RECV | READ_WRITE)
 #define CAPS	   (PRIMARY | SECONDARY | DIRECTION)
-#define TX_CAPS	   (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE)
+#define TX_CAPS	   (TWO_SIDED | ONE_SIDED | FI_SEND | FI_READ | FI_WRITE | FI_TRIGGER | FI_FENCE)
 #define RX_CAPS                                                                                    \
 	(TWO_SIDED | ONE_SIDED | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV |   \
-	 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT)
+	 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | FI_TRIGGER)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
 /* One-sided operations of a pair of endpoints happen in the order of the calls. */
@@ -229,7 +230,8 @@ static int check_hints(const struct fi_info *hints)
 		return refuse("address format %u: only FI_FORMAT_UNSPEC is offered",
 			      (unsigned)hints->addr_format);
 	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr) ||
-	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) || bl_fi_check_rx(hints->rx_attr))
+	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) ||
+	    bl_fi_check_rx(hints->rx_attr))
 		return -FI_ENODATA;
 	return 0;
 }

@@ -13,14 +13,6 @@
 #include "base/clock.h"
 #include "fabric/fabric.h"
 
-/* Flags of sendmsg that are understood. The middle three change nothing: more
- * to come is only a hint, and a completion without FI_DELIVERY_COMPLETE always
- * means that the buffer is free and the message is where the receiver finds it. */
-#define SENDMSG_FLAGS                                                                              \
-	(FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_MORE | FI_INJECT_COMPLETE |            \
-	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
-#define RECVMSG_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
-
 /* --- sending --------------------------------------------------------------- */
 
 static ssize_t NAME(send_iov)(struct bl_fi_ep *ep, const struct iovec *iov, size_t count,
@@ -160,8 +152,8 @@ static ssize_t NAME(tsendmsg)(struct fid_ep *fid, const struct fi_msg_tagged *ms
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	if (unlikely(flags & ~SENDMSG_FLAGS))
-		return -FI_EBADFLAGS;
+	if (unlikely(flags & ~BL_FI_SENDMSG_FLAGS))
+		return bl_fi_tsendmsg_rare(ep, msg, flags);
 	return NAME(send_iov)(ep, msg->msg_iov, msg->iov_count, msg->addr, msg->tag, msg->data,
 			      msg->context, (flags & ep->tx_mask) | ep->tx_always | BL_TAGGED);
 }
@@ -226,8 +218,8 @@ static ssize_t NAME(sendmsg)(struct fid_ep *fid, const struct fi_msg *msg, uint6
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	if (unlikely(flags & ~SENDMSG_FLAGS))
-		return -FI_EBADFLAGS;
+	if (unlikely(flags & ~BL_FI_SENDMSG_FLAGS))
+		return bl_fi_sendmsg_rare(ep, msg, flags);
 	return NAME(send_iov)(ep, msg->msg_iov, msg->iov_count, msg->addr, 0, msg->data,
 			      msg->context, (flags & ep->tx_mask) | ep->tx_always | BL_MSG);
 }
@@ -306,8 +298,8 @@ static ssize_t NAME(trecvmsg)(struct fid_ep *fid, const struct fi_msg_tagged *ms
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	if (unlikely(flags & ~RECVMSG_FLAGS))
-		return -FI_EBADFLAGS;
+	if (unlikely(flags & ~BL_FI_RECVMSG_FLAGS))
+		return bl_fi_trecvmsg_rare(ep, msg, flags);
 	return NAME(recv_iov)(ep, msg->msg_iov, msg->iov_count, msg->addr, msg->tag, msg->ignore,
 			      msg->context, NAME(recvmsg_flags)(ep, flags) | BL_TAGGED);
 }
@@ -339,8 +331,8 @@ static ssize_t NAME(recvmsg)(struct fid_ep *fid, const struct fi_msg *msg, uint6
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	if (unlikely(flags & ~(RECVMSG_FLAGS | FI_MULTI_RECV)))
-		return -FI_EBADFLAGS;
+	if (unlikely(flags & ~(BL_FI_RECVMSG_FLAGS | FI_MULTI_RECV)))
+		return bl_fi_recvmsg_rare(ep, msg, flags);
 	return NAME(recv_iov)(ep, msg->msg_iov, msg->iov_count, msg->addr, 0, 0, msg->context,
 			      NAME(recvmsg_flags)(ep, flags) | BL_MSG);
 }

@@ -7,7 +7,8 @@
 #include "fabric/fabric.h"
 
 #define READMSG_FLAGS                                                                              \
-	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)
+	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE |        \
+	 FI_TRIGGER)
 #define WRITEMSG_FLAGS (READMSG_FLAGS | FI_INJECT | FI_INJECT_COMPLETE | FI_REMOTE_CQ_DATA)
 
 /* A write is where the target finds it when it completes, however it was asked for:
@@ -19,7 +20,9 @@ static ssize_t begin(struct fid_ep *fid, struct bl_rma *rma, uint64_t flags)
 
 	if (unlikely(!ep->rma))
 		return -FI_EOPNOTSUPP;
-	rma->flags = flags;
+	rma->flags = flags & ~BL_TRIGGER;
+	if (unlikely(flags & BL_TRIGGER))
+		return bl_fi_trigger_rma(ep, rma);
 	bl_fi_enter(ep->domain);
 	ret = bl_rma(ep->core, rma);
 	bl_fi_leave(ep->domain);
@@ -29,7 +32,9 @@ static ssize_t begin(struct fid_ep *fid, struct bl_rma *rma, uint64_t flags)
 /* What calls without flags of their own ask for. */
 static uint64_t usual(struct fid_ep *fid, uint64_t mask)
 {
-	return bl_fi_ep_of(fid)->tx_flags & mask;
+	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
+
+	return (ep->tx_flags & mask) | ep->tx_trigger;
 }
 
 /* What fi_readmsg and fi_writemsg ask for. */
@@ -37,7 +42,8 @@ static uint64_t asked(struct fid_ep *fid, uint64_t flags)
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	return (flags & (ep->tx_mask | BL_FENCE) & ~BL_DELIVERY_COMPLETE) | ep->tx_always;
+	return (flags & (ep->tx_mask | BL_FENCE | BL_TRIGGER) & ~BL_DELIVERY_COMPLETE) |
+	       ep->tx_always;
 }
 
 static ssize_t rma_iov(struct fid_ep *fid, enum bl_rma_what what, const struct iovec *iov,
@@ -60,10 +66,9 @@ static ssize_t rma_iov(struct fid_ep *fid, enum bl_rma_what what, const struct i
 	return begin(fid, &rma, flags);
 }
 
-static ssize_t rma_msg(struct fid_ep *fid, enum bl_rma_what what, const struct fi_msg_rma *msg,
-		       uint64_t flags)
+static struct bl_rma rma_of(enum bl_rma_what what, const struct fi_msg_rma *msg)
 {
-	struct bl_rma rma = {
+	return (struct bl_rma){
 		.what = what,
 		.iov = msg->msg_iov,
 		.niov = msg->iov_count,
@@ -73,6 +78,12 @@ static ssize_t rma_msg(struct fid_ep *fid, enum bl_rma_what what, const struct f
 		.data = msg->data,
 		.context = msg->context,
 	};
+}
+
+static ssize_t rma_msg(struct fid_ep *fid, enum bl_rma_what what, const struct fi_msg_rma *msg,
+		       uint64_t flags)
+{
+	struct bl_rma rma = rma_of(what, msg);
 
 	return begin(fid, &rma, asked(fid, flags));
 }
@@ -146,6 +157,18 @@ static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t len, ui
 
 	return rma_iov(ep, BL_RMA_WRITE, &iov, 1, data, dest, addr, key, NULL,
 		       BL_INJECT | BL_REMOTE_CQ_DATA);
+}
+
+ssize_t bl_fi_rma_defer(const struct fi_op_rma *op, bool read, struct bl_work *work)
+{
+	struct bl_rma rma = rma_of(read ? BL_RMA_READ : BL_RMA_WRITE, &op->msg);
+	struct bl_fi_ep *ep = bl_fi_ep_of(op->ep);
+
+	if (!ep->rma ||
+	    op->flags & ~((read ? READMSG_FLAGS : WRITEMSG_FLAGS) & ~(FI_INJECT | FI_TRIGGER)))
+		return -FI_ENOSYS;
+	rma.flags = op->flags;
+	return bl_fi_defer_rma(ep, &rma, work);
 }
 
 struct fi_ops_rma bl_fi_rma_ops = {

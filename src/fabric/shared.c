@@ -60,6 +60,7 @@ static void choose_tables(struct bl_fi_ep *srx)
 	srx->msg.recv = path->msg_any.recv;
 	srx->msg.recvv = path->msg_any.recvv;
 	srx->msg.recvmsg = path->msg_any.recvmsg;
+	bl_fi_trigger_tables(srx);
 }
 
 int bl_fi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **out,
@@ -93,6 +94,7 @@ int bl_fi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
 	srx->fid.collective = &bl_fi_no_collective;
 	srx->domain = domain;
 	srx->core_domain = domain->core;
+	srx->trigger = !attr || !attr->caps || attr->caps & FI_TRIGGER;
 	srx->rx_caps = attr ? attr->caps : 0;
 	srx->any_source = srx->rx_caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	srx->rx_op_flags = attr ? attr->op_flags : 0;

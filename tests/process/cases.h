@@ -25,6 +25,7 @@ extern const struct t_group group_random;  /* everybody to everybody, random eve
 extern const struct t_group group_rma;	   /* others' memory, without their help and with it */
 extern const struct t_group group_atomic;  /* changing others' memory, many at once */
 extern const struct t_group group_shared;  /* contexts that several endpoints share */
+extern const struct t_group group_trigger; /* operations that wait */
 extern const struct t_group group_thread;  /* FI_THREAD_SAFE */
 extern const struct t_group group_life;	   /* fork, exec, exit, threads that end */
 extern const struct t_group group_wait;	   /* sleeping until something comes */

@@ -117,7 +117,8 @@ static void refused_caps(void)
 		{FI_NAMED_RX_CTX, "FI_NAMED_RX_CTX", true},
 		{FI_VARIABLE_MSG, "FI_VARIABLE_MSG", true},
 		{FI_RMA_PMEM, "FI_RMA_PMEM", true},
-		{FI_TRIGGER, "FI_TRIGGER", true},
+		{FI_TRIGGER, "FI_TRIGGER", false},
+		{FI_FENCE, "FI_FENCE", false},
 	};
 
 	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {

@@ -118,8 +118,8 @@ static void in_pieces(void **state)
 		size_t len = lengths[round % 9], nsend = 1 + table_random(&seed) % BL_IOV_MAX,
 		       nrecv = 1 + table_random(&seed) % BL_IOV_MAX;
 		struct iovec s[BL_IOV_MAX], r[BL_IOV_MAX];
-		struct bl_send send = {s, nsend, 0, 9, 7, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA};
-		struct bl_recv recv = {r, nrecv, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS};
+		struct bl_send send = {s, nsend, 0, 9, 7, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA, NULL};
+		struct bl_recv recv = {r, nrecv, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS, NULL};
 		struct bl_comp comp;
 
 		memset(to, 0xee, len + 64);
@@ -142,8 +142,8 @@ static void in_pieces(void **state)
 static void too_many_pieces(void **state)
 {
 	struct iovec iov[BL_IOV_MAX + 1] = {{NULL, 0}};
-	struct bl_send send = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED};
-	struct bl_recv recv = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED};
+	struct bl_send send = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED, NULL};
+	struct bl_recv recv = {iov, BL_IOV_MAX + 1, 0, 9, 0, NULL, BL_TAGGED, NULL};
 
 	node_open(&node, 1);
 	assert_int_equal(bl_send(node.ep[0], &send), -EINVAL);
@@ -246,7 +246,7 @@ static void refused(void **state)
 	const struct refused_row *row = TABLE_ROW(struct refused_row, state);
 	size_t len = row->len == SIZE_MAX ? bl_inject_max() + 1 : row->len;
 	struct iovec iov = {from, len};
-	struct bl_send send = {&iov, 1, row->dest, 0, 0, NULL, row->flags};
+	struct bl_send send = {&iov, 1, row->dest, 0, 0, NULL, row->flags, NULL};
 
 	node_open(&node, 2);
 	if (row->dest == 1)

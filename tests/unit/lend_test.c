@@ -304,8 +304,8 @@ static void in_pieces(void **state)
 	for (size_t n = 1; n <= BL_IOV_MAX; n++)
 		for (size_t m = 1; m <= BL_IOV_MAX; m++) {
 			struct iovec s[BL_IOV_MAX], r[BL_IOV_MAX];
-			struct bl_send send = {s, n, 0, 9, 0, NULL, NODE_FLAGS};
-			struct bl_recv recv = {r, m, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS};
+			struct bl_send send = {s, n, 0, 9, 0, NULL, NODE_FLAGS, NULL};
+			struct bl_recv recv = {r, m, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS, NULL};
 			const size_t len = 210000;
 
 			for (size_t i = 0; i < n; i++)

@@ -96,7 +96,7 @@ void node_send(struct node *node, size_t from, size_t to, const void *buf, size_
 	       void *context, uint64_t flags)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct bl_send send = {&iov, 1, to, tag, 0, context, flags};
+	struct bl_send send = {&iov, 1, to, tag, 0, context, flags, NULL};
 	uint64_t until = deadline();
 	int err;
 

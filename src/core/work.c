@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * work.c: operations that wait for a counter; see work.h. Serialised by the domain.
+ */
+#include "core/work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/large.h"
+#include "core/shared.h"
+
+/* --- lists ------------------------------------------------------------------ */
+
+/* Behind all that have the same threshold. */
+static void enqueue(struct bl_work *w)
+{
+	struct bl_cntr *cntr = w->trigger;
+	struct bl_domain *domain = cntr->domain;
+	struct bl_work **at = &cntr->queued;
+
+	if (!cntr->queued) {
+		cntr->next_trigger = domain->triggers;
+		domain->triggers = cntr;
+	}
+	while (*at && (*at)->threshold <= w->threshold)
+		at = &(*at)->next;
+	w->next = *at;
+	*at = w;
+}
+
+/* A counter's queue may have become empty. */
+static void prune(struct bl_domain *domain)
+{
+	for (struct bl_cntr **at = &domain->triggers, *c; (c = *at);)
+		if (c->queued)
+			at = &c->next_trigger;
+		else
+			*at = c->next_trigger;
+}
+
+static void begun(struct bl_domain *domain, struct bl_work *w)
+{
+	w->next = domain->begun;
+	w->link = &domain->begun;
+	if (w->next)
+		w->next->link = &w->next;
+	domain->begun = w;
+}
+
+static void unlink_begun(struct bl_work *w)
+{
+	*w->link = w->next;
+	if (w->next)
+		w->next->link = w->link;
+}
+
+/* All endpoints look after the domain's work, or none does. */
+static void attend(struct bl_ep *ep, bool on)
+{
+	if (ep->attends == on)
+		return;
+	ep->attends = on;
+	ep->work += on ? 1u : (uint32_t)-1;
+}
+
+static void count_work(struct bl_domain *domain, bool more)
+{
+	domain->works += more ? 1u : (uint32_t)-1;
+	if (domain->works == more) /* the first, or the last */
+		for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain)
+			attend(ep, more);
+}
+
+static void hold(const struct bl_work *w, bool on)
+{
+	struct bl_cntr *held[] = {w->trigger, w->done, w->target};
+
+	for (size_t i = 0; i < bl_countof(held); i++)
+		if (held[i])
+			held[i]->users += on ? 1u : (uint32_t)-1;
+}
+
+/* It is in no list. */
+static void end(struct bl_work *w)
+{
+	hold(w, false);
+	count_work(w->trigger->domain, false);
+	free(w);
+}
+
+/* --- beginning and ending ----------------------------------------------------- */
+
+void bl_work_over(struct bl_work *w, int err)
+{
+	if (w->done && !err)
+		w->done->value++;
+	else if (w->done && err != ECANCELED)
+		w->done->errors++;
+	unlink_begun(w);
+	end(w);
+}
+
+/* It never began: say so as the operation itself would. */
+static bl_cold void fail(const struct bl_work *w, int err)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_comp_err e = {.err = err, .src = BL_ADDR_ANY};
+	struct bl_ep *ep = w->ep;
+	struct bl_cntr *cntr;
+	struct bl_cq *cq;
+	bool fetches;
+
+	switch (w->what) {
+	case BL_WORK_SEND:
+		e.comp.context = w->send.context;
+		e.comp.flags = (w->send.flags & (BL_MSG | BL_TAGGED)) | BL_SEND;
+		e.olen = bl_iov_len(w->send.iov, w->send.niov);
+		cq = ep->tx_cq;
+		cntr = ep->tx_cntr;
+		break;
+	case BL_WORK_RECV:
+		if (ep->shared)
+			ep = bl_shared_teller(ep);
+		e.comp.context = w->recv.context;
+		e.comp.flags = (w->recv.flags & (BL_MSG | BL_TAGGED)) | BL_RECV;
+		e.comp.tag = w->recv.tag;
+		cq = ep->rx_cq;
+		cntr = ep->rx_cntr;
+		break;
+	case BL_WORK_RMA:
+		fetches = w->rma.what == BL_RMA_READ || w->rma.what >= BL_RMA_FETCH;
+		e.comp.context = w->rma.context;
+		e.comp.flags = (w->rma.what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) |
+			       (fetches ? BL_READ : BL_WRITE);
+		e.olen = bl_iov_len(w->rma.iov, w->rma.niov);
+		cq = ep->tx_cq;
+		cntr = fetches ? ep->read_cntr : ep->write_cntr;
+		break;
+	default:
+		return;
+	}
+	if (cntr && !w->deferred && err != ECANCELED)
+		cntr->errors++;
+	bl_cq_fail(cq, &none, &e);
+}
+
+/* Do it. 0: it has begun, and if it is deferred it may be over and gone. */
+static int perform(struct bl_work *w)
+{
+	switch (w->what) {
+	case BL_WORK_SEND:
+		return w->send.flags & BL_FENCE ? bl_send_fenced(w->ep, &w->send)
+						: bl_send(w->ep, &w->send);
+	case BL_WORK_RECV:
+		return bl_recv(w->ep, &w->recv);
+	case BL_WORK_RMA:
+		return bl_rma(w->ep, &w->rma);
+	case BL_WORK_SET:
+		bl_cntr_set(w->target, w->value);
+		return 0;
+	default:
+		bl_cntr_add(w->target, w->value);
+		return 0;
+	}
+}
+
+/* It is in no list. False: not now, and it still isn't. */
+static bool start(struct bl_work *w)
+{
+	bool told = w->deferred && w->what < BL_WORK_SET; /* of its end: bl_work_over() */
+	int err;
+
+	if (told)
+		begun(w->trigger->domain, w);
+	err = perform(w);
+	if (!err && told)
+		return true;
+	if (err == -EAGAIN) {
+		if (told)
+			unlink_begun(w);
+		return false;
+	}
+	if (err)
+		fail(w, -err);
+	if (told)
+		bl_work_over(w, -err);
+	else
+		end(w);
+	return true;
+}
+
+/* Begin what waits for this counter, in order; true: something has. */
+static bool run(struct bl_domain *domain, struct bl_cntr *cntr)
+{
+	struct bl_work **at = &cntr->queued, *w;
+	bool any = false;
+
+	while ((w = *at) && w->threshold <= cntr->value + cntr->errors) {
+		/* Deferred work waits for all that has ended, the other for success. */
+		if (!w->deferred && w->threshold > cntr->value) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		if (!start(w)) {
+			w->next = *at;
+			*at = w;
+			domain->stuck = true;
+			break;
+		}
+		any = true;
+	}
+	return any;
+}
+
+void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink *sink)
+{
+	bool any;
+
+	if (domain->working) /* it is what we are called by */
+		return;
+	domain->working = true;
+	for (struct bl_ep *other = domain->eps; other; other = other->next_in_domain)
+		if (other != ep)
+			bl_progress(other, sink);
+	do { /* one may be what another waits for */
+		any = false;
+		domain->stuck = false;
+		for (struct bl_cntr *c = domain->triggers; c; c = c->next_trigger)
+			any |= run(domain, c);
+	} while (any);
+	prune(domain);
+	domain->working = false;
+}
+
+void bl_work_kick(struct bl_cntr *cntr)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_work_progress(cntr->domain, NULL, &none);
+}
+
+bool bl_work_naps(const struct bl_domain *domain, uint32_t neps)
+{
+	uint32_t all = 0;
+
+	if (likely(!domain->works))
+		return false;
+	for (const struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain)
+		all++;
+	return domain->stuck || neps < all;
+}
+
+/* --- queueing and taking back --------------------------------------------------- */
+
+static bool copy_iov(struct bl_work *w, unsigned which, const struct iovec **iov, size_t n)
+{
+	if (n > BL_IOV_MAX)
+		return false;
+	memcpy(w->iov[which], *iov, n * sizeof w->iov[which][0]);
+	*iov = w->iov[which];
+	return true;
+}
+
+/* Point to copies of our own. */
+static bool own(struct bl_work *w)
+{
+	switch (w->what) {
+	case BL_WORK_SEND:
+		w->send.work = w->deferred ? w : NULL;
+		return copy_iov(w, 0, &w->send.iov, w->send.niov);
+	case BL_WORK_RECV:
+		w->recv.work = w->deferred ? w : NULL;
+		return copy_iov(w, 0, &w->recv.iov, w->recv.niov);
+	case BL_WORK_RMA:
+		w->rma.work = w->deferred ? w : NULL;
+		if (w->rma.nplace > BL_IOV_MAX)
+			return false;
+		memcpy(w->place, w->rma.place, w->rma.nplace * sizeof w->place[0]);
+		w->rma.place = w->place;
+		return copy_iov(w, 0, &w->rma.iov, w->rma.niov) &&
+		       copy_iov(w, 1, &w->rma.compare, w->rma.ncompare) &&
+		       copy_iov(w, 2, &w->rma.result, w->rma.nresult);
+	default:
+		return true;
+	}
+}
+
+int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
+{
+	struct bl_work *w = malloc(sizeof *w);
+
+	if (!w)
+		return -EAGAIN;
+	*w = *work;
+	if (!own(w)) {
+		free(w);
+		return -EINVAL;
+	}
+	hold(w, true);
+	enqueue(w);
+	count_work(domain, true);
+	bl_work_kick(w->trigger);
+	return 0;
+}
+
+/* What of the queued work is meant. */
+struct which {
+	const void *name;	    /* deferred, named so */
+	const struct bl_cntr *cntr; /* deferred, waiting for it */
+	const struct bl_ep *ep;	    /* of this endpoint; with context: triggered */
+	const void *context;
+	bool all; /* deferred */
+};
+
+static const void *context_of(const struct bl_work *w)
+{
+	return w->what == BL_WORK_SEND	 ? w->send.context
+	       : w->what == BL_WORK_RECV ? w->recv.context
+					 : w->rma.context;
+}
+
+static bool meant(const struct bl_work *w, const struct which *which)
+{
+	if (which->ep && which->context)
+		return !w->deferred && w->ep == which->ep && context_of(w) == which->context;
+	if (which->ep)
+		return w->ep == which->ep;
+	return w->deferred && (which->all || (which->name && w->name == which->name) ||
+			       (which->cntr && w->trigger == which->cntr));
+}
+
+/* Out of its queue; `most` of them. How many there were. */
+static uint32_t take_back(struct bl_domain *domain, const struct which *which, uint32_t most)
+{
+	uint32_t n = 0;
+
+	for (struct bl_cntr *c = domain->triggers; c; c = c->next_trigger)
+		for (struct bl_work **at = &c->queued, *w; (w = *at) && n < most;) {
+			if (!meant(w, which)) {
+				at = &w->next;
+				continue;
+			}
+			*at = w->next;
+			if (which->context)
+				fail(w, ECANCELED);
+			end(w);
+			n++;
+		}
+	prune(domain);
+	return n;
+}
+
+int bl_work_cancel(struct bl_domain *domain, const void *name)
+{
+	return take_back(domain, &(struct which){.name = name}, 1) ? 0 : -ENOENT;
+}
+
+void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger)
+{
+	take_back(domain, &(struct which){.cntr = trigger, .all = !trigger}, UINT32_MAX);
+}
+
+bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context)
+{
+	return context && take_back(ep->domain, &(struct which){.ep = ep, .context = context}, 1);
+}
+
+void bl_work_meet(struct bl_ep *ep)
+{
+	attend(ep, ep->domain->works > 0);
+}
+
+void bl_work_drop(struct bl_ep *ep)
+{
+	take_back(ep->domain, &(struct which){.ep = ep}, UINT32_MAX);
+	for (struct bl_work *w = ep->domain->begun, *next; w; w = next) {
+		next = w->next;
+		if (w->ep != ep)
+			continue;
+		unlink_begun(w);
+		end(w);
+	}
+	attend(ep, false);
+}
