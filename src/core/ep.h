@@ -115,15 +115,15 @@ struct bl_post {
 	void *context;
 	uint32_t flags; /* BL_POST_* */
 	uint32_t niov;
-	struct iovec *iov; /* niov > 1; pooled */
-	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
-	uint32_t advert;   /* BL_POST_SHARED: which */
+	struct iovec *iov;    /* niov > 1; pooled */
+	uint32_t users;	      /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
+	uint32_t advert;      /* BL_POST_SHARED: which */
 	struct bl_work *work; /* BL_POST_WORK */
 };
-#define BL_POST_QUIET  0x1u /* no completion unless it fails */
-#define BL_POST_MULTI  0x2u /* many messages into one buffer */
-#define BL_POST_SPENT  0x4u /* of these: it takes no more */
-#define BL_POST_SHARED 0x8u /* senders can see it; whoever takes it asks claim.h first */
+#define BL_POST_QUIET  0x1u  /* no completion unless it fails */
+#define BL_POST_MULTI  0x2u  /* many messages into one buffer */
+#define BL_POST_SPENT  0x4u  /* of these: it takes no more */
+#define BL_POST_SHARED 0x8u  /* senders can see it; whoever takes it asks claim.h first */
 #define BL_POST_WORK   0x10u /* it counts in `work` */
 
 /* From here on a posted receive is shown to senders, and a message may claim it. */

@@ -54,7 +54,7 @@ struct bl_request {
 	bool tagged;	 /* of an open one */
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
-	uint32_t lent; /* 1 + the descriptor of ours that a claim uses; 0: none */
+	uint32_t lent;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
 	struct bl_work *work; /* hears of the end, instead of the counter; NULL */
 	/* streaming */
 	struct bl_range range[BL_RANGES];

@@ -361,8 +361,7 @@ int bl_mr_read(struct bl_peer *peer, uint64_t key, struct bl_mr_entry *out)
 		theirs.iov_base =
 			(void *)(uintptr_t)(table + bl_mr_place(key, mask) * sizeof entry[0]);
 		theirs.iov_len = sizeof entry;
-		err = table ? bl_copy_pull(pair, &mine, 1, &theirs, 1, 0, sizeof entry)
-			    : -EFAULT;
+		err = table ? bl_copy_pull(pair, &mine, 1, &theirs, 1, 0, sizeof entry) : -EFAULT;
 		/* acquire: pairs with the release fence in change_begin */
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load_explicit(&mr->change, memory_order_relaxed) != change)

@@ -280,8 +280,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 {
 	struct bl_ep *home = ep->home;
 	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
-	struct bl_post **at =
-		bl_claim_match(ep, queue, bl_source_name(ep, peer), tagged ? tag : 0);
+	struct bl_post **at = bl_claim_match(ep, queue, bl_source_name(ep, peer), tagged ? tag : 0);
 	struct bl_post *post = *at;
 	bool spent;
 

@@ -113,8 +113,8 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64
 
 /* Others have read or written our memory: count it, and say so if it came with data. */
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-		 enum bl_rma_what what, const struct bl_rma_place *place, size_t nplace, uint64_t len,
-		 bool has_data, uint64_t data);
+		 enum bl_rma_what what, const struct bl_rma_place *place, size_t nplace,
+		 uint64_t len, bool has_data, uint64_t data);
 
 /* A packet whose operation is one of BL_OP_RMA_*, or nonsense. -EAGAIN: not now (no
  * memory); -EPROTO. rma_serve.c */

@@ -77,8 +77,8 @@ static int on_event(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	memcpy(&event, bytes, sizeof event);
 	if (event.what >= BL_RMA_WHATS)
 		return -EPROTO;
-	bl_rma_tell(ep, sink, peer, event.what, &place, 1, event.len, BL_HEAD_FLAGS(head) & BL_SLOT_DATA,
-		    data);
+	bl_rma_tell(ep, sink, peer, event.what, &place, 1, event.len,
+		    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
 	return 0;
 }
 
@@ -253,9 +253,8 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	if (!job->error)
-		bl_rma_tell(ep, sink, rp->peer,
-			    job->ask.what, job->ask.place, job->ask.nplace, job->mem.len,
-			    job->has_data, job->data);
+		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.place, job->ask.nplace,
+			    job->mem.len, job->has_data, job->data);
 	bl_rma_drop_job(rp);
 	return false;
 }

@@ -70,7 +70,7 @@ static void drop_user(struct bl_ep *home, struct bl_post *post)
 	struct bl_ep *teller = bl_shared_teller(home);
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	struct bl_comp_err err = {
-		.comp = {post->context, BL_MSG | BL_RECV | BL_MULTI_RECV},
+		.comp = {.context = post->context, .flags = BL_MSG | BL_RECV | BL_MULTI_RECV},
 		.err = ECANCELED,
 		.src = BL_ADDR_ANY,
 	};

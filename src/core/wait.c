@@ -149,8 +149,9 @@ static void drain(struct bl_waiter *w)
 		if (ep->rx_cq && &ep->rx_cq->wait != w)
 			raise_event(&ep->rx_cq->wait);
 
-		struct bl_cntr *cntr[] = {ep->tx_cntr,	  ep->rx_cntr,		ep->read_cntr,
-					  ep->write_cntr, ep->remote_read_cntr, ep->remote_write_cntr};
+		struct bl_cntr *cntr[] = {ep->tx_cntr,		ep->rx_cntr,
+					  ep->read_cntr,	ep->write_cntr,
+					  ep->remote_read_cntr, ep->remote_write_cntr};
 
 		for (size_t k = 0; k < bl_countof(cntr); k++)
 			if (cntr[k] && &cntr[k]->wait != w)

@@ -126,8 +126,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	 * field exists since API 1.10. */
 	if (domain->fabric->fid.api_version >= FI_VERSION(1, 10) && attr->iface != FI_HMEM_SYSTEM)
 		return -FI_EOPNOTSUPP;
-	return mr_open(fid, attr->mr_iov, attr->iov_count, attr->access, attr->requested_key,
-		       flags, attr->context, mr);
+	return mr_open(fid, attr->mr_iov, attr->iov_count, attr->access, attr->requested_key, flags,
+		       attr->context, mr);
 }
 
 struct fi_ops_mr bl_fi_mr_ops = {

@@ -18,11 +18,11 @@
 struct bl_addr {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t flags;			/* zero */
-	uint8_t id[16];			/* random, or of a name: names the endpoint and its rendezvous socket */
-	uint64_t host;			/* the running kernel: from its boot id */
-	uint32_t netns;			/* network namespace of the rendezvous socket */
-	uint32_t pid;			/* for people: as the endpoint's own namespace numbers it */
+	uint16_t flags; /* zero */
+	uint8_t id[16]; /* random, or of a name: names the endpoint and its rendezvous socket */
+	uint64_t host;	/* the running kernel: from its boot id */
+	uint32_t netns; /* network namespace of the rendezvous socket */
+	uint32_t pid;	/* for people: as the endpoint's own namespace numbers it */
 	char hostname[BL_HOSTNAME_MAX]; /* for people; cut to fit, NUL-terminated */
 };
 /* 64 is FI_NAME_MAX, the room that MPI libraries have for an address. */

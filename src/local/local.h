@@ -81,9 +81,9 @@ struct bl_peer {
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
 	struct bl_commons *commons;   /* of its process; NULL: none that can be used */
 	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
-	struct bl_peer *name;	      /* owner: the same address in a shared context; core/shared.h */
-	bool rma_stuck;		      /* owner: said for a second that it copies; see core/mr.c */
-	uint32_t looks;		      /* owner: made while operations waited to be connected */
+	struct bl_peer *name; /* owner: the same address in a shared context; core/shared.h */
+	bool rma_stuck;	      /* owner: said for a second that it copies; see core/mr.c */
+	uint32_t looks;	      /* owner: made while operations waited to be connected */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */

@@ -77,7 +77,7 @@ static int one(int rank, uint8_t *buf, uint64_t tag)
 {
 	struct deadline late = deadline_in(WORLD_NS);
 	struct iovec iov = {buf, row->len};
-	struct bl_send send = {&iov, 1, 1, tag, 0, buf, BL_TAGGED | BL_COMPLETION};
+	struct bl_send send = {&iov, 1, 1, tag, 0, buf, BL_TAGGED | BL_COMPLETION, NULL};
 	struct bl_comp_err failed;
 	struct bl_comp comp;
 	ssize_t n;

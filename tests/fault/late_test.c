@@ -32,8 +32,8 @@ static _Noreturn void send_for_ever(int rank)
 	memset(buf, 0x11, LEN);
 	rank_open(rank, 2);
 	for (;;) {
-		struct bl_send send = {&iov, 1,	   world_index[0],	     1,
-				       0,    NULL, BL_TAGGED | BL_COMPLETION};
+		struct bl_send send = {
+			&iov, 1, world_index[0], 1, 0, NULL, BL_TAGGED | BL_COMPLETION, NULL};
 
 		if (!bl_send(ep, &send))
 			while (bl_cq_read(cq, &comp, 1, sizeof comp, NULL) != 1)

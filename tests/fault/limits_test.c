@@ -132,7 +132,7 @@ static bool say(int rank, const void *buf, size_t len, uint64_t tag)
 {
 	struct deadline late = deadline_in(WORLD_NS);
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct bl_send send = {&iov, 1,	   world_index[!rank],	     tag,
+	struct bl_send send = {&iov, 1,	   world_index[!rank],	      tag,
 			       0,    NULL, BL_TAGGED | BL_COMPLETION, NULL};
 	int err;
 

@@ -223,7 +223,7 @@ static void closing_rank(int rank)
 	rank_open(rank, 2);
 	if (rank) {
 		struct iovec iov = {buf, close_row->len};
-		struct bl_send send = {&iov, 1, 0, 1, 0, buf, BL_TAGGED | BL_COMPLETION};
+		struct bl_send send = {&iov, 1, 0, 1, 0, buf, BL_TAGGED | BL_COMPLETION, NULL};
 		int err;
 
 		while ((err = bl_send(ep, &send)) == -EAGAIN)

@@ -41,11 +41,11 @@ struct t_opts {
 	bool two_cqs; /* sends complete on another queue than receives */
 	bool counters;
 	int mr_mode;
-	bool rma_counters;     /* of operations on others' memory, and of others' on ours */
-	bool batch_one;	       /* read one completion at a time */
-	enum fi_wait_obj wait; /* of the queues and counters; 0 is FI_WAIT_NONE */
-	struct fid_wait *set;  /* FI_WAIT_SET: theirs */
-	bool cq_data;	       /* the case sends remote completion data of 8 bytes */
+	bool rma_counters;	  /* of operations on others' memory, and of others' on ours */
+	bool batch_one;		  /* read one completion at a time */
+	enum fi_wait_obj wait;	  /* of the queues and counters; 0 is FI_WAIT_NONE */
+	struct fid_wait *set;	  /* FI_WAIT_SET: theirs */
+	bool cq_data;		  /* the case sends remote completion data of 8 bytes */
 	struct fid_av *shared_av; /* instead of one of its own */
 	struct fid_ep *srx;	  /* shared contexts, of the same domain */
 	struct fid_stx *stx;

@@ -118,7 +118,8 @@ static void in_pieces(void **state)
 		size_t len = lengths[round % 9], nsend = 1 + table_random(&seed) % BL_IOV_MAX,
 		       nrecv = 1 + table_random(&seed) % BL_IOV_MAX;
 		struct iovec s[BL_IOV_MAX], r[BL_IOV_MAX];
-		struct bl_send send = {s, nsend, 0, 9, 7, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA, NULL};
+		struct bl_send send = {s,   nsend, 0, 9, 7, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA,
+				       NULL};
 		struct bl_recv recv = {r, nrecv, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS, NULL};
 		struct bl_comp comp;
 

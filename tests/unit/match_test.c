@@ -372,7 +372,8 @@ static void random_send(struct list *posts, struct list *early, uint64_t number,
 	for (size_t k = 0; k < m.len; k++)
 		m.buf[k] = reference_byte(number, k);
 	iov = (struct iovec){m.buf, m.len};
-	struct bl_send send = {&iov, 1, 0, m.tag, number, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA, NULL};
+	struct bl_send send = {&iov, 1, 0, m.tag, number, NULL, BL_TAGGED | BL_REMOTE_CQ_DATA,
+			       NULL};
 	while (bl_send(node.ep[m.src], &send) == -EAGAIN)
 		node_progress(&node);
 	node_settle(&node, 0);
@@ -486,7 +487,8 @@ static const struct multi_row multis[] = {
 static void multi_recv(const struct multi_row *row, bool early)
 {
 	struct iovec iov = {incoming[0], row->size};
-	struct bl_recv recv = {&iov, 1, 1, 0, 0, &node, BL_MSG | BL_MULTI_RECV | BL_COMPLETION, NULL};
+	struct bl_recv recv = {&iov, 1, 1, 0, 0, &node, BL_MSG | BL_MULTI_RECV | BL_COMPLETION,
+			       NULL};
 	size_t n = 0;
 
 	bl_ep_set_min_multi_recv(node.ep[0], row->least);
@@ -548,7 +550,8 @@ static void look(uint64_t tag, uint64_t flags, void *context)
 static void peek_claim_discard(void **state)
 {
 	struct iovec iov = {incoming[0], sizeof incoming[0]};
-	struct bl_recv claim = {&iov, 1, 1, 5, 0, &claim, BL_TAGGED | BL_CLAIM | BL_COMPLETION, NULL};
+	struct bl_recv claim = {&iov, 1, 1, 5, 0, &claim, BL_TAGGED | BL_CLAIM | BL_COMPLETION,
+				NULL};
 	struct bl_comp comp;
 
 	node_open(&node, 2);
