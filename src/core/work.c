@@ -258,7 +258,8 @@ static bool copy_iov(struct bl_work *w, unsigned which, const struct iovec **iov
 {
 	if (n > BL_IOV_MAX)
 		return false;
-	memcpy(w->iov[which], *iov, n * sizeof w->iov[which][0]);
+	if (n)
+		memcpy(w->iov[which], *iov, n * sizeof w->iov[which][0]);
 	*iov = w->iov[which];
 	return true;
 }
@@ -277,7 +278,8 @@ static bool own(struct bl_work *w)
 		w->rma.work = w->deferred ? w : NULL;
 		if (w->rma.nplace > BL_IOV_MAX)
 			return false;
-		memcpy(w->place, w->rma.place, w->rma.nplace * sizeof w->place[0]);
+		if (w->rma.nplace)
+			memcpy(w->place, w->rma.place, w->rma.nplace * sizeof w->place[0]);
 		w->rma.place = w->place;
 		return copy_iov(w, 0, &w->rma.iov, w->rma.niov) &&
 		       copy_iov(w, 1, &w->rma.compare, w->rma.ncompare) &&

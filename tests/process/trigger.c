@@ -510,6 +510,7 @@ static void failures(void)
 	T_OK(fi_close(&n.av->fid));
 	T_OK(fi_close(&n.domain->fid));
 	T_OK(fi_close(&n.fabric->fid));
+	fi_freeinfo(n.info);
 	t_buf_free(&buf);
 }
 
