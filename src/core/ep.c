@@ -472,6 +472,7 @@ static void adopted(struct bl_peer *peer)
 	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
 
 	bl_claim_meet(ep, peer);
+	ep->looks = 0;
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = av_again(ep->av, &peer->addr);
@@ -493,9 +494,9 @@ void bl_ep_adopt(struct bl_ep *ep)
 /*
  * The service threads connect a pair in about 200 us, without help of their users.
  * Programs take -EAGAIN from an endpoint with nothing under way for a failure, or
- * never ask again: so an operation waits. No longer than about 100 ms for each peer,
- * since one that is stopped or isn't enabled yet may take for ever; looks are
- * counted, not time, which runs on when this process is stopped.
+ * never ask again: so an operation waits. All of them together no longer than about
+ * 100 ms without success, since peers that are stopped or aren't enabled yet may take
+ * for ever; looks are counted, not time, which runs on when this process is stopped.
  */
 bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 {
@@ -503,8 +504,8 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 	bool locked = atomic_load_explicit(&ep->domain->lock.held, memory_order_relaxed);
 	int err;
 
-	for (;; peer->looks++) {
-		struct timespec moment = {.tv_nsec = peer->looks < 50 ? 20000 : 200000};
+	for (;; ep->looks++) {
+		struct timespec moment = {.tv_nsec = ep->looks < 50 ? 20000 : 200000};
 
 		bl_ep_adopt(ep);
 		if (peer->dead)
@@ -512,7 +513,7 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		if (peer->adopted)
 			return 0;
 		err = bl_peer_connect(peer);
-		if (err != -EAGAIN || peer->looks >= CONNECT_LOOKS)
+		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
 			return err;
 		if (locked)
 			bl_domain_unlock(ep->domain);

@@ -210,6 +210,7 @@ struct bl_ep {
 	bool attends;	    /* its domain has work: counted in `work` */
 	struct bl_ep **member;
 	uint32_t nmember;
+	uint32_t looks;	    /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look; /* ticks: after the lives of peers */
 };
 

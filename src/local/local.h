@@ -83,7 +83,6 @@ struct bl_peer {
 	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
 	struct bl_peer *name; /* owner: the same address in a shared context; core/shared.h */
 	bool rma_stuck;	      /* owner: said for a second that it copies; see core/mr.c */
-	uint32_t looks;	      /* owner: made while operations waited to be connected */
 };
 
 /* A memfd of ours. Its header and lanes are mapped one by one. */
