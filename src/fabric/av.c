@@ -26,6 +26,8 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 
 	if (flags & ~(FI_MORE | FI_SYNC_ERR))
 		return -FI_EBADFLAGS;
+	if (count && !addr)
+		return bl_fi_refuse(-FI_EINVAL, FI_LOG_AV, "%zu addresses at NULL", count);
 	bl_fi_enter(av->domain);
 	for (size_t i = 0; i < count; i++) {
 		struct bl_addr one;

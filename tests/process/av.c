@@ -309,6 +309,7 @@ static void nonsense(void)
 	T_CHECK(rc <= 0, "zeros were inserted: %zd", rc);
 	if (rc == 0)
 		T_EQ(addr, FI_ADDR_NOTAVAIL);
+	T_EQ(fi_av_insert(n.av, NULL, 1, &addr, 0, NULL), -FI_EINVAL);
 	t_open(&brief, NULL);
 	memcpy(name, brief.name, sizeof(name));
 	t_close(&brief);
