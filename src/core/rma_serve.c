@@ -27,6 +27,9 @@ struct bl_rma_job {
 	int error; /* positive errno: what comes is thrown away, nothing goes back */
 };
 
+/* Operands and results wait in memory of ours: a neighbour can't ask for all of it. */
+#define STAGING_MOST (256u << 20)
+
 /* --- hearing of what others have done ---------------------------------------- */
 
 /* Places of one region count once. */
@@ -175,7 +178,7 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 
 		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len))
 			job->error = EINVAL;
-		else if (room && !(job->staging = malloc(room)))
+		else if (room > STAGING_MOST || (room && !(job->staging = malloc(room))))
 			job->error = ENOMEM;
 	}
 	rp->job = job;
