@@ -96,7 +96,7 @@ install:
 	@tools/configure build-install --prefix=$(PREFIX) --libdir=lib -Dpython=$(PYTHON) -Dtests=false
 	@tools/quietly build-install/ninja.log ninja -C build-install -j $(JOBS)
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build-install --no-rebuild --quiet
-	@echo "Installed below $(DESTDIR)$(PREFIX); the command is $(PREFIX)/bin/beeline"
+	@tools/after-install "$(PREFIX)" "$(DESTDIR)"
 
 deb:
 	@tools/install-packages build deb

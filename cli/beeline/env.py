@@ -9,8 +9,10 @@ with a warning, because with it the program would not run over Beeline.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from beeline import paths
 from beeline.errors import BeelineError, warn
 
 PROVIDER_NAME = "beeline"
+KNOB_PREFIX = "FI_BEELINE_"
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,38 @@ def for_kind(kind: str) -> list[Setting]:
     return settings(kind, paths.provider_dir(), libdir)
 
 
+def other_launcher(kind: str) -> list[str]:
+    """What `mpiexec` would start, where that is not the MPI these settings are for."""
+    path = shutil.which("mpiexec")
+    if path is None:
+        return []
+    try:
+        mpi = mpis.identify(Path(path))
+    except BeelineError:
+        return [f"{path}, the mpiexec in PATH, is not known to be {mpis.TITLES[kind]}'s"]
+    if mpi.kind == kind:
+        return [f"{path}, the mpiexec in PATH: {mpi.obstacle}"] if mpi.obstacle else []
+    warning = (
+        f"{path}, the mpiexec in PATH, belongs to {mpi.title}; these settings are for "
+        f"{mpis.TITLES[kind]}"
+    )
+    right = [m for m in mpis.find_all() if m.kind == kind and not m.obstacle]
+    return [warning + (f", whose mpiexec is {right[0].mpiexec}" if right else "")]
+
+
+def unknown_knobs(environ: Mapping[str, str]) -> list[str]:
+    """Variables that look like Beeline's and are none: a slip of the pen has no effect."""
+    known = [name.removeprefix(KNOB_PREFIX) for name in paths.knobs()]
+    found = []
+    for name in sorted(environ):
+        word = name.removeprefix(KNOB_PREFIX)
+        if known and word != name and word not in known:
+            near = difflib.get_close_matches(word, known, 1, 0.7)
+            meant = f": {KNOB_PREFIX}{near[0]} is" if near else "; fi_beeline(7) lists them"
+            found.append(f"{name} is no variable of Beeline's" + meant)
+    return found
+
+
 def exports(values: Mapping[str, str]) -> str:
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
 
@@ -134,17 +169,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if args.mpi in mpis.KINDS:
-        wanted = for_kind(args.mpi)
+        kind, wanted = args.mpi, for_kind(args.mpi)
     else:
-        if args.mpi and "/" not in args.mpi and not mpis.LAUNCHER.match(args.mpi):
-            kinds = ", ".join(mpis.KINDS)
-            raise BeelineError(f"--mpi {args.mpi}: give one of {kinds}, or a path of an mpiexec", 2)
-        mpi = mpis.identify(mpis.find_command(args.mpi or "mpiexec"))
-        if mpi.obstacle:
-            raise BeelineError(f"{mpi.mpiexec} ({mpi.title}): {mpi.obstacle}")
-        wanted = for_mpi(mpi)
+        mpi = mpis.named(args.mpi or "mpiexec")
+        kind, wanted = mpi.kind, for_mpi(mpi)
     chosen = plan(wanted, os.environ)
-    for warning in chosen.warnings:
+    for warning in (*chosen.warnings, *unknown_knobs(os.environ), *other_launcher(kind)):
         warn(warning)
     print(exports(chosen.values))
     return 0

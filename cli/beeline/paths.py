@@ -40,6 +40,15 @@ def provider_dir() -> Path:
     )
 
 
+def checkout() -> Path | None:
+    """The checkout whose `make build` made this command; None: it was installed otherwise."""
+    if PACKAGE.parts[-5:-1] != (".venv", "lib", "beeline", "python"):
+        return None
+    folder = PACKAGE.parents[4]
+    makes = (folder / "Makefile").is_file() and (folder / "tools" / "install-mpis").is_file()
+    return folder if makes else None
+
+
 def program(name: str) -> Path:
     """One of the benchmark programs or sources that are installed with the package."""
     path = PROGRAMS / name
@@ -49,6 +58,15 @@ def program(name: str) -> Path:
             "  Run the beeline that `make build`, `make install` or `pip install .` made."
         )
     return path
+
+
+def knobs() -> list[str]:
+    """The variables that tune Beeline, from the provider's own table; none where this
+    package was not installed by the build that writes them down."""
+    try:
+        return (PACKAGE / "knobs.txt").read_text().split()
+    except OSError:
+        return []
 
 
 def module_source() -> Path:

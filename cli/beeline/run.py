@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
         found = f"{mpi.title} in {mpi.prefix}"
         wanted = env.for_mpi(mpi)
     chosen = env.plan(wanted, os.environ)
-    for warning in chosen.warnings:
+    for warning in (*chosen.warnings, *env.unknown_knobs(os.environ)):
         warn(warning)
     for option in overrides(argv, chosen.values):
         warn(f"{option} on the command line keeps Open MPI from using Beeline")

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from beeline import segments
+from beeline import needs, segments
 from beeline.errors import EXIT_FAILURE, BeelineError
 from beeline.segments import Count, Endpoint, Peer
 
@@ -183,6 +183,15 @@ def human(value: float) -> str:
     return f"{value:.3g} P"
 
 
+def size(value: float) -> str:
+    """A number of bytes, about."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"
+
+
 def cell(count: Count, before: Count | None, elapsed: float) -> tuple[str, str]:
     """Messages and bytes; with an earlier count, per second too."""
     if before is None or elapsed <= 0:
@@ -204,9 +213,9 @@ def remarks(endpoint: Endpoint) -> list[str]:
     early, most = counters.get("unexpected", 0), counters.get("unexpected_most", 0)
     lines.append(f"unexpected: {early} waiting, {most} at most")
     lines.append(
-        f"memory: {human(endpoint.segment_bytes)}B shared"
+        f"memory: {size(endpoint.segment_bytes)} shared"
         + (f" on NUMA node {endpoint.node}" if endpoint.node >= 0 else "")
-        + f", {human(counters.get('private_bytes', 0))}B of its own"
+        + f", {size(counters.get('private_bytes', 0))} of its own"
     )
     for fallback in fallbacks(endpoint):
         who = f"process {fallback['peer']}" if fallback["peer"] else "some"
@@ -295,16 +304,6 @@ def rendering(endpoints: list[Endpoint], before: dict[str, Endpoint], notes: lis
 # --- the command --------------------------------------------------------------
 
 
-def need_rich() -> None:
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        raise BeelineError(
-            "tables need the Python package rich: pip install rich, or apt-get install "
-            "python3-rich; or ask for --json"
-        ) from None
-
-
 class Watch:
     """One round after the other; remembers who was there."""
 
@@ -352,10 +351,37 @@ def watch_json(watch: Watch, period: float) -> None:
             time.sleep(period)
 
 
+def plain_console() -> Any:
+    """A terminal has a width; a pipe or a file has none, and gets whole lines."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console()
+    width = None if os.environ.get("COLUMNS") else 120
+    return Console(soft_wrap=True, width=width)
+
+
+def watch_lines(watch: Watch, period: float) -> None:
+    """One frame after the other, for a pipe, a file, or a terminal that can't go back."""
+    console = plain_console()
+    while not watch.over:
+        endpoints, notes = watch.round()
+        extra = notes if endpoints else [*notes, nothing(watch.pid)]
+        print(time.strftime("%H:%M:%S"))
+        console.print(rendering(endpoints, watch.before, extra))
+        sys.stdout.flush()
+        watch.remember(endpoints)
+        if not watch.over:
+            time.sleep(period)
+
+
 def watch_table(watch: Watch, period: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    if not sys.stdout.isatty() or plain_console().is_dumb_terminal:
+        watch_lines(watch, period)
+        return
     said: list[str] = []
     with Live(Text(), auto_refresh=False, vertical_overflow="visible") as live:
         while not watch.over:
@@ -370,7 +396,7 @@ def watch_table(watch: Watch, period: float) -> None:
 
 def main(args: argparse.Namespace) -> int:
     if not args.json:
-        need_rich()
+        needs.tables("; or ask for --json")
     if args.watch is not None:
         endpoints = collect(args.pid)
         if args.pid is not None and not endpoints:
@@ -383,9 +409,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"endpoints": [describe(e) for e in endpoints]}, indent=2))
     elif endpoints:
-        from rich.console import Console
-
-        Console(soft_wrap=not sys.stdout.isatty()).print(rendering(endpoints, {}, []), end="")
+        plain_console().print(rendering(endpoints, {}, []), end="")
     if not endpoints:
         print(f"beeline: {nothing(args.pid)}", file=sys.stderr)
         return EXIT_FAILURE

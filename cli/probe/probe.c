@@ -13,7 +13,6 @@
 #include <beeline.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/bpf.h>
 #include <linux/membarrier.h>
 #include <linux/mempolicy.h>
 #include <signal.h>
@@ -34,11 +33,10 @@
 
 #include "uapi/beeline.h"
 
-#define PAGE	 4096
-#define LIMIT_S	 20
-#define LONGEST	 (4u << 20)
-#define MODULE	 "/dev/beeline"
-#define MAP_SIZE 8
+#define PAGE	4096
+#define LIMIT_S 20
+#define LONGEST (4u << 20)
+#define MODULE	"/dev/beeline"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -109,16 +107,6 @@ static int try_mbind(void)
 	return syscall(SYS_mbind, page, PAGE, MPOL_PREFERRED, mask, 8 * sizeof mask, 0) ? errno : 0;
 }
 
-static int try_bpf(void)
-{
-	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY,
-			       .key_size = 4,
-			       .value_size = MAP_SIZE,
-			       .max_entries = 1};
-
-	return syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof attr) < 0 ? errno : 0;
-}
-
 /* A neighbour with a buffer, which has let the others in as Beeline does. What
  * tries to copy is its sibling: Yama treats parents better. */
 static char shared_place[PAGE];
@@ -172,10 +160,9 @@ static const struct attempt {
 	const char *name;
 	int (*try)(void);
 } attempts[] = {
-	{"memfd", try_memfd},		{"socket", try_socket},
-	{"readv", try_readv},		{"writev", try_writev},
-	{"membarrier", try_membarrier}, {"robust_list", try_robust_list},
-	{"mbind", try_mbind},		{"bpf", try_bpf},
+	{"memfd", try_memfd},	{"socket", try_socket},		{"readv", try_readv},
+	{"writev", try_writev}, {"membarrier", try_membarrier}, {"robust_list", try_robust_list},
+	{"mbind", try_mbind},
 };
 
 static void say(const char *name, int status)

@@ -2,8 +2,9 @@
 /*
  * gen_fi_beeline.c: writes fi_beeline(7) to stdout: the page that is its
  * argument, with the list of knobs, from the very table that the provider reads
- * (base/knobs.c), in the place that says so. Run while building; one thread, no
- * state.
+ * (base/knobs.c), in the place that says so. Without an argument it writes the knobs'
+ * names alone, which the command compares the environment with. Run while building;
+ * one thread, no state.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,14 +117,24 @@ static void print_knobs(void)
 	puts(".El");
 }
 
+static int print_names(void)
+{
+	for (size_t i = 0; i < bl_knob_count; i++)
+		puts(bl_knob_table[i].variable);
+	return ferror(stdout) || fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 1)
+		return print_names();
+
 	FILE *in = argc == 2 ? fopen(argv[1], "r") : NULL;
 	bool placed = false;
 	char line[1024];
 
 	if (!in) {
-		fprintf(stderr, "usage: %s fi_beeline.7.in\n", argv[0]);
+		fprintf(stderr, "usage: %s [fi_beeline.7.in]\n", argv[0]);
 		return 1;
 	}
 	while (fgets(line, sizeof line, in)) {

@@ -24,7 +24,6 @@ static const struct {
 	{"memfd_create", SYS_memfd_create},
 	{"membarrier", SYS_membarrier},
 	{"mbind", SYS_mbind},
-	{"bpf", SYS_bpf},
 };
 #define NCALLS (sizeof calls / sizeof calls[0])
 

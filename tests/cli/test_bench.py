@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import pytest
-from beeline.bench import launch, local, machine, summary
+from beeline.bench import launch, local, machine, summary, table
+from beeline.errors import BeelineError
 
 KIB = summary.KIB
 
@@ -104,7 +106,7 @@ def test_ratio_is_taken_round_by_round() -> None:
         for path, ns in ((launch.DEFAULT, 200.0), (launch.BEELINE, 100.0)):
             launches.append(summary.Launch("M", path, number, output({("latency", 8): ns * slow})))
     (row,) = summary.compare(launches, {"M": "mpich"})
-    assert row.ratio == summary.Spread(0.5, 0.5, 0.5)
+    assert row.ratio == summary.Spread(0.5, 0.5, 0.5, 3)
     assert row.default.median == 200
 
 
@@ -182,3 +184,69 @@ def test_default_launch_has_nothing_of_beeline(monkeypatch: pytest.MonkeyPatch, 
     assert not any(name.startswith(("FI_PROVIDER", "OMPI_MCA_")) for name in plain)
     ours = launch.mpi_environment(mpi, launch.BEELINE, (0, 1))
     assert ours["FI_PROVIDER_PATH"] == "/b" and ours["OMPI_MCA_pml"] == "cm"
+
+
+# --- what is said beside the numbers ---------------------------------------
+
+
+def session(seconds: float) -> local.Session:
+    return local.Session(
+        chosen=[],
+        programs={},
+        cpus=(0, 1),
+        sizes=[8],
+        tests=["latency"],
+        rounds=5,
+        milliseconds=1,
+        seconds=seconds,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds", "stopped"), [(0.0, 1, "stopped after 1 of 5 rounds"), (600.0, 5, "")]
+)
+def test_time_that_is_up_is_said(
+    seconds: float, rounds: int, stopped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "run_alone", lambda *_: output({}))
+    monkeypatch.setattr(launch, "run_bare", lambda *_: output({}))
+    one = session(seconds)
+    local.measure(one, table.make_console())
+    assert one.rounds == rounds
+    assert one.stopped.startswith(stopped) and bool(one.stopped) == bool(stopped)
+    description = {"virtual": False, "cpu": "C", "system": "S", "kernel": "K"}
+    text = local.note(description, one)
+    assert ("Medians" in text) == (rounds > 1) != ("One launch" in text)
+
+
+def test_one_launch_has_no_spread() -> None:
+    assert "±" not in table.show_ratio(summary.Spread.of([0.5]), False).plain
+    assert "±0.05" in table.show_ratio(summary.Spread.of([0.4, 0.5, 0.6]), False).plain
+    (one,) = table.test_tables([row("latency", 8, 2, 1)], "latency", 120)
+    assert "±" not in str(one.caption)
+
+
+def test_other_programs_are_named_where_the_numbers_are() -> None:
+    assert machine.disturbed(0.3) == []
+    (remark,) = machine.disturbed(3.25)
+    assert "load 3.2" in remark
+    first, second = summary.footer("Two ranks.", [remark, "stopped"]).splitlines()
+    assert first == "Two ranks." and second.endswith("; stopped.")
+    assert summary.footer("Two ranks.", []) == "Two ranks."
+
+
+@pytest.mark.parametrize("what", ["local", "overlap", "primitives"])
+def test_missing_matplotlib_is_said_before_measuring(
+    what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from beeline.main import build_parser
+
+    def measured(*_: object) -> None:
+        raise AssertionError("measured before it was known that there can be no plot")
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in ("execute", "compile_program"):
+        monkeypatch.setattr(launch, name, measured)
+    args = build_parser().parse_args(["bench", what, "--plot", str(tmp_path / "plots")])
+    with pytest.raises(BeelineError, match="python3-matplotlib"):
+        args.func(args)

@@ -69,7 +69,6 @@ def test_here() -> None:
         "huge pages",
         "NUMA",
         "module",
-        "BPF",
     } <= names
 
 
@@ -184,6 +183,31 @@ def test_an_mpi_without_libfabric(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> 
     assert not found.data["chooses_beeline"]
 
 
+def test_no_advice_to_install_what_is_here(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def examine(mpi: mpis.Mpi) -> Finding:
+        data = {"chooses_beeline": mpi.obstacle is None}
+        if mpi.obstacle is None:
+            return Finding(mpi.title, OK, "takes it", data=data)
+        return Finding(mpi.title, NOTE, mpi.obstacle, command=doctor_mpi.INSTALL, data=data)
+
+    monkeypatch.setattr(doctor_mpi, "examine", examine)
+    old = mpis.identify(fake_mpi("debian-mpich-4.0.2"))
+    new = mpis.identify(fake_mpi("mpich-5.0.2"))
+    for there, command in (([old], doctor_mpi.INSTALL), ([new, old], "")):
+        monkeypatch.setattr(mpis, "find_all", lambda there=there: there)
+        found = doctor_mpi.findings()
+        assert found[-1].name == "MPICH 4.0.2" and found[-1].command == command
+        assert found[-1].why == ("" if command else "MPICH 5.0.2, here too, can")
+
+
+def test_a_variable_that_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FI_BEELINE_EAGERMAX", "1")
+    _, record = run()
+    found = line(record, "settings")
+    assert found["state"] == NOTE and "FI_BEELINE_EAGER_MAX" in found["what"]
+    assert found["command"] == "unset FI_BEELINE_EAGERMAX"
+
+
 def test_an_mpi_that_does_not_start(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = fake_mpi("mpich-5.0.2", ("libmpi.so.12", b"MPICH Version:\t5.0.2"))
     mpi = mpis.identify(launcher)
@@ -202,10 +226,10 @@ def test_answers_that_a_launcher_joined() -> None:
 
 
 def test_probe_output() -> None:
-    results = kernel.parse("module 0 1 1\nreadv 1\nbpf signal 31\n")
+    results = kernel.parse("module 0 1 1\nreadv 1\nmbind signal 31\n")
     assert results["module"].good and results["module"].extra == (1, 1)
     assert results["readv"].said == "EPERM: Operation not permitted"
-    assert results["bpf"].said == "killed by SIGSYS" and not results["bpf"].good
+    assert results["mbind"].said == "killed by SIGSYS" and not results["mbind"].good
     assert kernel.Probe(results, "")["absent"].said == "no answer"
 
 

@@ -150,7 +150,8 @@ def test_run_names_what_stands_in_the_way(beeline, fake_mpi) -> None:
         ((), 2, "required"),
         (("bench", "local", "--sizes", "big"), 2, "is no size"),
         (("bench", "local", "--cpus", "a,b"), 2, "--cpus"),
-        (("bench", "local", "--mpi", "lam"), 127, "not found"),
+        (("bench", "local", "--mpi", "lam"), 2, "give one of mpich, openmpi, impi"),
+        (("bench", "local", "--mpi", "/no/mpiexec"), 127, "not found"),
     ],
 )
 def test_mistakes_are_explained(argv: tuple[str, ...], status: int, says: str, beeline) -> None:
@@ -158,6 +159,66 @@ def test_mistakes_are_explained(argv: tuple[str, ...], status: int, says: str, b
     assert done.returncode == status, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_bench_with_a_launcher_of_no_mpi(beeline, tmp_path: Path) -> None:
+    launcher = tmp_path / "mpiexec"
+    launcher.write_text("#!/bin/sh\necho something else\n")
+    launcher.chmod(0o755)
+    done = beeline("bench", "local", "--mpi", str(launcher))
+    assert done.returncode == 1
+    assert "belongs to no MPI" in done.stderr and "something else" in done.stderr
+    assert "beeline run" not in done.stderr
+
+
+def test_env_warns_of_another_mpi_in_path(beeline, fake_mpi) -> None:
+    folder = str(fake_mpi("openmpi-5.0.11").parent)
+    path = os.pathsep.join([folder, "/usr/bin", "/bin"])
+    done = beeline("env", "--mpi", "mpich", PATH=path)
+    assert done.returncode == 0
+    assert f"{folder}/mpiexec, the mpiexec in PATH, belongs to Open MPI 5.0.11" in done.stderr
+    assert all(line.startswith("export ") for line in done.stdout.splitlines())
+    for words in (("--mpi", "openmpi"), ()):
+        assert beeline("env", *words, PATH=path).stderr == ""
+
+
+def test_a_variable_that_is_none_of_ours(beeline, fake_mpi) -> None:
+    launcher = fake_mpi("openmpi-5.0.11")
+    for words in (("env", "--mpi", str(launcher)), ("run", "--", str(launcher))):
+        done = beeline(
+            *words,
+            PATH=f"{launcher.parent}:/usr/bin:/bin",
+            FI_BEELINE_EAGERMAX="1",
+            FI_BEELINE_XYZ="1",
+            FI_BEELINE_SPIN="1",
+        )
+        assert done.returncode == 0
+        assert "FI_BEELINE_EAGERMAX is no variable of Beeline's: FI_BEELINE_EAGER_MAX is" in (
+            done.stderr
+        )
+        assert "FI_BEELINE_XYZ is no variable of Beeline's; fi_beeline(7)" in done.stderr
+        assert "FI_BEELINE_SPIN" not in done.stderr
+
+
+def test_a_folder_in_path_that_is_closed_to_us(tmp_path: Path) -> None:
+    command = os.environ.get("BEELINE")
+    if not command:
+        pytest.skip("the beeline command is not installed: make build")
+    closed, bin_ = tmp_path / "closed", tmp_path / "closed" / "bin"
+    bin_.mkdir(parents=True)
+    words = [command, "bench", "local", "--mpi", "lam"]  # looks for all, starts none
+    if os.geteuid() == 0:  # whom no mode keeps out
+        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *words]
+    environ = os.environ | {"PATH": f"{closed}:{bin_}:{os.environ['PATH']}"}
+    closed.chmod(0)
+    try:
+        done = subprocess.run(
+            words, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+    finally:
+        closed.chmod(0o700)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 2 and "give one of mpich" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("kind", mpis.KINDS)

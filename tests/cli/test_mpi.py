@@ -131,6 +131,20 @@ def test_choose_says_why_not(fake_mpi, monkeypatch: pytest.MonkeyPatch) -> None:
         mpis.choose(["mpich"])
 
 
+@pytest.mark.parametrize(
+    ("checkout", "hint"),
+    [(Path("/src/beeline"), "make -C /src/beeline demo"), (None, "pip install")],
+)
+def test_choose_says_how_to_get_one(
+    checkout: Path | None, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpis.paths, "checkout", lambda: checkout)
+    monkeypatch.setattr(mpis, "find_all", list)
+    for wanted in ([], ["mpich"]):
+        with pytest.raises(BeelineError, match=hint):
+            mpis.choose(wanted)
+
+
 # --- real ones -------------------------------------------------------------
 
 

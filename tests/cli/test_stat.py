@@ -8,10 +8,12 @@ import contextlib
 import json
 import os
 import pwd
+import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -279,6 +281,41 @@ def test_watching_a_table_until_the_end(traffic) -> None:
         assert (watch.returncode == 0 and "closed its endpoint" in out) or (
             watch.returncode == 1 and "no Beeline endpoint" in err
         ), out + err
+
+
+def test_watching_through_a_pipe(traffic) -> None:
+    """Each round comes as it is, while the process runs."""
+    both = traffic()
+    both.do("send 8 10")
+    command = [os.environ.get("BEELINE", "beeline"), "stat", "--watch", "0.1", str(both.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+        try:
+            timer = threading.Timer(DEADLINE, watch.kill)
+            timer.start()
+            for messages in ("10", "15"):
+                assert any(line.split()[:2] == ["inline", messages] for line in watch.stdout)
+                both.do("send 8 5")
+        finally:
+            timer.cancel()
+            watch.kill()
+
+
+def test_paths_are_those_of_the_library_and_the_manual() -> None:
+    """What the library counts has a word in the table and an entry in beeline(1)."""
+    root = Path(__file__).parents[2]
+    header = (root / "src/local/stats.h").read_text()
+    manual = (root / "docs/man/beeline.1").read_text()
+    counted = set(re.findall(r"X\((?:sent|received)_(\w+)_bytes,", header))
+    assert counted | {"inline", "eager"} == set(stat.PATHS)
+    for word in stat.PATHS.values():
+        assert f"\n.It {word}\n" in manual
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (999, "999 B"), (84896, "84.9 kB"), (1110000, "1.11 MB")]
+)
+def test_sizes_in_one_style(value: int, text: str) -> None:
+    assert stat.size(value) == text
 
 
 # --- mistakes --------------------------------------------------------------------

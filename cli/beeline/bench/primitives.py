@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from beeline import __version__, paths
-from beeline.bench import launch, local, machine
+from beeline import __version__, needs, paths
+from beeline.bench import launch, local, machine, summary
 from beeline.errors import BeelineError, warn
 
 WAYS = {
@@ -129,38 +129,30 @@ def as_json(
 
 
 def save_plot(folder: Path, result: Result, note: str) -> list[Path]:
-    try:
-        from beeline.bench import primitives_plot
-    except ImportError as error:
-        raise BeelineError(
-            f"no plot without matplotlib ({error}): apt-get install python3-matplotlib, "
-            "or pip install matplotlib"
-        ) from error
+    from beeline.bench import primitives_plot
+
     folder.mkdir(parents=True, exist_ok=True)
     return primitives_plot.save(result, note, folder)
 
 
 def main(args: argparse.Namespace) -> int:
-    try:
-        from beeline.bench import table
-    except ImportError as error:
-        raise BeelineError(
-            f"the tables need the Python package rich ({error}): apt-get install python3-rich, "
-            "or pip install rich"
-        ) from error
+    needs.tables()
+    needs.plots(args.plot)
+    from beeline.bench import table
+
     console = table.make_console()
     sizes = [s for s in args.sizes or (QUICK_SIZES if args.quick else FULL_SIZES) if s]
     if not sizes:
         raise BeelineError("--sizes: nothing to copy", 2)
     cpus = local.choose_cpus(args.cpus)
     description, started = machine.describe(), datetime.datetime.now(datetime.UTC)
-    load = machine.load()
-    if load > 0.5:
-        warn(f"other programs are using this machine (load {load:.1f}): the numbers will vary")
+    remarks = machine.disturbed(machine.load())
+    for remark in remarks:
+        warn(remark)
     result = measure(cpus, sizes, 1 if args.quick else 5, 21 if args.quick else 61)
     for side, title in SIDES.items():
         console.print(table.primitives_table(result.costs, side, title))
-    for line in explain(result):
+    for line in (*explain(result), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []
     if args.json:
@@ -173,7 +165,7 @@ def main(args: argparse.Namespace) -> int:
             f"Two processes on cpus {cpus[0]} and {cpus[1]}, {description['cpu']}{virtual}, "
             f"Linux {description['kernel']}. Medians."
         )
-        files += save_plot(args.plot, result, note)
+        files += save_plot(args.plot, result, summary.footer(note, remarks))
     for file in files:
         console.print(f"saved {file}", soft_wrap=True)
     return 0

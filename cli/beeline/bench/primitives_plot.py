@@ -71,8 +71,10 @@ def save(result: Result, note: str, folder: Path) -> list[Path]:
             frameon=False,
         )
         absent = "".join(f" {WAYS.get(w, w)}: {why}." for w, why in result.absent.items())
-        figure.text(0.018, 0.015, note + absent, fontsize=8.5, color=FAINT)
-        figure.tight_layout(rect=(0.005, 0.035, 1, 0.89))
+        first, *more = note.splitlines()
+        text = "\n".join([first + absent, *more])
+        figure.text(0.018, 0.015, text, fontsize=8.5, color=FAINT)
+        figure.tight_layout(rect=(0.005, 0.035 + 0.02 * len(more), 1, 0.89))
         files = [folder / f"primitives{suffix}" for suffix in (".png", ".svg")]
         for file in files:
             figure.savefig(file, dpi=160)

@@ -25,13 +25,20 @@ class Spread:
     median: float
     low: float  # lower quartile
     high: float  # upper quartile
+    launches: int = 1  # of which this is the median; one alone has no spread
 
     @staticmethod
     def of(values: list[float]) -> Spread:
         if len(values) == 1:
             return Spread(values[0], values[0], values[0])
         low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-        return Spread(median, low, high)
+        return Spread(median, low, high, len(values))
+
+
+def footer(note: str, remarks: Iterable[str]) -> str:
+    """Below a plot: what was measured, and in a line of its own what is to be said of it."""
+    said = "; ".join(remarks)
+    return f"{note}\n{said[0].upper()}{said[1:]}." if said else note
 
 
 @dataclass(frozen=True)

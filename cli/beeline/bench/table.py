@@ -43,13 +43,15 @@ def show_rate(size: int, ns: float) -> str:
 
 
 def show_ratio(ratio: Spread, rate: bool) -> Text:
-    """A ratio with half of its interquartile range; green where Beeline is faster."""
+    """A ratio with half of its interquartile range, where several launches have one;
+    green where Beeline is faster."""
     value, low, high = ratio.median, ratio.low, ratio.high
     style = "green" if value <= 0.97 else "red" if value >= 1.03 else ""
     if rate:
         value, low, high = 1 / value, 1 / high, 1 / low
     text = Text(f"{value:.2f}", style=style)
-    text.append(f" ±{(high - low) / 2:.2f}", style="dim")
+    if ratio.launches > 1:
+        text.append(f" ±{(high - low) / 2:.2f}", style="dim")
     return text
 
 
@@ -65,9 +67,11 @@ def test_tables(rows: Sequence[Row], test: str, width: int) -> list[Table]:
 def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
     rate = test == "stream"
     better = "rate, more is better" if rate else "time, less is better"
+    several = any(r.ratio.launches > 1 for r in rows)
     table = Table(
         title=TITLES[test],
-        caption=f"ratio: Beeline / default of {better}; ± half the quartiles' gap",
+        caption=f"ratio: Beeline / default of {better}"
+        + ("; ± half the quartiles' gap" if several else ""),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Limits, namespaces, memory, NUMA, BPF, the module: what surrounds Beeline."""
+"""Limits, namespaces, memory, NUMA, the module, settings: what surrounds Beeline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import re
 import resource
 from pathlib import Path
 
-from beeline.doctor.finding import BAD, NOTE, OK, Finding, read, status
+from beeline import env
+from beeline.doctor.finding import BAD, NOTE, OK, Finding, read
 from beeline.doctor.kernel import Probe
 
 # What one endpoint needs (ARCHITECTURE.md): descriptors while it is open and while
@@ -19,7 +20,6 @@ FILES_OPEN, FILES_LEAST = 3, 32
 LANE = 64 * 1024
 NEIGHBOURS = 64  # of which the limits are judged
 SPACE_LEAST = 1 << 30  # an MPI's own libraries and heaps
-CAP_SYS_ADMIN, CAP_BPF = 21, 39
 # The inodes of the namespaces that a machine boots with: include/linux/proc_ns.h.
 FIRST_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "ipc": 0xEFFFFFFF, "uts": 0xEFFFFFFE}
 
@@ -33,7 +33,7 @@ def findings(probe: Probe) -> list[Finding]:
         huge_pages(),
         numa(probe),
         module(probe),
-        bpf(probe),
+        *settings(),
     ]
 
 
@@ -292,8 +292,7 @@ def module(probe: Probe) -> Finding:
         return Finding(
             "module",
             OK,
-            "not loaded; it is for processes that may not copy from each other otherwise",
-            command="sudo beeline setup module" if Path("/sys/module").exists() else "",
+            "not loaded; only processes that may not copy from each other otherwise need it",
             data=data,
         )
     return Finding(
@@ -306,29 +305,15 @@ def module(probe: Probe) -> Finding:
     )
 
 
-def bpf(probe: Probe) -> Finding:
-    effective = int(status("CapEff") or "0", 16)
-    capable = bool(effective >> CAP_BPF & 1 or effective >> CAP_SYS_ADMIN & 1)
-    setting = read("/proc/sys/kernel/unprivileged_bpf_disabled")
-    data = {
-        "usable": probe["bpf"].good,
-        "capable": capable,
-        "unprivileged_bpf_disabled": setting,
-    }
-    if probe["bpf"].good:
-        return Finding(
-            "BPF",
-            OK,
-            "permitted" + (" (CAP_BPF)" if capable else " to everybody"),
-            "for messages between hosts; the same-node path needs none",
-            data=data,
+def settings() -> list[Finding]:
+    """Variables that were meant for Beeline and miss it."""
+    return [
+        Finding(
+            "settings",
+            NOTE,
+            said,
+            "it has no effect",
+            f"unset {said.split()[0]}",
         )
-    return Finding(
-        "BPF",
-        OK,
-        f"not permitted ({probe['bpf'].said}), not needed on one node",
-        f"CAP_BPF is {'there' if capable else 'lacking'}, "
-        f"kernel.unprivileged_bpf_disabled={setting}; only for messages between hosts",
-        "sudo setcap cap_bpf,cap_net_admin+ep PROGRAM",
-        data,
-    )
+        for said in env.unknown_knobs(os.environ)
+    ]

