@@ -672,6 +672,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 	}
 	if (unlikely(ep->outcasts))
 		bl_claim_sweep(ep, sink);
-	if (ep->local.nhot > BL_HOT_CALM)
+	/* Whoever looks at bells anyway need poll no lane that is silent. */
+	if (ep->local.nhot > (ep->local.ncold ? BL_HOT_KEEP : BL_HOT_CALM))
 		bl_local_calm(&ep->local, now - SILENT_LOOKS * period);
 }

@@ -25,7 +25,7 @@
 
 #define BL_PEER_TABLE 256 /* hash buckets */
 #define BL_HOT_MAX    64  /* lanes polled one by one */
-#define BL_HOT_CALM   8	  /* so many are polled even when silent; of more, only */
+#define BL_HOT_CALM   8	  /* so many are polled even when silent; where there are more, only */
 #define BL_HOT_KEEP   1	  /* so many of those that are silent */
 #define BL_BELL_NONE  UINT32_MAX
 

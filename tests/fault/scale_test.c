@@ -290,18 +290,15 @@ static void each_to_others(void)
 	barrier(6, "each to eight");
 }
 
-/* Of few lanes all are polled, silent or not, and the last to speak may be few: so
- * they are dropped here as those of many are. */
+/* Once those that spoke last have been silent for long enough to be dropped. */
 static void poll_beside_a_thousand(void)
 {
 	nap_us = 200; /* the first is measuring */
 	if (me)
 		return;
 	CHECK(ep[0]->local.ncold + ep[0]->local.nhot >= total - 1);
-	while (ep[0]->local.nhot > BL_HOT_KEEP) {
+	while (ep[0]->local.nhot > BL_HOT_KEEP)
 		progress("silence");
-		bl_local_calm(&ep[0]->local, bl_ticks());
-	}
 	CHECK(lone->local.ncold + lone->local.nhot == 1);
 	for (int i = 0; i < ATTEMPTS; i++) {
 		compare_polling();
