@@ -247,15 +247,17 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	bool crowded = bl_wait_crowded(&cq->crowd, now);
 
 	look_around(cq, sink, now);
-	if (waiting && !crowded) {
+	if (crowded ? cq->wait_full != cq->full && bl_wait_may_spin(&cq->crowd) : waiting) {
 		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
 			if (unlikely(sink->n || cq->head != cq->tail)) {
 				bl_cq_brought(cq);
+				bl_wait_spun(&cq->crowd, true);
 				return harvest(cq, sink);
 			}
 		}
+		bl_wait_spun(&cq->crowd, false);
 		now = bl_ticks();
 	}
 	n = harvest(cq, sink);

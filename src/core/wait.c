@@ -265,14 +265,14 @@ uint64_t bl_wait_spin_ns(void)
  * back at once, but costs both sides a system call and more.
  *
  * So: a wait of more than a few microseconds yields. When yields are seen to switch
- * to others, the core counts as shared for a while. There each wait yields at once,
- * up to its patience, and then naps; patience grows when yielding was enough and
- * shrinks when it wasn't. What the caller waits for may be nothing of ours (some
- * libraries have collectives in shared memory of their own, and poll us meanwhile):
- * a nap is short, and naps that nobody wakes us from become rare.
+ * to others, the core counts as shared for a while. There each wait yields at once (or,
+ * while that is of use, after a short spin), up to its patience, and then naps; patience
+ * grows when yielding was enough and shrinks when it wasn't. What the caller waits for may be
+ * nothing of ours (some libraries have collectives in shared memory of their own, and poll us
+ * meanwhile): a nap is short, and naps that nobody wakes us from become rare.
  */
 #define SWITCHED_US   2	     /* a yield that took longer has probably switched */
-#define LOOK_YIELDS   8	     /* each so many, look whether they did */
+#define LOOK_READS    8	     /* empty, each so many, look whether they did */
 #define SWITCHES      4	     /* so many ... */
 #define WINDOW_US     10000  /* ... within this: shared */
 #define SHARED_US     100000 /* for so long */
@@ -315,16 +315,25 @@ static bool outnumber_cores(const struct bl_cq *cq)
 	return false;
 }
 
-/* Have yields switched to others, again and again? */
+/* What has the scheduler done since the last look? If others have run again and again,
+ * the core is shared. If they have run more often than we gave way, whoever reads the
+ * queue gives way as well, between reads, when he has looked at all that he waits for:
+ * that is enough, and ours would waste every second turn. */
 static void suspect(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
 	struct rusage usage;
+	uint64_t switches;
 
 	if (!outnumber_cores(cq))
 		return;
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return;
+	switches = (uint64_t)usage.ru_nivcsw - crowd->seen;
+	crowd->left_to_caller =
+		bl_wait_crowded(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
+	crowd->seen = (uint64_t)usage.ru_nivcsw;
+	crowd->own = crowd->reads = 0;
 	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
 		crowd->window = now;
 		crowd->switches = (uint64_t)usage.ru_nivcsw;
@@ -389,9 +398,14 @@ uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
 		return bl_ticks();
 	}
 	crowd->yields += crowd->yields < PATIENCE_MOST;
-	sched_yield();
+	crowd->reads++;
+	if (!crowd->left_to_caller) {
+		crowd->own++;
+		sched_yield();
+	}
 	after = bl_ticks();
-	if (after - now > SWITCHED_US * bl_ticks_per_us() || !(++crowd->all % LOOK_YIELDS))
+	if (crowd->reads >= LOOK_READS ||
+	    (after - now > SWITCHED_US * bl_ticks_per_us() && !bl_wait_crowded(crowd, after)))
 		suspect(cq, after);
 	return after;
 }

@@ -33,7 +33,11 @@ struct bl_crowd {
 	uint64_t switches;   /* away from us, then */
 	uint32_t patience;   /* yields in a wait, before it sleeps */
 	uint32_t yields;     /* in this wait */
-	uint32_t waits, all; /* waits and yields so far */
+	uint32_t waits;	     /* so far */
+	uint64_t seen;	     /* switches, when last looked at; since then ... */
+	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
+	uint32_t luck;	     /* so many more waits may spin */
+	bool left_to_caller; /* who gives way himself between two reads */
 	uint64_t no_nap;     /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
 };
@@ -71,6 +75,27 @@ void bl_wait_new(struct bl_crowd *crowd);
 static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
 {
 	return (int64_t)(crowd->until - now) > 0;
+}
+
+/*
+ * On a shared core a wait begins with a spin only while spins find something: then the
+ * one that it waits for is running on another core, and both go on together until their
+ * turns end, which costs a tenth of meeting by yields. A spin in vain is a loss for all.
+ */
+#define BL_WAIT_LUCK  4	 /* a spin that has found something is good for so many in vain */
+#define BL_WAIT_PROBE 16 /* without luck each so many waits tries */
+
+static inline bool bl_wait_may_spin(const struct bl_crowd *crowd)
+{
+	return crowd->luck || !(crowd->waits % BL_WAIT_PROBE);
+}
+
+static inline void bl_wait_spun(struct bl_crowd *crowd, bool found)
+{
+	if (found)
+		crowd->luck = BL_WAIT_LUCK;
+	else if (crowd->luck)
+		crowd->luck--;
 }
 
 /* For how long a wait polls before it sleeps. */
