@@ -235,7 +235,7 @@ def test_other_programs_are_named_where_the_numbers_are() -> None:
     assert summary.footer("Two ranks.", []) == "Two ranks."
 
 
-@pytest.mark.parametrize("what", ["local", "overlap", "primitives"])
+@pytest.mark.parametrize("what", ["local", "overlap", "crowd", "primitives"])
 def test_missing_matplotlib_is_said_before_measuring(
     what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
