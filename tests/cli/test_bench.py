@@ -222,6 +222,7 @@ def test_time_that_is_up_is_said(
 def test_one_launch_has_no_spread() -> None:
     assert "±" not in table.show_ratio(summary.Spread.of([0.5]), False).plain
     assert "±0.05" in table.show_ratio(summary.Spread.of([0.4, 0.5, 0.6]), False).plain
+    assert table.show_ratio(summary.Spread.of([0.0012]), False).plain == "0.001"
     (one,) = table.test_tables([row("latency", 8, 2, 1)], "latency", 120)
     assert "±" not in str(one.caption)
 

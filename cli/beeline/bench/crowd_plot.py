@@ -57,7 +57,9 @@ def save(rows: Mapping[int, Sequence[Row]], note: str, folder: Path) -> list[Pat
         )
         for (axes,), (ranks, of_ranks) in zip(grid, shown.items(), strict=True):
             _bars(axes, of_ranks, plot.colours_of(everything))
-            unit = "time over Beeline / over the default: lower is faster; lines are quartiles"
+            unit = "time over Beeline / over the default: lower is faster"
+            if any(r.ratio.launches > 1 for r in of_ranks):
+                unit += "; lines are quartiles"
             plot.entitle(axes, f"{ranks} ranks", unit)
         title = "More ranks than processors, over Beeline and over each MPI's default"
         return plot.save(figure, plot.handles_of(everything), title, note, folder / "crowd")
