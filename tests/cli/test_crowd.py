@@ -215,7 +215,7 @@ def test_crowd_is_launched(beeline, wheel, tmp_path: Path) -> None:
     saved = tmp_path / "out" / "crowd.json"
     words = ["bench", "crowd", "--rounds", "1", "--ranks", "4", "--cpus", str(CPUS[0])]
     words += ["--sizes", "1,1k", "--mpi", str(wheel("mpich")), "--json", str(saved)]
-    done = beeline(*words)
+    done = beeline(*words, XDG_CACHE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     text = json.loads(saved.read_text())
     assert text["failures"] == {} and text["cpus"] == [CPUS[0]]
