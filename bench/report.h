@@ -10,14 +10,19 @@
  * loaded from files, so that a reader can tell what was measured. */
 static void report_placement(int rank)
 {
-	char mine[64] = "", all[2][64];
+	char mine[64] = "", (*all)[64] = NULL;
 	cpu_set_t set;
+	int ranks;
 
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (rank == 0)
+		all = (void *)bench_alloc((size_t)ranks * sizeof(*all), 0);
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		snprintf(mine, sizeof(mine), "%d %d", sched_getcpu(), CPU_COUNT(&set));
 	MPI_Gather(mine, sizeof(mine), MPI_CHAR, all, sizeof(mine), MPI_CHAR, 0, MPI_COMM_WORLD);
-	for (int i = 0; rank == 0 && i < 2; i++)
+	for (int i = 0; rank == 0 && i < ranks; i++)
 		printf("placement %d %s\n", i, all[i]);
+	free(all);
 }
 
 static void report_providers(void)

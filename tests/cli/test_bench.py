@@ -222,6 +222,7 @@ def test_time_that_is_up_is_said(
 def test_one_launch_has_no_spread() -> None:
     assert "±" not in table.show_ratio(summary.Spread.of([0.5]), False).plain
     assert "±0.05" in table.show_ratio(summary.Spread.of([0.4, 0.5, 0.6]), False).plain
+    assert table.show_ratio(summary.Spread.of([0.0012]), False).plain == "0.001"
     (one,) = table.test_tables([row("latency", 8, 2, 1)], "latency", 120)
     assert "±" not in str(one.caption)
 
@@ -235,7 +236,7 @@ def test_other_programs_are_named_where_the_numbers_are() -> None:
     assert summary.footer("Two ranks.", []) == "Two ranks."
 
 
-@pytest.mark.parametrize("what", ["local", "overlap", "primitives"])
+@pytest.mark.parametrize("what", ["local", "overlap", "crowd", "primitives"])
 def test_missing_matplotlib_is_said_before_measuring(
     what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -121,21 +121,30 @@ def compile_program(mpicc: Path, name: str = "mpi_bench") -> Path:
     return target
 
 
-def mpi_command(mpi: Mpi, cpus: tuple[int, int], program: list[str]) -> list[str]:
-    """Two ranks, each on its processor. taskset pins by the kernel's numbers; the
-    launchers count in their own ways."""
-    if mpi.kind == "impi":  # pins by itself, in mpi_environment()
-        return [str(mpi.mpiexec), "-n", "2", *program]
+def mpi_command(
+    mpi: Mpi, cpus: tuple[int, ...], program: list[str], ranks: int | None = None
+) -> list[str]:
+    """One rank on each processor; or, where `ranks` is given, that many which share
+    them all. taskset pins by the kernel's numbers; the launchers count in their own
+    ways and are told not to."""
+    if mpi.kind == "impi" and ranks is None:  # pins by itself, in mpi_environment()
+        return [str(mpi.mpiexec), "-n", str(len(cpus)), *program]
     if not shutil.which("taskset"):
         raise BeelineError("taskset is missing: apt-get install util-linux")
-    unbound = ["--bind-to", "none"] if mpi.kind == "openmpi" else []
-    argv = [str(mpi.mpiexec), *unbound]
+    argv = [str(mpi.mpiexec)]
+    if mpi.kind == "openmpi":
+        argv += ["--bind-to", "none"] + ["--oversubscribe"] * (ranks is not None)
+    if ranks is not None:
+        shared = ",".join(map(str, cpus))
+        return [*argv, "-n", str(ranks), "taskset", "-c", shared, *program]
     for i, cpu in enumerate(cpus):
         argv += [":"] * (i > 0) + ["-n", "1", "taskset", "-c", str(cpu), *program]
     return argv
 
 
-def mpi_environment(mpi: Mpi, path: str, cpus: tuple[int, int]) -> dict[str, str]:
+def mpi_environment(
+    mpi: Mpi, path: str, cpus: tuple[int, ...], ranks: int | None = None
+) -> dict[str, str]:
     """The user's environment, without what would make an MPI's default something
     else, and with Beeline's variables where Beeline is measured."""
     wanted = env.for_mpi(mpi)
@@ -146,23 +155,48 @@ def mpi_environment(mpi: Mpi, path: str, cpus: tuple[int, int]) -> dict[str, str
     if path == DEFAULT:
         wanted = [s for s in wanted if s.name == "LD_LIBRARY_PATH"]
     environ = env.plan(wanted, environ).apply(environ)
-    if mpi.kind == "impi":
+    if mpi.kind == "impi" and ranks is None:
         environ["I_MPI_PIN_PROCESSOR_LIST"] = ",".join(map(str, cpus))
+    elif mpi.kind == "impi":
+        environ["I_MPI_PIN"] = "0"
     if mpi.kind == "openmpi" and os.geteuid() == 0:
         environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     return environ
 
 
-def run_mpi(mpi: Mpi, path: str, cpus: tuple[int, int], program: Path, args: list[str]) -> Output:
-    argv = mpi_command(mpi, cpus, [str(program), *args])
-    output = parse(execute(argv, mpi_environment(mpi, path, cpus)))
+def check_placement(placement: list[str], cpus: tuple[int, ...], ranks: int | None) -> None:
+    """Whether the ranks ran where they were to, by what each said of itself: "RANK CPU
+    ALLOWED", where it was and on how many processors it might have been."""
+    if len(placement) != (ranks or len(cpus)):
+        raise LaunchError(f"{len(placement)} ranks said where they run")
+    for i, line in enumerate(placement):
+        words = line.split()[1:]
+        if ranks is None and words != [str(cpus[i]), "1"]:
+            raise LaunchError(f"rank {i} is not pinned to cpu {cpus[i]}")
+        if ranks is not None and words not in [[str(cpu), str(len(cpus))] for cpu in cpus]:
+            shared = ",".join(map(str, cpus))
+            raise LaunchError(f"rank {i} does not run on the cpus {shared} as they all should")
+
+
+def run_mpi(
+    mpi: Mpi,
+    path: str,
+    cpus: tuple[int, ...],
+    program: Path,
+    args: list[str],
+    ranks: int | None = None,
+) -> Output:
+    """One launch; `ranks` as in mpi_command()."""
+    argv = mpi_command(mpi, cpus, [str(program), *args], ranks)
+    output = parse(execute(argv, mpi_environment(mpi, path, cpus, ranks)))
     used = any(paths.PROVIDER in provider for provider in output.providers)
     if used != (path == BEELINE):
         state = "did not load" if path == BEELINE else "loaded"
         raise LaunchError(f"{mpi.title} ({path}) {state} {paths.PROVIDER}")
-    for i, line in enumerate(output.placement):
-        if line.split()[1:] != [str(cpus[i]), "1"]:
-            raise LaunchError(f"{mpi.title} ({path}): rank {i} is not pinned to cpu {cpus[i]}")
+    try:
+        check_placement(output.placement, cpus, ranks)
+    except LaunchError as error:
+        raise LaunchError(f"{mpi.title} ({path}): {error}") from None
     return output
 
 

@@ -13,6 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.artist import Artist  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
@@ -92,7 +93,7 @@ def _by_mpi(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _colours(rows: Sequence[Measured]) -> dict[str, str]:
+def colours_of(rows: Sequence[Measured]) -> dict[str, str]:
     colours: dict[str, str] = {}
     for row in rows:
         if row.mpi not in colours:
@@ -104,7 +105,7 @@ def _colours(rows: Sequence[Measured]) -> dict[str, str]:
 def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float]) -> None:
     """Two lines for each MPI, its default and Beeline, with the quartiles."""
     place = _sizes(axes, sorted({r.size for r in rows}))
-    colours, top = _colours(rows), 0.0
+    colours, top = colours_of(rows), 0.0
     for mpi, mine in _by_mpi(rows).items():
         colour = colours[mpi]
         x = [place[r.size] for r in mine]
@@ -132,7 +133,7 @@ def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float
 def _ratios(axes: Axes, rows: Sequence[Row]) -> None:
     """Beeline / default for each MPI, one line each, with 1 as the line to beat."""
     place = _sizes(axes, sorted({r.size for r in rows}))
-    colours, top = _colours(rows), 0.0
+    colours, top = colours_of(rows), 0.0
     for mpi, mine in _by_mpi(rows).items():
         colour = colours[mpi]
         x = [place[r.size] for r in mine]
@@ -155,20 +156,37 @@ def _ratios(axes: Axes, rows: Sequence[Row]) -> None:
     )
 
 
-def _title(axes: Axes, title: str, unit: str) -> None:
+def entitle(axes: Axes, title: str, unit: str) -> None:
     axes.set_title(f"{title}\n", loc="left", fontsize=11.5, fontweight="bold")
     axes.text(0, 1.02, unit, transform=axes.transAxes, fontsize=9.5, color=FAINT, va="bottom")
 
 
-def _legend(figure: Figure, rows: Sequence[Measured]) -> None:
-    handles = [
+def handles_of(rows: Sequence[Measured]) -> list[Artist]:
+    """For a legend: which colour is which MPI's."""
+    return [
         Line2D([], [], color=colour, linewidth=4, label=mpi)
-        for mpi, colour in _colours(rows).items()
+        for mpi, colour in colours_of(rows).items()
     ]
-    handles += [
+
+
+def _handles(rows: Sequence[Measured]) -> list[Artist]:
+    return handles_of(rows) + [
         Line2D([], [], color=INK, linewidth=2.4, marker="o", markersize=4.5, label="over Beeline"),
         Line2D([], [], color=INK, linewidth=1.5, linestyle=(0, (4, 2.5)), label="its own default"),
     ]
+
+
+def _save(
+    figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path
+) -> list[Path]:
+    return save(figure, _handles(rows), title, note, stem)
+
+
+def save(
+    figure: Figure, handles: Sequence[Artist], title: str, note: str, stem: Path
+) -> list[Path]:
+    """The title, the legend and the note around the pictures, as PNG and SVG."""
+    figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
     figure.legend(
         handles=handles,
         loc="upper left",
@@ -178,13 +196,6 @@ def _legend(figure: Figure, rows: Sequence[Measured]) -> None:
         handlelength=2.2,
         columnspacing=1.8,
     )
-
-
-def _save(
-    figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path
-) -> list[Path]:
-    figure.suptitle(title, x=0.018, y=0.975, ha="left", fontsize=14, fontweight="bold")
-    _legend(figure, rows)
     figure.text(0.018, 0.018, note, fontsize=8.5, color=FAINT)
     figure.tight_layout(rect=(0.005, 0.045 + 0.03 * note.count("\n"), 1, 0.90), w_pad=3)
     files = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
@@ -223,10 +234,10 @@ def latency(rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: 
                     color=FAINT,
                     va="top",
                 )
-        _title(left, "Short messages", "half round trip, ns")
+        entitle(left, "Short messages", "half round trip, ns")
         if rows:
             _ratios(right, rows)
-        _title(right, "All sizes", "time over Beeline / time over the default: lower is faster")
+        entitle(right, "All sizes", "time over Beeline / time over the default: lower is faster")
         title = "The same MPI program on one machine: over Beeline and over each MPI's default"
         return _save(figure, rows, title, note, folder / "latency")
 
@@ -239,14 +250,14 @@ def throughput(rows: Sequence[Row], note: str, folder: Path) -> list[Path]:
         figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15.5, 5.4))
         if short:
             _values(left, short, _millions)
-        _title(left, "Short messages, one way", "million messages a second, 64 in flight")
+        entitle(left, "Short messages, one way", "million messages a second, 64 in flight")
         if stream:
             _values(middle, [r for r in stream if r.size >= KIB], _gigabytes)
-        _title(middle, "Long messages, one way", "GB a second, 64 in flight")
+        entitle(middle, "Long messages, one way", "GB a second, 64 in flight")
         if both:
             _ratios(right, [r for r in both if r.test == "exchange"])
         unit = "MPI_Sendrecv, time over Beeline / over the default: lower is faster"
-        _title(right, "Both ways at once", unit)
+        entitle(right, "Both ways at once", unit)
         title = "Throughput of the same MPI program over Beeline and over each MPI's default"
         return _save(figure, stream, title, note, folder / "throughput")
 
@@ -255,7 +266,7 @@ def overlap(
     points: Sequence[OverlapPoint], titles: dict[str, str], note: str, folder: Path
 ) -> list[Path]:
     """One picture for each process that is away: how much is hidden, by size."""
-    colours = _colours(points)
+    colours = colours_of(points)
     with plt.rc_context(STYLE):
         figure, all_axes = plt.subplots(1, len(titles), figsize=(15.5, 5.4))
         for axes, (away, title) in zip(all_axes, titles.items(), strict=True):
@@ -274,6 +285,6 @@ def overlap(
                         markersize=4.5,
                     )
             axes.set_ylim(-3, 103)
-            _title(axes, title[0].upper() + title[1:], "% of the transfer hidden")
+            entitle(axes, title[0].upper() + title[1:], "% of the transfer hidden")
         title = "What of a transfer a computation hides, over Beeline and each MPI's default"
         return _save(figure, points, title, note, folder / "overlap")

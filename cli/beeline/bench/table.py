@@ -49,9 +49,10 @@ def show_ratio(ratio: Spread, rate: bool) -> Text:
     style = "green" if value <= 0.97 else "red" if value >= 1.03 else ""
     if rate:
         value, low, high = 1 / value, 1 / high, 1 / low
-    text = Text(f"{value:.2f}", style=style)
+    digits = ".2f" if value >= 0.095 else ".1g"  # a hundredth is no zero
+    text = Text(f"{value:{digits}}", style=style)
     if ratio.launches > 1:
-        text.append(f" ±{(high - low) / 2:.2f}", style="dim")
+        text.append(f" ±{(high - low) / 2:{digits}}", style="dim")
     return text
 
 
