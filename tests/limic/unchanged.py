@@ -38,8 +38,6 @@ class Failed(Exception):
     pass
 
 
-
-
 def run(*command: str | Path, env: dict[str, str] | None = None) -> str:
     words = [str(word) for word in command]
     done = subprocess.run(
