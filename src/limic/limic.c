@@ -110,15 +110,16 @@ static struct table *table;
 static uint32_t table_place = PLACE_NONE;
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
+/* At that address, or, with 0, anywhere. */
 static struct table *table_map(uintptr_t at)
 {
+	/* A wish only: MAP_FIXED_NOREPLACE is not understood by all that come between, such as
+	 * ThreadSanitizer, whose processes have no such places. */
 	void *p = mmap((void *)at, sizeof(struct table), PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED_NOREPLACE : 0),
-		       -1, 0);
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* Kernels before 4.17 take the address as a wish. */
 	if (at && (uintptr_t)p != at) {
 		munmap(p, sizeof(struct table));
 		return NULL;
