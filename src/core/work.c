@@ -94,9 +94,9 @@ static void end(struct bl_work *w)
 void bl_work_over(struct bl_work *w, int err)
 {
 	if (w->done && !err)
-		w->done->value++;
+		bl_cntr_up(w->done);
 	else if (w->done && err != ECANCELED)
-		w->done->errors++;
+		bl_cntr_error(w->done);
 	unlink_begun(w);
 	end(w);
 }
@@ -141,7 +141,7 @@ static bl_cold void fail(const struct bl_work *w, int err)
 		return;
 	}
 	if (cntr && !w->deferred && err != ECANCELED)
-		cntr->errors++;
+		bl_cntr_error(cntr);
 	bl_cq_fail(cq, &none, &e);
 }
 
