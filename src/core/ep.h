@@ -178,7 +178,6 @@ struct bl_ep {
 	struct bl_peer *warm; /* its next payload is to be prefetched when idle */
 
 	struct bl_domain *domain;
-	uint64_t number; /* the domain's; no other endpoint of it ever has it; not 0 */
 	struct bl_av *av;
 	size_t min_multi_recv;
 	struct bl_unex *claimed, *free_unex;
@@ -209,6 +208,7 @@ struct bl_ep {
 	uint64_t rma_number;
 	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
 	struct bl_ep *next_in_domain;
+	uint64_t number;    /* in its domain; no other ever has it; not 0 */
 	struct bl_ep *home; /* whose queues take what comes here: mostly its own; shared.h */
 	bool reports;	    /* a shared context's receives complete here, asked for or not */
 	bool shared;	    /* this is a shared context, with ... */
