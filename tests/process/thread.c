@@ -486,6 +486,37 @@ static void sleepers_beside_churn(void)
 	}
 }
 
+/* Opens that are refused late take back what they have done: the domain still closes. */
+static void refused_body(struct worker *w)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_SET};
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+
+	for (int i = 0; i < w->count; i++) { /* there is no set */
+		T_EQ(fi_cq_open(w->n->domain, &cq_attr, &cq, NULL), -FI_EINVAL);
+		T_EQ(fi_cntr_open(w->n->domain, &cntr_attr, &cntr, NULL), -FI_EINVAL);
+	}
+}
+
+static void opens_refused(void)
+{
+	struct t_opts o = {.threading = FI_THREAD_SAFE};
+	struct worker *w = calloc(THREADS, sizeof(*w));
+	struct t_node n;
+
+	t_open(&n, &o);
+	for (int i = 0; i < THREADS; i++) {
+		w[i].n = &n;
+		w[i].count = t_scaled(20000);
+		w[i].body = refused_body;
+	}
+	run(w, THREADS);
+	t_close(&n);
+	free(w);
+}
+
 static const struct t_case cases[] = {
 	{"thread_shared_endpoint", 2, shared_endpoint, "4 threads, one endpoint", 40},
 	{"thread_own_endpoints", 2, own_endpoints_one_domain, "an endpoint each, one domain", 40},
@@ -494,6 +525,7 @@ static const struct t_case cases[] = {
 	{"thread_same_tag", 2, same_tag, "wildcards race, each message once", 40},
 	{"thread_cancels_beside", 2, cancels_beside, "cancels beside traffic", 40},
 	{"thread_open_close", 2, open_close_beside, "endpoints come and go", 40},
+	{"thread_opens_refused", 1, opens_refused, "refused queues and counters leave nothing", 40},
 	{"thread_sleepers_beside_churn", 1, sleepers_beside_churn,
 	 "endpoints come and go under threads that wait, signal and count", 40},
 };
