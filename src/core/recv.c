@@ -487,8 +487,9 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	return 0;
 }
 
-static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
-		      uint64_t flags, uint64_t tag, int error)
+/* Its owner has taken it back, or only asked: that is told, and counts nowhere. */
+static void tell_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uint64_t flags,
+		      uint64_t tag, int error)
 {
 	struct bl_comp_err err = {
 		.comp = {context, flags, 0, NULL, 0, tag},
@@ -498,9 +499,17 @@ static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wo
 
 	if (unlikely(ep->shared))
 		ep = bl_shared_teller(ep);
-	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED && !work)
-		ep->rx_cntr->errors++;
 	bl_cq_fail(ep->rx_cq, sink, &err);
+}
+
+static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
+		      uint64_t flags, uint64_t tag, int error)
+{
+	struct bl_cntr *cntr = (ep->shared ? bl_shared_teller(ep) : ep)->rx_cntr;
+
+	if (cntr && !work)
+		cntr->errors++;
+	tell_recv(ep, sink, context, flags, tag, error);
 	if (work)
 		bl_work_over(work, error);
 }
@@ -527,7 +536,9 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	at = find_early(early, &wanted, tagged);
 	u = *at;
 	if (!u) {
-		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG);
+		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
+			return -ENOMSG; /* nobody's queue would say so */
+		tell_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
 		return 0;
 	}
 	if (u->flags & BL_SLOT_DATA)
@@ -661,10 +672,12 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 		return false; /* not there, or a sender is writing into it */
 	bl_post_unlink(queue, at);
 	/* What is still being copied into a multi-receive says when it is released. */
-	fail_recv(ep, &no_sink, work_of(post), context,
+	tell_recv(ep, &no_sink, context,
 		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
 			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
 		  post->tag, ECANCELED);
+	if (post->flags & BL_POST_WORK)
+		bl_work_taken_back(post->work);
 	if (post->users)
 		post->flags |= BL_POST_SPENT;
 	else

@@ -589,6 +589,238 @@ static void on_shared(void)
 	t_finish(&n);
 }
 
+/* --- what can't begin yet -------------------------------------------------------------- */
+
+#define LATE 12 /* more than are remembered in one look */
+
+/* An endpoint that has an address but isn't enabled: nobody can connect to it yet. */
+static struct fid_ep *late_endpoint(struct t_node *n, fi_addr_t *addr)
+{
+	unsigned char name[T_NAME_MAX];
+	size_t len = sizeof(name);
+	struct fid_ep *ep;
+
+	T_OK(fi_endpoint(n->domain, n->info, &ep, NULL));
+	T_OK(fi_ep_bind(ep, &n->cq->fid, FI_TRANSMIT | FI_RECV));
+	T_OK(fi_ep_bind(ep, &n->av->fid, 0));
+	T_OK(fi_getname(&ep->fid, name, &len));
+	*addr = t_insert(n, name);
+	return ep;
+}
+
+static void send_to_self(struct t_node *n)
+{
+	struct t_op tx = {0}, rx = {0};
+
+	t_tsend(n, 0, NULL, 0, 1, &tx);
+	t_trecv(n, FI_ADDR_UNSPEC, NULL, 0, 1, 0, &rx);
+	T_WAIT(&rx);
+	T_WAIT(&tx);
+}
+
+static void triggered_to(struct t_node *n, fi_addr_t to, const void *buf, uint64_t tag,
+			 struct t_op *op)
+{
+	struct iovec iov = {(void *)buf, 8};
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = to, .tag = tag, .context = op};
+
+	T_OK(fi_tsendmsg(n->ep, &msg, FI_TRIGGER | FI_COMPLETION));
+}
+
+/* What goes to one that can't be reached holds up nothing but what goes there too,
+ * under whatever name, and that keeps its order. */
+static void blocked(void)
+{
+	static const uint64_t value[3] = {1, 2, 3};
+	struct t_opts o = {.caps = CAPS};
+	struct t_op tx[3], self, rx[3] = {0}, in = {0};
+	uint64_t got[3] = {0}, v = 0;
+	unsigned char name[T_NAME_MAX];
+	size_t len = sizeof(name);
+	struct fid_cntr *go;
+	struct fid_ep *late;
+	fi_addr_t to, again;
+	struct t_node n;
+
+	t_start(&n, &o);
+	send_to_self(&n);
+	go = counter(&n);
+	late = late_endpoint(&n, &to);
+	T_OK(fi_getname(&late->fid, name, &len));
+	again = t_insert(&n, name);
+	triggered_to(&n, to, &value[0], 5, when(&tx[0], go, 1));
+	triggered_to(&n, n.peer[0], &value[2], 5, when(&self, go, 1));
+	triggered_to(&n, again, &value[1], 5, when(&tx[1], go, 2));
+	triggered_to(&n, to, &value[2], 5, when(&tx[2], go, 3));
+	t_trecv(&n, FI_ADDR_UNSPEC, &v, 8, 5, 0, &in);
+	T_OK(fi_cntr_add(go, 3));
+	T_WAIT(&in);
+	T_WAIT(&self);
+	T_EQ(v, 3);
+	T_EQ(tx[0].done + tx[1].done + tx[2].done, 0);
+	T_OK(fi_enable(late));
+	for (int i = 0; i < 3; i++)
+		T_TRY(fi_trecv(late, &got[i], 8, NULL, FI_ADDR_UNSPEC, 5, 0, &rx[i]));
+	for (int i = 0; i < 3; i++) {
+		T_WAIT(&rx[i]);
+		T_WAIT(&tx[i]);
+		T_EQ(got[i], value[i]);
+	}
+	T_OK(fi_close(&late->fid));
+	T_OK(fi_close(&go->fid));
+	t_finish(&n);
+}
+
+/* Of many that can't be reached not all are looked at each time, and yet each gets its. */
+static void blocked_many(void)
+{
+	struct t_opts o = {.caps = CAPS};
+	struct t_op tx[LATE][8], rx[LATE][8] = {0};
+	uint64_t value[LATE][8], got[LATE][8];
+	struct fid_ep *late[LATE];
+	fi_addr_t to[LATE];
+	struct fid_cntr *go;
+	struct t_node n;
+
+	t_start(&n, &o);
+	go = counter(&n);
+	for (int i = 0; i < LATE; i++)
+		late[i] = late_endpoint(&n, &to[i]);
+	for (uint64_t k = 0; k < 8; k++)
+		for (uint64_t i = 0; i < LATE; i++) {
+			value[i][k] = i << 8 | k;
+			triggered_to(&n, to[i], &value[i][k], 5, when(&tx[i][k], go, 1));
+		}
+	T_OK(fi_cntr_add(go, 1));
+	quiet(100);
+	for (int i = 0; i < LATE; i++) {
+		T_OK(fi_enable(late[i]));
+		for (int k = 0; k < 8; k++)
+			T_TRY(fi_trecv(late[i], &got[i][k], 8, NULL, FI_ADDR_UNSPEC, 5, 0,
+				       &rx[i][k]));
+	}
+	for (int i = 0; i < LATE; i++)
+		for (int k = 0; k < 8; k++) {
+			T_WAIT(&rx[i][k]);
+			T_WAIT(&tx[i][k]);
+			T_EQ(got[i][k], value[i][k]);
+		}
+	for (int i = 0; i < LATE; i++)
+		T_OK(fi_close(&late[i]->fid));
+	T_OK(fi_close(&go->fid));
+	t_finish(&n);
+}
+
+/* --- looks ------------------------------------------------------------------------------ */
+
+/* Takes what lies in the queue, up to `last`, without any progress. */
+static bool take_until(struct t_node *n, const struct t_op *last)
+{
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	struct t_op *op;
+	bool any = false;
+
+	for (;; op->done++, any = true) {
+		ssize_t rc = fi_cq_readerr(n->cq, &err, 0);
+
+		if (rc == 1) {
+			op = err.op_context;
+			if (op == last)
+				return any;
+			op->c.err = err.err;
+			continue;
+		}
+		T_EQ(fi_cq_read(n->cq, &e, 1), 1);
+		op = e.op_context;
+	}
+}
+
+/* One progress ends an operation, only because it looks after its neighbours, and
+ * begins what waited for that. A peek makes progress once and tells of itself last. */
+static void in_one_look(void)
+{
+	struct t_opts o = {.caps = CAPS, .counters = true};
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big = {0}, late = {0}, peek = {0}, rx = {0};
+	struct fi_msg_tagged msg = {.tag = 77, .context = &peek};
+	struct wait_for f;
+	struct t_node n, m;
+
+	t_start(&n, &o);
+	t_open_beside(&m, &n, &o);
+	send_to_self(&n);
+	f = (struct wait_for){n.txcntr, counter(&n), fi_cntr_read(n.txcntr) + 1};
+	T_TRY(fi_tsend(n.ep, buf.p, buf.len, NULL, t_insert(&n, m.name), 3, &big));
+	/* To whoever is called 1 - t_rank: ourselves. */
+	n.peer[1] = n.peer[0];
+	defer_msg(&n, &f, FI_OP_TSEND, n.ep, buf.p, 8, &late, FI_COMPLETION);
+	quiet(10);
+	T_EQ(big.done + late.done, 0);
+	t_close(&m);
+	while (!big.done) {
+		T_OK(fi_trecvmsg(n.ep, &msg, FI_PEEK));
+		take_until(&n, &peek);
+	}
+	T_EQ(big.c.err, FI_ENOTCONN);
+	T_EQ(late.done, 1);
+	t_trecv(&n, FI_ADDR_UNSPEC, buf.p, 8, 33, 0, &rx);
+	T_WAIT(&rx);
+	T_OK(fi_close(&f.done->fid));
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
+/* A deferred receive whose message never comes whole, because the member that it came
+ * to is closed, counts as an error like any other. */
+static void cut_short(void)
+{
+	struct t_opts o = {.caps = CAPS};
+	struct fi_info *hints = t_hints(&o), *info;
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op op = {0}, tx = {0};
+	struct wait_for f = {.threshold = 0};
+	struct t_node n, m;
+	struct fid_ep *srx;
+	unsigned char all[2][T_NAME_MAX];
+
+	setenv("FI_BEELINE_COPY", "ring", 1);
+	t_start(&n, &o);
+	if (t_rank == 0) {
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+		T_OK(t_getinfo(T_API, hints, &info));
+		T_OK(fi_srx_context(n.domain, info->rx_attr, &srx, NULL));
+		o.srx = srx;
+		t_open_beside(&m, &n, &o);
+		f.go = counter(&n);
+		f.done = counter(&n);
+		defer_msg(&m, &f, FI_OP_TRECV, srx, buf.p, buf.len, &op, 0);
+	}
+	t_allgather(t_rank ? n.name : m.name, T_NAME_MAX, all, t_progress);
+	if (t_rank == 1) {
+		T_TRY(fi_tsend(n.ep, buf.p, buf.len, NULL, t_insert(&n, all[0]), 33, &tx));
+		t_barrier_with(NULL); /* the other waits for what we send now */
+		t_barrier_with(NULL);
+		T_WAIT_ERR(&tx, FI_ENOTCONN);
+	} else {
+		t_barrier_with(NULL);
+		quiet(100);
+		T_EQ(fi_cntr_read(f.done) + fi_cntr_readerr(f.done), 0);
+		t_close(&m);
+		T_EQ(fi_cntr_readerr(f.done), 1);
+		T_EQ(fi_cntr_read(f.done), 0);
+		t_barrier_with(NULL);
+		T_OK(fi_close(&srx->fid));
+		T_OK(fi_close(&f.go->fid));
+		T_OK(fi_close(&f.done->fid));
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
 /* --- fences ---------------------------------------------------------------------------- */
 
 /* While a large message to the peer waits for its receive, nothing fenced goes there;
@@ -694,6 +926,10 @@ static const struct t_case cases[] = {
 	{"trigger_failures", 2, failures, "errors are counted and told", 0},
 	{"trigger_refused", 1, refused, "what isn't there", 0},
 	{"trigger_shared", 1, on_shared, "a deferred receive of a shared context", 0},
+	{"trigger_blocked", 1, blocked, "who can't be reached holds up nobody else", 0},
+	{"trigger_blocked_many", 1, blocked_many, "more of them than one look remembers", 0},
+	{"trigger_one_look", 1, in_one_look, "what a look ends sets off in the same look", 0},
+	{"trigger_cut_short", 2, cut_short, "every end of deferred work counts", 0},
 	{"fence_message", 3, fence, "after all that went to the peer before", 0},
 	{"fence_write", 2, fence_direct, "a message after a write", 0},
 	{"fence_write_ring", 2, fence_ring, "the same by the target's hand", 0},
