@@ -524,6 +524,7 @@ static void *read_on(void *arg)
 	while (!atomic_load(&r->stop)) {
 		atomic_fetch_add(&r->reads, 1);
 		fi_cq_read(r->cq, &e, 1);
+		sched_yield(); /* the lock is whose turn it happens to be */
 	}
 	return NULL;
 }
@@ -546,7 +547,7 @@ static void work_closes(void)
 	to = address(&n, late);
 	r.cq = n.cq;
 	T_CHECK(!pthread_create(&r.thread, NULL, read_on, &r), "pthread_create");
-	for (int i = 0; i < t_scaled(20); i++) {
+	for (int i = 0; i < t_scaled(10); i++) {
 		struct fid_ep *ep = closed_endpoint(&n, m.cq);
 		struct job first = {0}, later;
 		struct fid_cntr *cntr;
@@ -561,7 +562,7 @@ static void work_closes(void)
 		reads = atomic_load(&r.reads);
 		while (atomic_load(&r.reads) == reads)
 			sched_yield();
-		for (int k = 0; k < i % 20; k++) /* early in that read, or late */
+		for (int k = 0; k < 2 * (i % 10); k++) /* early in that read, or late */
 			sched_yield();
 		T_OK(fi_close(&ep->fid));
 		wait_job(&m, &first, 0);
@@ -584,8 +585,8 @@ static const struct t_case cases[] = {
 	{"thread_same_tag", 2, same_tag, "wildcards race, each message once", 40},
 	{"thread_cancels_beside", 2, cancels_beside, "cancels beside traffic", 40},
 	{"thread_open_close", 2, open_close_beside, "endpoints come and go", 40},
-	{"thread_work_beside", 1, work_beside, "one queues while another begins", 20},
-	{"thread_work_closes", 1, work_closes, "one closes what another begins", 20},
+	{"thread_work_beside", 1, work_beside, "one queues while another begins", 40},
+	{"thread_work_closes", 1, work_closes, "one closes what another begins", 40},
 };
 
 const struct t_group group_thread = T_GROUP("thread", cases);
