@@ -584,11 +584,11 @@ bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink)
 }
 
 /* Not even a thread of a dead one that is still in the kernel writes into our memory. */
-static bool has_stopped(const struct bl_peer *peer)
+static bool has_stopped(struct bl_peer *peer)
 {
 	int err = bl_peer_life(peer);
 
-	return err && (err != -ECONNRESET || bl_process_over(peer->copy.pid));
+	return err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks()));
 }
 
 static void close_board(struct bl_ep *ep, struct bl_own_board *board, uint64_t until)

@@ -403,6 +403,7 @@ static void leave_domain(struct bl_ep *ep)
 int bl_ep_close(struct bl_ep *ep)
 {
 	flush_before_close(ep);
+	bl_large_close(ep);
 	bl_claim_close(ep);
 	leave_domain(ep);
 	bl_rma_close(ep);
@@ -640,7 +641,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 
 /* A thread of the dead process may still be in the kernel, writing into a buffer of
  * ours: the receive must not end before that copy has. */
-static bl_cold bool lingers(struct bl_peer *peer, uint64_t now)
+bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 {
 	uint64_t until = bl_ticks() + BRIEF_US * bl_ticks_per_us();
 	int over;
@@ -677,7 +678,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			bl_poll_peer(ep, sink, peer);
 			continue;
 		}
-		if (err == -ECONNRESET && lingers(peer, now)) {
+		if (err == -ECONNRESET && bl_peer_lingers(peer, now)) {
 			ep->next_look = now + period / 10;
 			continue;
 		}

@@ -6,6 +6,7 @@
  */
 #include "core/claim.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/window.h"
@@ -15,6 +16,7 @@
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
 #define PUSH_STEP     262144u
+#define CLOSE_WAIT_NS 1000000000ull
 
 static uint64_t request_number(const struct bl_request *r)
 {
@@ -738,6 +740,33 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 	for (uint32_t i = 0; i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
 			bl_request_end(ep, sink, ep->request[i], err);
+}
+
+/* The receive is over for its owner. Wait until its sender doesn't write any more. */
+static void call_off(struct bl_ep *ep, struct bl_transfer *t, uint64_t until)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_peer *peer = t->peer;
+
+	if (!t->error)
+		t->error = ECANCELED;
+	while (!peer->dead && !wound_up(t, t->coop ? bl_coop_counted(t->coop) : 0) &&
+	       bl_clock_ns() < until) {
+		int err = bl_peer_life(peer);
+
+		if (err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks())))
+			break;
+		bl_poll_peer(ep, &none, peer); /* the bytes that it was asked for */
+		sched_yield();
+	}
+}
+
+void bl_large_close(struct bl_ep *ep)
+{
+	uint64_t until = bl_clock_ns() + CLOSE_WAIT_NS;
+
+	for (uint32_t i = 0; i < ep->ntransfer; i++)
+		call_off(ep, ep->transfer[i], until);
 }
 
 void bl_large_drop_all(struct bl_ep *ep)

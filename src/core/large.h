@@ -149,6 +149,9 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is gone: everything with it ends with err (a positive errno). */
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
+/* The endpoint is about to close: nobody writes into its receive buffers when this
+ * returns, unless a sender is stopped in the middle of that for a second. */
+void bl_large_close(struct bl_ep *ep);
 /* The endpoint closes: what is under way is forgotten, what was lent is taken back. */
 void bl_large_drop_all(struct bl_ep *ep);
 
@@ -202,6 +205,8 @@ static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, ui
 
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
+/* Is a thread of a dead one perhaps still in the kernel, writing into our memory? */
+bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now);
 /* The peer broke the protocol, or is gone: nothing of it is believed any more. */
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 

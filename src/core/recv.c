@@ -661,6 +661,29 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 
 /* --- taking back -------------------------------------------------------- */
 
+/* A receive ends before any message has ended it; err 0: its owner takes it back. */
+static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queue *queue,
+		     struct bl_post **at, bool tagged, int err)
+{
+	struct bl_post *post = *at;
+	/* What is still being copied into a multi-receive says when it is released. */
+	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
+			 (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0);
+
+	bl_post_unlink(queue, at);
+	if (err) {
+		fail_recv(ep, sink, work_of(post), post->context, flags, post->tag, err);
+	} else {
+		tell_recv(ep, sink, post->context, flags, post->tag, ECANCELED);
+		if (post->flags & BL_POST_WORK)
+			bl_work_taken_back(post->work);
+	}
+	if (post->users)
+		post->flags |= BL_POST_SPENT;
+	else
+		release_post(ep, post);
+}
+
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
 {
 	struct bl_post **at = &queue->head, *post;
@@ -670,18 +693,7 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 	post = *at;
 	if (!post || (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
 		return false; /* not there, or a sender is writing into it */
-	bl_post_unlink(queue, at);
-	/* What is still being copied into a multi-receive says when it is released. */
-	tell_recv(ep, &no_sink, context,
-		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
-			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
-		  post->tag, ECANCELED);
-	if (post->flags & BL_POST_WORK)
-		bl_work_taken_back(post->work);
-	if (post->users)
-		post->flags |= BL_POST_SPENT;
-	else
-		release_post(ep, post);
+	end_post(ep, &no_sink, queue, at, tagged, 0);
 	return true;
 }
 
@@ -704,10 +716,7 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 			at = &post->next;
 			continue;
 		}
-		bl_post_unlink(queue, at);
-		fail_recv(ep, sink, work_of(post), post->context,
-			  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV, post->tag, err);
-		release_post(ep, post);
+		end_post(ep, sink, queue, at, tagged, err);
 	}
 }
 

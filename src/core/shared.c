@@ -79,6 +79,22 @@ static void drop_user(struct bl_ep *home, struct bl_post *post)
 		bl_cq_fail(teller->rx_cq, &none, &err);
 }
 
+/* The receive was the context's, which lives on: its owner hears. */
+static void call_off(struct bl_ep *ep, const struct bl_transfer *t)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_comp_err err = {
+		.comp = {.context = t->context, .flags = t->flags, .buf = t->buf, .tag = t->tag},
+		.olen = t->sent,
+		.err = ECANCELED,
+		.src = t->peer->av_index,
+	};
+
+	if (ep->rx_cntr)
+		ep->rx_cntr->errors++;
+	bl_cq_fail(ep->rx_cq, &none, &err);
+}
+
 void bl_shared_leave(struct bl_ep *ep)
 {
 	struct bl_ep *home = ep->home;
@@ -91,10 +107,14 @@ void bl_shared_leave(struct bl_ep *ep)
 	home->member[i] = home->member[--home->nmember];
 	bl_recv_drop_from(home, ep);
 	for (i = 0; i < ep->ntransfer; i++) {
-		if (ep->transfer[i]->multi)
-			drop_user(home, ep->transfer[i]->multi);
-		if (ep->transfer[i]->work && ep->transfer[i]->work->ep == home)
-			bl_work_over(ep->transfer[i]->work, ECANCELED);
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (t->multi)
+			drop_user(home, t->multi);
+		else if (t->work && t->work->ep == home)
+			bl_work_over(t->work, ECANCELED);
+		else if (!t->work)
+			call_off(ep, t);
 	}
 	if (!home->nmember)
 		bl_ep_unbind_av(home); /* which may be closed before the context */

@@ -26,8 +26,9 @@
 
 #define SIGKILL_BIT (1ull << (SIGKILL - 1))
 
-/* The thread's own pending signals; of a thread that isn't there, none. */
-static uint64_t pending(int tasks, const char *thread)
+/* Has the thread been sent a SIGKILL that it hasn't died of yet? -1: can't be said. One
+ * that isn't there any more has died. */
+static int dying(int tasks, const char *thread)
 {
 	char path[300], text[4096];
 	const char *line;
@@ -37,14 +38,14 @@ static uint64_t pending(int tasks, const char *thread)
 	snprintf(path, sizeof path, "%s/status", thread);
 	fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return errno == ENOENT || errno == ESRCH ? 0 : -1;
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
 	line = strstr(text, "\nSigPnd:");
-	return line ? strtoull(line + strlen("\nSigPnd:"), NULL, 16) : 0;
+	return line && strtoull(line + strlen("\nSigPnd:"), NULL, 16) & SIGKILL_BIT;
 }
 
 int bl_process_over(pid_t pid)
@@ -62,9 +63,12 @@ int bl_process_over(pid_t pid)
 	dir = opendir(path);
 	if (!dir)
 		return kill(pid, 0) && errno == ESRCH ? 1 : -1;
-	while (over && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && pending(dirfd(dir), entry->d_name) & SIGKILL_BIT)
-			over = 0;
+	while (over && (entry = readdir(dir))) {
+		int still = entry->d_name[0] != '.' ? dying(dirfd(dir), entry->d_name) : 0;
+
+		if (still)
+			over = still > 0 ? 0 : -1;
+	}
 	closedir(dir);
 	return over;
 }

@@ -211,7 +211,8 @@ void t_close(struct t_node *n)
 			break;
 		}
 	}
-	T_OK(fi_close(&n->ep->fid));
+	if (n->ep) /* else the test has closed it */
+		T_OK(fi_close(&n->ep->fid));
 	if (n->o.counters) {
 		T_OK(fi_close(&n->rxcntr->fid));
 		T_OK(fi_close(&n->txcntr->fid));

@@ -646,6 +646,37 @@ static void new_vector(void)
 	t_finish(&n);
 }
 
+/* A member goes with a receive of the context under way: the receive ends with it, and
+ * its buffer is said to be the user's. */
+static void closes_under_way(void)
+{
+	struct t_buf buf = t_buf((size_t)64 << 20, 0);
+	struct t_opts o = {0};
+	struct t_op op = {0};
+	struct group g;
+
+	start(&g, &o);
+	if (t_rank == 0) {
+		memset(buf.p, 0, buf.len);
+		T_TRY(fi_trecv(g.srx, buf.p, buf.len, NULL, FI_ADDR_UNSPEC, 1, 0, &op));
+		t_barrier();
+		while (!buf.p[0] && !op.done)
+			t_progress();
+		T_CHECK(!op.done, "under way");
+		T_OK(fi_close(&g.member[0].ep->fid));
+		g.member[0].ep = NULL;
+		T_WAIT_ERR(&op, FI_ECANCELED);
+		T_EQ(fi_cancel(&g.srx->fid, &op), -FI_ENOENT);
+	} else {
+		memset(buf.p, 1, buf.len);
+		t_barrier();
+		T_TRY(fi_tsend(g.base.ep, buf.p, buf.len, NULL, g.to[0], 1, &op));
+		T_WAIT_ERR(&op, FI_ENOTCONN);
+	}
+	finish(&g);
+	t_buf_free(&buf);
+}
+
 /* Two endpoints on one shared transmit context, which outlives them. */
 static void transmit(void)
 {
@@ -698,6 +729,7 @@ static const struct t_case cases[] = {
 	{"shared_member_closes", 2, member_closes, "one member's end leaves the other's", 0},
 	{"shared_peek_alone", 1, peek_alone, "a context without members has nothing", 0},
 	{"shared_new_vector", 1, new_vector, "the next member's address vector counts", 0},
+	{"shared_closes_under_way", 2, closes_under_way, "a receive ends with its member", 0},
 	{"shared_transmit", 1, transmit, "a shared transmit context", 0},
 };
 
