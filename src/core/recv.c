@@ -487,9 +487,9 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	return 0;
 }
 
-/* Its owner has taken it back, or only asked: that is told, and counts nowhere. */
-static void tell_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uint64_t flags,
-		      uint64_t tag, int error)
+/* counts: its owner hasn't taken it back, nor only asked. */
+static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
+		      uint64_t flags, uint64_t tag, int error, bool counts)
 {
 	struct bl_comp_err err = {
 		.comp = {context, flags, 0, NULL, 0, tag},
@@ -499,19 +499,13 @@ static void tell_recv(struct bl_ep *ep, struct bl_sink *sink, void *context, uin
 
 	if (unlikely(ep->shared))
 		ep = bl_shared_teller(ep);
+	if (ep->rx_cntr && counts && !work)
+		ep->rx_cntr->errors++;
 	bl_cq_fail(ep->rx_cq, sink, &err);
-}
-
-static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
-		      uint64_t flags, uint64_t tag, int error)
-{
-	struct bl_cntr *cntr = (ep->shared ? bl_shared_teller(ep) : ep)->rx_cntr;
-
-	if (cntr && !work)
-		cntr->errors++;
-	tell_recv(ep, sink, context, flags, tag, error);
-	if (work)
+	if (work && counts)
 		bl_work_over(work, error);
+	else if (work)
+		bl_work_taken_back(work);
 }
 
 static struct bl_work *work_of(const struct bl_post *post)
@@ -538,7 +532,7 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	if (!u) {
 		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
 			return -ENOMSG; /* nobody's queue would say so */
-		tell_recv(ep, &no_sink, recv->context, flags, recv->tag, ENOMSG);
+		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);
 		return 0;
 	}
 	if (u->flags & BL_SLOT_DATA)
@@ -666,18 +660,13 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 		     struct bl_post **at, bool tagged, int err)
 {
 	struct bl_post *post = *at;
-	/* What is still being copied into a multi-receive says when it is released. */
-	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
-			 (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0);
 
 	bl_post_unlink(queue, at);
-	if (err) {
-		fail_recv(ep, sink, work_of(post), post->context, flags, post->tag, err);
-	} else {
-		tell_recv(ep, sink, post->context, flags, post->tag, ECANCELED);
-		if (post->flags & BL_POST_WORK)
-			bl_work_taken_back(post->work);
-	}
+	/* What is still being copied into a multi-receive says when it is released. */
+	fail_recv(ep, sink, work_of(post), post->context,
+		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
+			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
+		  post->tag, err ? err : ECANCELED, err);
 	if (post->users)
 		post->flags |= BL_POST_SPENT;
 	else
@@ -749,7 +738,7 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 {
 	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
 	fail_recv(ep, sink, work_of(post), post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
-		  post->tag, err);
+		  post->tag, err, true);
 	release_post(ep, post);
 }
 
