@@ -188,6 +188,14 @@ static int list_join(struct bl_ep ***list, uint32_t *count, struct bl_waiter *w,
 	return err;
 }
 
+/* A shared context outlives the vectors of its members: what its receives name is
+ * somewhere else in the next one, or nowhere. */
+static void rename_sources(struct bl_ep *home)
+{
+	for (struct bl_peer *name = home->local.all; name; name = name->next_all)
+		name->av_index = home->av ? av_again(home->av, &name->addr) : BL_ADDR_ANY;
+}
+
 int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
 {
 	int err;
@@ -195,9 +203,12 @@ int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
 	if (ep->av)
 		return -EINVAL;
 	err = list_add(&av->ep, &av->nep, ep);
-	if (!err)
-		ep->av = av;
-	return err;
+	if (err)
+		return err;
+	ep->av = av;
+	if (unlikely(ep->shared))
+		rename_sources(ep);
+	return 0;
 }
 
 void bl_ep_unbind_av(struct bl_ep *ep)
@@ -207,6 +218,8 @@ void bl_ep_unbind_av(struct bl_ep *ep)
 	for (uint64_t i = 0; i < ep->ndest; i++) /* places in a vector that it has no more */
 		ep->dest[i] = &bl_nobody;
 	ep->av = NULL;
+	if (unlikely(ep->shared))
+		rename_sources(ep);
 }
 
 int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
@@ -525,7 +538,7 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		if (peer->adopted)
 			return 0;
 		err = bl_peer_connect(peer);
-		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
+		if (err != -EAGAIN || ep->domain->working || ep->looks >= CONNECT_LOOKS)
 			return err;
 		if (locked)
 			bl_domain_unlock(ep->domain);
@@ -605,6 +618,8 @@ void bl_ep_progress(struct bl_ep *ep)
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
+	if (unlikely(ep->attends)) /* these two end operations as well */
+		bl_work_look(ep->domain);
 }
 
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)

@@ -73,6 +73,7 @@ struct bl_cntr {
 	uint32_t regions; /* registrations that count here: all of the domain makes progress */
 	struct bl_work *queued; /* what waits for it; work.h */
 	struct bl_cntr *next_trigger;
+	bool triggers; /* it is in the domain's list of such */
 };
 
 struct bl_queued {

@@ -487,8 +487,9 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	return 0;
 }
 
+/* counts: its owner hasn't taken it back, nor only asked. */
 static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
-		      uint64_t flags, uint64_t tag, int error)
+		      uint64_t flags, uint64_t tag, int error, bool counts)
 {
 	struct bl_comp_err err = {
 		.comp = {context, flags, 0, NULL, 0, tag},
@@ -498,11 +499,13 @@ static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wo
 
 	if (unlikely(ep->shared))
 		ep = bl_shared_teller(ep);
-	if (ep->rx_cntr && error != ENOMSG && error != ECANCELED && !work)
+	if (ep->rx_cntr && counts && !work)
 		bl_cntr_error(ep->rx_cntr);
 	bl_cq_fail(ep->rx_cq, sink, &err);
-	if (work)
+	if (work && counts)
 		bl_work_over(work, error);
+	else if (work)
+		bl_work_taken_back(work);
 }
 
 static struct bl_work *work_of(const struct bl_post *post)
@@ -527,7 +530,9 @@ static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *sr
 	at = find_early(early, &wanted, tagged);
 	u = *at;
 	if (!u) {
-		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG);
+		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
+			return -ENOMSG; /* nobody's queue would say so */
+		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);
 		return 0;
 	}
 	if (u->flags & BL_SLOT_DATA)
@@ -650,7 +655,7 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 
 /* --- taking back -------------------------------------------------------- */
 
-/* A receive ends with an error before any message has ended it. */
+/* A receive ends before any message has ended it; err 0: its owner takes it back. */
 static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queue *queue,
 		     struct bl_post **at, bool tagged, int err)
 {
@@ -661,7 +666,7 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 	fail_recv(ep, sink, work_of(post), post->context,
 		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
 			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
-		  post->tag, err);
+		  post->tag, err ? err : ECANCELED, err);
 	if (post->users)
 		post->flags |= BL_POST_SPENT;
 	else
@@ -677,7 +682,7 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 	post = *at;
 	if (!post || (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
 		return false; /* not there, or a sender is writing into it */
-	end_post(ep, &no_sink, queue, at, tagged, ECANCELED);
+	end_post(ep, &no_sink, queue, at, tagged, 0);
 	return true;
 }
 
@@ -733,7 +738,7 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 {
 	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
 	fail_recv(ep, sink, work_of(post), post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
-		  post->tag, err);
+		  post->tag, err, true);
 	release_post(ep, post);
 }
 

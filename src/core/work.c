@@ -10,6 +10,11 @@
 #include "core/large.h"
 #include "core/shared.h"
 
+/* In one look: so many peers that can't be sent to now are remembered, and so much work
+ * for them is passed over. */
+#define BLOCKED_MOST 8
+#define PASSED_MOST  64
+
 /* --- lists ------------------------------------------------------------------ */
 
 /* Behind all that have the same threshold. */
@@ -19,7 +24,8 @@ static void enqueue(struct bl_work *w)
 	struct bl_domain *domain = cntr->domain;
 	struct bl_work **at = &cntr->queued;
 
-	if (!cntr->queued) {
+	if (!cntr->triggers) {
+		cntr->triggers = true;
 		cntr->next_trigger = domain->triggers;
 		domain->triggers = cntr;
 	}
@@ -32,11 +38,14 @@ static void enqueue(struct bl_work *w)
 /* A counter's queue may have become empty. */
 static void prune(struct bl_domain *domain)
 {
-	for (struct bl_cntr **at = &domain->triggers, *c; (c = *at);)
-		if (c->queued)
+	for (struct bl_cntr **at = &domain->triggers, *c; (c = *at);) {
+		if (c->queued) {
 			at = &c->next_trigger;
-		else
-			*at = c->next_trigger;
+			continue;
+		}
+		*at = c->next_trigger;
+		c->triggers = false;
+	}
 }
 
 static void begun(struct bl_domain *domain, struct bl_work *w)
@@ -95,14 +104,20 @@ void bl_work_over(struct bl_work *w, int err)
 {
 	if (w->done && !err)
 		bl_cntr_up(w->done);
-	else if (w->done && err != ECANCELED)
+	else if (w->done)
 		bl_cntr_error(w->done);
+	bl_work_taken_back(w);
+}
+
+void bl_work_taken_back(struct bl_work *w)
+{
 	unlink_begun(w);
 	end(w);
 }
 
-/* It never began: say so as the operation itself would. */
-static bl_cold void fail(const struct bl_work *w, int err)
+/* It never began: say so as the operation itself would. counts: its owner hasn't taken
+ * it back. */
+static bl_cold void fail(const struct bl_work *w, int err, bool counts)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	struct bl_comp_err e = {.err = err, .src = BL_ADDR_ANY};
@@ -140,7 +155,7 @@ static bl_cold void fail(const struct bl_work *w, int err)
 	default:
 		return;
 	}
-	if (cntr && !w->deferred && err != ECANCELED)
+	if (cntr && !w->deferred && counts)
 		bl_cntr_error(cntr);
 	bl_cq_fail(cq, &none, &e);
 }
@@ -182,7 +197,7 @@ static bool start(struct bl_work *w)
 		return false;
 	}
 	if (err)
-		fail(w, -err);
+		fail(w, -err, true);
 	if (told)
 		bl_work_over(w, -err);
 	else
@@ -190,11 +205,57 @@ static bool start(struct bl_work *w)
 	return true;
 }
 
+/* Who can't be sent to now, in one look: order is kept among all that goes there. */
+struct blocked {
+	const void *way[BLOCKED_MOST];
+	uint32_t n, passed;
+};
+
+/* What must not pass one another: all to the same peer, and the receives of an endpoint. */
+static const void *way_of(const struct bl_work *w)
+{
+	struct bl_peer *peer;
+
+	switch (w->what) {
+	case BL_WORK_SEND:
+		return bl_ep_resolve(w->ep, w->send.dest, &peer) ? NULL : peer;
+	case BL_WORK_RMA:
+		return bl_ep_resolve(w->ep, w->rma.dest, &peer) ? NULL : peer;
+	case BL_WORK_RECV:
+		return w->ep;
+	default:
+		return NULL;
+	}
+}
+
+static bool is_blocked(const struct blocked *b, const struct bl_work *w)
+{
+	const void *way = b->n ? way_of(w) : NULL;
+
+	for (uint32_t i = 0; way && i < b->n; i++)
+		if (b->way[i] == way)
+			return true;
+	return false;
+}
+
+/* False: there are too many to look at what is behind. */
+static bool pass(struct blocked *b, const struct bl_work *w, bool known)
+{
+	if (++b->passed > PASSED_MOST)
+		return false;
+	if (known)
+		return true;
+	if (b->n == BLOCKED_MOST)
+		return false;
+	b->way[b->n++] = way_of(w);
+	return true;
+}
+
 /* Begin what waits for this counter, in order; true: something has. */
-static bool run(struct bl_domain *domain, struct bl_cntr *cntr)
+static bool run(struct bl_domain *domain, struct bl_cntr *cntr, struct blocked *b)
 {
 	struct bl_work **at = &cntr->queued, *w;
-	bool any = false;
+	bool any = false, known;
 
 	while ((w = *at) && w->threshold <= cntr->value + cntr->errors) {
 		/* Deferred work waits for all that has ended, the other for success. */
@@ -202,35 +263,57 @@ static bool run(struct bl_domain *domain, struct bl_cntr *cntr)
 			at = &w->next;
 			continue;
 		}
-		*at = w->next;
-		if (!start(w)) {
+		known = is_blocked(b, w);
+		if (!known) {
+			*at = w->next;
+			if (start(w)) {
+				any = true;
+				continue;
+			}
 			w->next = *at;
 			*at = w;
 			domain->stuck = true;
-			break;
 		}
-		any = true;
+		if (!pass(b, w, known))
+			break;
+		at = &w->next;
 	}
 	return any;
 }
 
-void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink *sink)
+static void look(struct bl_domain *domain)
 {
 	bool any;
 
+	do { /* one may be what another waits for */
+		struct blocked b = {.n = 0};
+
+		any = false;
+		domain->stuck = false;
+		for (struct bl_cntr *c = domain->triggers; c; c = c->next_trigger)
+			any |= run(domain, c, &b);
+	} while (any);
+	prune(domain);
+}
+
+void bl_work_look(struct bl_domain *domain)
+{
+	if (domain->working)
+		return;
+	domain->working = true;
+	look(domain);
+	domain->working = false;
+}
+
+void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink *sink)
+{
 	if (domain->working) /* it is what we are called by */
 		return;
 	domain->working = true;
 	for (struct bl_ep *other = domain->eps; other; other = other->next_in_domain)
 		if (other != ep)
 			bl_progress(other, sink);
-	do { /* one may be what another waits for */
-		any = false;
-		domain->stuck = false;
-		for (struct bl_cntr *c = domain->triggers; c; c = c->next_trigger)
-			any |= run(domain, c);
-	} while (any);
-	prune(domain);
+	look(domain);
 	domain->working = false;
 }
 
@@ -346,7 +429,7 @@ static uint32_t take_back(struct bl_domain *domain, const struct which *which, u
 			}
 			*at = w->next;
 			if (which->context)
-				fail(w, ECANCELED);
+				fail(w, ECANCELED, false);
 			end(w);
 			n++;
 		}

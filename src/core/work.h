@@ -16,6 +16,11 @@
  * the counters that work waits for. Any progress in a domain drives all of its work,
  * whatever queue or counter was asked.
  *
+ * What can't begin now (its peer isn't connected yet, or has no room) waits with all
+ * of the same endpoint to the same peer that is behind it, and is tried again at the
+ * next look; what goes elsewhere passes it. Nothing here waits for anything, so that
+ * progress never unlocks the domain.
+ *
  * Serialised by the domain.
  */
 #ifndef BL_CORE_WORK_H
@@ -62,9 +67,13 @@ void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger);
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);
 /* A deferred operation has ended (a positive errno); it is no more on return. */
 void bl_work_over(struct bl_work *work, int err);
+/* The same for one that its owner has taken back: that counts nowhere. */
+void bl_work_taken_back(struct bl_work *work);
 /* Make progress on the whole domain, and begin what may begin. `ep`, which may be NULL,
  * has made progress already. */
 void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink *sink);
+/* Begin what may begin, no more: after what may have counted behind progress. */
+void bl_work_look(struct bl_domain *domain);
 /* The counter was changed by hand. */
 void bl_work_kick(struct bl_cntr *cntr);
 /* Whoever sleeps on these endpoints must not rely on being woken. */

@@ -45,8 +45,8 @@ static void send_one(void)
 	RANK_CHECK(1, buf);
 	memset(buf, 0x11, LEN);
 	rank_open(1, 2);
-	struct bl_send send = {
-		&iov, 1, world_index[0], 1, 0, NULL, BL_TAGGED | BL_COMPLETION, NULL};
+	struct bl_send send = {&iov, 1, world_index[0], 1, 0, NULL, BL_TAGGED | BL_COMPLETION,
+			       NULL};
 
 	while (bl_send(ep, &send))
 		bl_ep_progress(ep);

@@ -26,6 +26,7 @@ extern const struct t_group group_rma;	   /* others' memory, without their help 
 extern const struct t_group group_atomic;  /* changing others' memory, many at once */
 extern const struct t_group group_shared;  /* contexts that several endpoints share */
 extern const struct t_group group_trigger; /* operations that wait */
+extern const struct t_group group_blocked; /* what can't begin yet */
 extern const struct t_group group_thread;  /* FI_THREAD_SAFE */
 extern const struct t_group group_life;	   /* fork, exec, exit, threads that end */
 extern const struct t_group group_wait;	   /* sleeping until something comes */

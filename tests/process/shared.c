@@ -592,6 +592,60 @@ static void member_closes(void)
 	t_buf_free(&buf);
 }
 
+/* Without members it has no queue to say so in: the call does. */
+static void peek_alone(void)
+{
+	struct t_opts o = {0};
+	struct t_op op = {0};
+	struct fi_msg_tagged msg = {.context = &op};
+	struct fid_ep *srx;
+	struct t_node n, m;
+
+	t_start(&n, &o);
+	o.srx = srx = open_srx(&n, &o);
+	T_EQ(fi_trecvmsg(srx, &msg, FI_PEEK), -FI_ENOMSG);
+	t_open_beside(&m, &n, &o);
+	T_OK(fi_trecvmsg(srx, &msg, FI_PEEK));
+	T_WAIT_ERR(&op, FI_ENOMSG);
+	t_close(&m);
+	T_EQ(fi_trecvmsg(srx, &msg, FI_PEEK), -FI_ENOMSG);
+	T_OK(fi_close(&srx->fid));
+	t_finish(&n);
+}
+
+/* A receive from one process outlives the members' vector. In that of the next member
+ * the process is somewhere else; that it has gone is found out there, and ends it. */
+static void new_vector(void)
+{
+	struct t_opts o = {.caps = FI_DIRECTED_RECV};
+	struct t_op rx = {0};
+	struct fid_ep *srx;
+	struct t_node n, m, gone;
+	fi_addr_t from;
+
+	t_start(&n, &o);
+	t_open_beside(&gone, &n, &o);
+	o.srx = srx = open_srx(&n, &o);
+	t_open_beside(&m, &n, &o);
+	t_insert(&m, n.name);
+	from = t_insert(&m, gone.name);
+	T_TRY(fi_trecv(srx, NULL, 0, NULL, from, 1, 0, &rx));
+	for (int i = 0; i < 100; i++)
+		t_progress();
+	t_close(&m);
+	o.shared_av = n.av; /* where index `from` is ours */
+	T_EQ(n.peer[0], 0);
+	T_EQ(t_insert(&n, n.name), from);
+	t_insert(&n, gone.name);
+	t_close(&gone);
+	T_EQ(rx.done, 0);
+	t_open_beside(&m, &n, &o);
+	T_WAIT_ERR(&rx, FI_ECONNREFUSED);
+	t_close(&m);
+	T_OK(fi_close(&srx->fid));
+	t_finish(&n);
+}
+
 /* A member goes with a receive of the context under way: the receive ends with it, and
  * its buffer is said to be the user's. */
 static void closes_under_way(void)
@@ -673,6 +727,8 @@ static const struct t_case cases[] = {
 	{"shared_selective", 2, selective, "completions on request, counters by member", 0},
 	{"shared_closing", 1, order_of_closing, "what is refused, and in which order", 0},
 	{"shared_member_closes", 2, member_closes, "one member's end leaves the other's", 0},
+	{"shared_peek_alone", 1, peek_alone, "a context without members has nothing", 0},
+	{"shared_new_vector", 1, new_vector, "the next member's address vector counts", 0},
 	{"shared_closes_under_way", 2, closes_under_way, "a receive ends with its member", 0},
 	{"shared_transmit", 1, transmit, "a shared transmit context", 0},
 };

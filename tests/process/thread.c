@@ -6,10 +6,14 @@
  */
 #include "cases.h"
 
+#include <rdma/fi_trigger.h>
+
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS 4
 
@@ -517,6 +521,174 @@ static void opens_refused(void)
 	free(w);
 }
 
+/* --- operations that wait -------------------------------------------------------------- */
+
+/* A triggered operation's context: what it waits for, then who hears of it. */
+static void when(struct job *j, struct fid_cntr *cntr, size_t threshold)
+{
+	struct fi_triggered_context t = {
+		.event_type = FI_TRIGGER_THRESHOLD,
+		.trigger.threshold = {.cntr = cntr, .threshold = threshold},
+	};
+
+	static_assert(sizeof(t) <= sizeof(j->ctx), "room");
+	*j = (struct job){0};
+	memcpy(&j->ctx, &t, sizeof(t));
+}
+
+static void triggered(struct t_node *n, struct fid_ep *ep, fi_addr_t to, struct job *j)
+{
+	struct fi_msg_tagged msg = {.addr = to, .tag = 1, .context = j};
+
+	T_OK(fi_tsendmsg(ep, &msg, FI_TRIGGER | FI_COMPLETION));
+}
+
+static struct fid_ep *closed_endpoint(struct t_node *n, struct fid_cq *cq)
+{
+	struct fid_ep *ep;
+
+	T_OK(fi_endpoint(n->domain, n->info, &ep, NULL));
+	T_OK(fi_ep_bind(ep, &n->av->fid, 0));
+	T_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	return ep;
+}
+
+static fi_addr_t address(struct t_node *n, struct fid_ep *ep)
+{
+	unsigned char name[T_NAME_MAX];
+	size_t len = sizeof(name);
+
+	T_OK(fi_getname(&ep->fid, name, &len));
+	return t_insert(n, name);
+}
+
+struct adder {
+	pthread_t thread;
+	struct fid_cntr *cntr;
+	_Atomic bool over;
+};
+
+static void *add_one(void *arg)
+{
+	struct adder *a = arg;
+
+	T_OK(fi_cntr_add(a->cntr, 1));
+	atomic_store(&a->over, true);
+	return NULL;
+}
+
+/* One thread's count sets off a send that can't be sent yet; others go on queueing at
+ * the same counter. It is sent when its peer is there. */
+static void work_beside(void)
+{
+	struct t_opts o = {.threading = FI_THREAD_SAFE, .caps = FI_TRIGGER};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct adder a = {0};
+	struct fi_op_cntr add;
+	struct fi_deferred_work later = {
+		.threshold = 100, .op_type = FI_OP_CNTR_ADD, .op.cntr = &add};
+	struct job first, rx = {0};
+	struct fid_cntr *target;
+	struct fid_ep *late;
+	struct t_node n;
+	fi_addr_t to;
+
+	t_start(&n, &o);
+	n.watched = false;
+	late = closed_endpoint(&n, n.cq);
+	to = address(&n, late);
+	T_OK(fi_cntr_open(n.domain, &attr, &a.cntr, NULL));
+	T_OK(fi_cntr_open(n.domain, &attr, &target, NULL));
+	add = (struct fi_op_cntr){target, 1};
+	later.triggering_cntr = a.cntr;
+	when(&first, a.cntr, 1);
+	triggered(&n, n.ep, to, &first);
+	T_CHECK(!pthread_create(&a.thread, NULL, add_one, &a), "pthread_create");
+	do {
+		T_OK(fi_control(&n.domain->fid, FI_QUEUE_WORK, &later));
+		T_OK(fi_control(&n.domain->fid, FI_CANCEL_WORK, &later));
+		sched_yield();
+	} while (!atomic_load(&a.over));
+	pthread_join(a.thread, NULL);
+	T_OK(fi_enable(late));
+	TRY(&n, fi_trecv(late, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, 0, &rx));
+	wait_job(&n, &rx, 0);
+	wait_job(&n, &first, 0);
+	n.watched = true;
+	T_OK(fi_close(&late->fid));
+	T_OK(fi_close(&target->fid));
+	T_OK(fi_close(&a.cntr->fid));
+	t_finish(&n);
+}
+
+struct reader {
+	pthread_t thread;
+	struct fid_cq *cq;
+	_Atomic uint64_t reads; /* begun */
+	_Atomic bool stop;
+};
+
+static void *read_on(void *arg)
+{
+	struct reader *r = arg;
+	struct fi_cq_tagged_entry e;
+
+	while (!atomic_load(&r->stop)) {
+		atomic_fetch_add(&r->reads, 1);
+		fi_cq_read(r->cq, &e, 1);
+		sched_yield(); /* the lock is whose turn it happens to be */
+	}
+	return NULL;
+}
+
+/* One thread only reads a queue, and so has what waits in the domain begun; another
+ * closes the endpoint that it belongs to. Nothing of it is left. */
+static void work_closes(void)
+{
+	struct t_opts o = {.threading = FI_THREAD_SAFE, .caps = FI_TRIGGER};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct reader r = {0};
+	struct fid_ep *late;
+	struct t_node n, m;
+	fi_addr_t to;
+
+	t_start(&n, &o);
+	t_open_beside(&m, &n, &o);
+	n.watched = m.watched = false;
+	late = closed_endpoint(&n, n.cq);
+	to = address(&n, late);
+	r.cq = n.cq;
+	T_CHECK(!pthread_create(&r.thread, NULL, read_on, &r), "pthread_create");
+	for (int i = 0; i < t_scaled(10); i++) {
+		struct fid_ep *ep = closed_endpoint(&n, m.cq);
+		struct job first = {0}, later;
+		struct fid_cntr *cntr;
+		uint64_t reads;
+
+		T_OK(fi_cntr_open(n.domain, &attr, &cntr, NULL));
+		T_OK(fi_ep_bind(ep, &cntr->fid, FI_SEND));
+		T_OK(fi_enable(ep));
+		when(&later, cntr, 1);
+		triggered(&n, ep, to, &later);
+		TRY(&m, fi_tsend(ep, NULL, 0, NULL, n.peer[0], 2, &first));
+		reads = atomic_load(&r.reads);
+		while (atomic_load(&r.reads) == reads)
+			sched_yield();
+		for (int k = 0; k < 2 * (i % 10); k++) /* early in that read, or late */
+			sched_yield();
+		T_OK(fi_close(&ep->fid));
+		wait_job(&m, &first, 0);
+		T_OK(fi_close(&cntr->fid));
+		T_EQ(job_done(&later), 0);
+	}
+	atomic_store(&r.stop, true);
+	pthread_join(r.thread, NULL);
+	n.watched = m.watched = true;
+	T_OK(fi_close(&late->fid));
+	t_close(&m);
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"thread_shared_endpoint", 2, shared_endpoint, "4 threads, one endpoint", 40},
 	{"thread_own_endpoints", 2, own_endpoints_one_domain, "an endpoint each, one domain", 40},
@@ -528,6 +700,8 @@ static const struct t_case cases[] = {
 	{"thread_opens_refused", 1, opens_refused, "refused queues and counters leave nothing", 40},
 	{"thread_sleepers_beside_churn", 1, sleepers_beside_churn,
 	 "endpoints come and go under threads that wait, signal and count", 40},
+	{"thread_work_beside", 1, work_beside, "one queues while another begins", 40},
+	{"thread_work_closes", 1, work_closes, "one closes what another begins", 40},
 };
 
 const struct t_group group_thread = T_GROUP("thread", cases);

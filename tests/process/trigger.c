@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * trigger.c: triggered operations, deferred work, aliases and FI_FENCE.
+ * trigger.c: triggered operations, deferred work and aliases.
  */
 #include "cases.h"
 
@@ -589,97 +589,123 @@ static void on_shared(void)
 	t_finish(&n);
 }
 
-/* --- fences ---------------------------------------------------------------------------- */
-
-/* While a large message to the peer waits for its receive, nothing fenced goes there;
- * to others it does. */
-static void fence(void)
+static void send_to_self(struct t_node *n)
 {
-	struct t_opts o = {.caps = CAPS};
+	struct t_op tx = {0}, rx = {0};
+
+	t_tsend(n, 0, NULL, 0, 1, &tx);
+	t_trecv(n, FI_ADDR_UNSPEC, NULL, 0, 1, 0, &rx);
+	T_WAIT(&rx);
+	T_WAIT(&tx);
+}
+
+/* --- looks ------------------------------------------------------------------------------ */
+
+/* Takes what lies in the queue, up to `last`, without any progress. */
+static bool take_until(struct t_node *n, const struct t_op *last)
+{
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	struct t_op *op;
+	bool any = false;
+
+	for (;; op->done++, any = true) {
+		ssize_t rc = fi_cq_readerr(n->cq, &err, 0);
+
+		if (rc == 1) {
+			op = err.op_context;
+			if (op == last)
+				return any;
+			op->c.err = err.err;
+			continue;
+		}
+		T_EQ(fi_cq_read(n->cq, &e, 1), 1);
+		op = e.op_context;
+	}
+}
+
+/* One progress ends an operation, only because it looks after its neighbours, and
+ * begins what waited for that. A peek makes progress once and tells of itself last. */
+static void in_one_look(void)
+{
+	struct t_opts o = {.caps = CAPS, .counters = true};
 	struct t_buf buf = t_buf(1000000, 0);
-	struct t_op big = {0}, small = {0}, other = {0};
-	struct fi_msg_tagged msg = {.tag = 2, .context = &small};
-	struct fi_msg untagged = {.context = &small};
-	struct t_node n;
+	struct t_op big = {0}, late = {0}, peek = {0}, rx = {0};
+	struct fi_msg_tagged msg = {.tag = 77, .context = &peek};
+	struct wait_for f;
+	struct t_node n, m;
 
 	t_start(&n, &o);
-	if (t_rank == 0) {
-		msg.addr = untagged.addr = n.peer[1];
-		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
-		for (int i = 0; i < 1000; i++) {
-			T_EQ(fi_tsendmsg(n.ep, &msg, FI_FENCE), -FI_EAGAIN);
-			T_EQ(fi_sendmsg(n.ep, &untagged, FI_FENCE), -FI_EAGAIN);
-			t_progress();
-		}
-		msg.addr = n.peer[2];
-		msg.context = &other;
-		T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
-		T_WAIT(&other);
-		T_EQ(big.done, 0);
-		t_barrier();
-		msg.addr = n.peer[1];
-		msg.context = &small;
-		T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
-		T_WAIT(&big);
-		T_WAIT(&small);
-		T_CHECK(big.c.order < small.c.order, "the fenced one was first");
-	} else {
-		t_barrier();
-		if (t_rank == 1) {
-			t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
-			T_WAIT(&big);
-		}
-		t_trecv(&n, FI_ADDR_UNSPEC, NULL, 0, 2, 0, &small);
-		T_WAIT(&small);
+	t_open_beside(&m, &n, &o);
+	send_to_self(&n);
+	f = (struct wait_for){n.txcntr, counter(&n), fi_cntr_read(n.txcntr) + 1};
+	T_TRY(fi_tsend(n.ep, buf.p, buf.len, NULL, t_insert(&n, m.name), 3, &big));
+	/* To whoever is called 1 - t_rank: ourselves. */
+	n.peer[1] = n.peer[0];
+	defer_msg(&n, &f, FI_OP_TSEND, n.ep, buf.p, 8, &late, FI_COMPLETION);
+	quiet(10);
+	T_EQ(big.done + late.done, 0);
+	t_close(&m);
+	while (!big.done) {
+		T_OK(fi_trecvmsg(n.ep, &msg, FI_PEEK));
+		take_until(&n, &peek);
 	}
+	T_EQ(big.c.err, FI_ENOTCONN);
+	T_EQ(late.done, 1);
+	t_trecv(&n, FI_ADDR_UNSPEC, buf.p, 8, 33, 0, &rx);
+	T_WAIT(&rx);
+	T_OK(fi_close(&f.done->fid));
 	t_finish(&n);
 	t_buf_free(&buf);
 }
 
-/* What was written before a fenced message is there when it comes, also where the
- * target does the writing. */
-static void fence_write(bool ring)
+/* A deferred receive whose message never comes whole, because the member that it came
+ * to is closed, counts as an error like any other. */
+static void cut_short(void)
 {
 	struct t_opts o = {.caps = CAPS};
-	struct t_buf mem = t_buf(200000, 0);
-	struct t_node n;
-	struct fid_mr *mr;
+	struct fi_info *hints = t_hints(&o), *info;
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op op = {0}, tx = {0};
+	struct wait_for f = {.threshold = 0};
+	struct t_node n, m;
+	struct fid_ep *srx;
+	unsigned char all[2][T_NAME_MAX];
 
-	if (ring)
-		setenv("FI_BEELINE_COPY", "ring", 1);
+	setenv("FI_BEELINE_COPY", "ring", 1);
 	t_start(&n, &o);
-	T_OK(fi_mr_reg(n.domain, mem.p, mem.len, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
-	for (uint64_t i = 0; i < 20; i++) {
-		struct t_op w = {0}, s = {0};
-
-		t_barrier();
-		if (t_rank == 0) {
-			struct fi_msg_tagged msg = {.addr = n.peer[1], .tag = i, .context = &s};
-
-			t_fill(mem.p, mem.len, i, 0);
-			T_TRY(fi_write(n.ep, mem.p, mem.len, NULL, n.peer[1], 0, KEY, &w));
-			T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
-			T_WAIT(&w);
-		} else {
-			t_trecv(&n, FI_ADDR_UNSPEC, NULL, 0, i, 0, &s);
-		}
-		T_WAIT(&s);
-		if (t_rank == 1)
-			T_SAME(mem.p, mem.len, i, 0);
+	if (t_rank == 0) {
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+		T_OK(t_getinfo(T_API, hints, &info));
+		T_OK(fi_srx_context(n.domain, info->rx_attr, &srx, NULL));
+		o.srx = srx;
+		t_open_beside(&m, &n, &o);
+		f.go = counter(&n);
+		f.done = counter(&n);
+		defer_msg(&m, &f, FI_OP_TRECV, srx, buf.p, buf.len, &op, 0);
 	}
-	T_OK(fi_close(&mr->fid));
+	t_allgather(t_rank ? n.name : m.name, T_NAME_MAX, all, t_progress);
+	if (t_rank == 1) {
+		T_TRY(fi_tsend(n.ep, buf.p, buf.len, NULL, t_insert(&n, all[0]), 33, &tx));
+		t_barrier_with(NULL); /* the other waits for what we send now */
+		t_barrier_with(NULL);
+		T_WAIT_ERR(&tx, FI_ENOTCONN);
+	} else {
+		t_barrier_with(NULL);
+		quiet(100);
+		T_EQ(fi_cntr_read(f.done) + fi_cntr_readerr(f.done), 0);
+		t_close(&m);
+		T_EQ(fi_cntr_readerr(f.done), 1);
+		T_EQ(fi_cntr_read(f.done), 0);
+		t_barrier_with(NULL);
+		T_OK(fi_close(&srx->fid));
+		T_OK(fi_close(&f.go->fid));
+		T_OK(fi_close(&f.done->fid));
+		fi_freeinfo(info);
+	}
+	fi_freeinfo(hints);
 	t_finish(&n);
-	t_buf_free(&mem);
-}
-
-static void fence_direct(void)
-{
-	fence_write(false);
-}
-
-static void fence_ring(void)
-{
-	fence_write(true);
+	t_buf_free(&buf);
 }
 
 static const struct t_case cases[] = {
@@ -694,9 +720,8 @@ static const struct t_case cases[] = {
 	{"trigger_failures", 2, failures, "errors are counted and told", 0},
 	{"trigger_refused", 1, refused, "what isn't there", 0},
 	{"trigger_shared", 1, on_shared, "a deferred receive of a shared context", 0},
-	{"fence_message", 3, fence, "after all that went to the peer before", 0},
-	{"fence_write", 2, fence_direct, "a message after a write", 0},
-	{"fence_write_ring", 2, fence_ring, "the same by the target's hand", 0},
+	{"trigger_one_look", 1, in_one_look, "what a look ends sets off in the same look", 0},
+	{"trigger_cut_short", 2, cut_short, "every end of deferred work counts", 0},
 };
 
 const struct t_group group_trigger = T_GROUP("trigger", cases);
