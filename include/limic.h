@@ -13,7 +13,9 @@
  *
  * limic_open	A descriptor for the other calls, or -1 with errno. Needs nothing: where
  *		/dev/beeline is missing or may not be opened, the descriptor stands for
- *		process_vm_readv().
+ *		process_vm_readv(). The processes of one job may differ in that: what one of them
+ *		announced through the module, another copies without it, and the other way round,
+ *		if process_vm_readv() is permitted between the two.
  * limic_close	Ends it. What was announced by it can no longer be copied.
  * limic_tx_init  Announces len bytes at buf and fills in lu. Returns len, or 0 with errno.
  *		Announcing the same range again costs no system call. There is no call that takes
@@ -28,9 +30,18 @@
  *
  * The holder of a limic_user may work on a part of what was announced, as MVAPICH2 does: the
  * first byte is the one at lu->offset from the page of lu->va, so moving offset, or va with
- * offset, moves on; length bounds the bytes. nr_pages is filled in and not read. Whatever the
+ * offset, moves on; length bounds the bytes. nr_pages holds no number that means anything to the
+ * caller, who may change it once a copy from that limic_user has been made. Whatever the
  * fields say, nothing outside the announced range is reached: that is ERANGE, and a limic_user
  * that limic_tx_init() did not fill in, or whose announcement has ended, is ENOENT or ESRCH.
+ * EPERM: there is no module here, and process_vm_readv() is not permitted.
+ *
+ * What is trusted: with the module on both sides, the kernel alone. Otherwise the kernel says
+ * which processes may be reached at all, as for any process_vm_readv(), and the announcing process,
+ * by its own memory, what it has announced. A limic_user that was tampered with may name another
+ * process; nothing of that is copied unless it has itself announced the very 128 bits (without the
+ * module: 48 bits, at the very address) that the limic_user bears. Who can write to the memory of a
+ * process decides what that process announces, as it decides all else that it does.
  */
 #ifndef LIMIC_H
 #define LIMIC_H
@@ -45,7 +56,11 @@
 #define LIMIC_VERSION_OK 3
 #define LIMIC_TXW_DONE	 4
 
-/* 48 bytes to be handed to the peer as they are. mm and tsk hold no addresses. */
+/*
+ * 48 bytes to be handed to the peer as they are. mm and tsk hold no addresses. nr_pages tells a
+ * peer without the module where it finds an announcement that was made with it; where that is lost
+ * on the way, this one case is an error and nothing else changes.
+ */
 typedef struct limic_user {
 	int nr_pages;
 	size_t offset; /* of the first byte in its page */

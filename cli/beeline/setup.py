@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ from beeline.errors import EXIT_USAGE, BeelineError
 GROUP = "beeline"
 RULE = "etc/udev/rules.d/60-beeline.rules"
 AT_BOOT = "etc/modules-load.d/beeline.conf"
+# What packaging/deb/build puts into beeline-dkms, besides its folder in usr/src.
+PACKAGED = ("usr/lib/udev/rules.d/60-beeline.rules", "usr/lib/modules-load.d/beeline.conf")
 FOLDER = "updates"  # of /lib/modules/RELEASE: found before what came with the kernel
 
 
@@ -108,9 +111,38 @@ def kernel_build(system: System) -> Path:
     return system.path(f"lib/modules/{system.release}/build")
 
 
+def packaged(system: System) -> str | None:
+    """The package that the module here belongs to, or None. What dpkg installed is its to
+    change and to remove."""
+    if not system.has("dpkg-query") or not system.path("var/lib/dpkg").is_dir():
+        return None
+    files = [system.path(name) for name in PACKAGED if system.path(name).exists()]
+    for path in [*files, *sorted(system.path("usr/src").glob("beeline-[0-9]*"))]:
+        name = "/" + str(path.relative_to(system.root))
+        try:
+            said = system.run("dpkg-query", f"--admindir={system.path('var/lib/dpkg')}", "-S", name)
+        except BeelineError:  # no package has it
+            continue
+        for line in said.splitlines():
+            package, colon, _ = line.partition(": ")
+            if colon and not package.startswith("diversion by"):
+                return package
+    return None
+
+
+def belongs_to(package: str) -> str:
+    return f"the module on this machine belongs to the Debian package {package}"
+
+
 def obstacles(system: System, dkms: bool, ko: Path | None) -> list[str]:
     """All that can be seen to be missing, each with what to do about it."""
     found = []
+    package = packaged(system)
+    if package:
+        found.append(
+            f"{belongs_to(package)}, which has set it up: apt-get install --reinstall {package} "
+            f"repeats that; apt-get purge {package} makes room for another"
+        )
     kind = container(system) if system.live else None
     if kind:
         found.append(
@@ -205,7 +237,52 @@ def remove_group(system: System) -> None:
         system.run("delgroup", GROUP)
 
 
+def installed(system: System) -> list[Path]:
+    """The files that modprobe may take for the module."""
+    modules = system.path(f"lib/modules/{system.release}")
+    folders = (modules / name for name in (FOLDER, "extra"))  # DKMS knows both
+    return sorted(ko for folder in folders for ko in folder.glob("**/beeline.ko*"))
+
+
+def is_loaded(system: System) -> bool:
+    return any(line.startswith("beeline ") for line in system.read("proc/modules").splitlines())
+
+
+def source_of(system: System, ko: Path) -> str:
+    """The sum of the sources that a module was built from, or "" where it can't be told."""
+    if ko.suffix != ".ko":  # compressed
+        if not system.has("modinfo"):
+            return ""
+        return system.run("modinfo", "-F", "srcversion", ko).strip()
+    found = re.search(rb"\0srcversion=(\w+)\0", b"\0" + ko.read_bytes())
+    return found[1].decode() if found else ""
+
+
+def source_of_loaded(system: System) -> str:
+    return system.read("sys/module/beeline/srcversion").strip()
+
+
+def is_current(system: System) -> bool:
+    """What is loaded is known to be what is installed."""
+    loaded = source_of_loaded(system)
+    return bool(loaded) and all(source_of(system, ko) == loaded for ko in installed(system))
+
+
+def make_room(system: System) -> None:
+    """modprobe leaves a loaded module as it is, whichever it is."""
+    if not is_loaded(system) or is_current(system):
+        return
+    try:
+        unload(system)
+    except BeelineError as error:
+        raise BeelineError(
+            f"{error}\n  The new module is installed, but an older one stays loaded and is what "
+            "programs use, until you end those programs and run this again, or reboot"
+        ) from None
+
+
 def load(system: System) -> None:
+    make_room(system)
     try:
         system.run("modprobe", "beeline")
     except BeelineError as error:
@@ -235,18 +312,60 @@ def check(system: System) -> None:
     info = kmod.info(system.path("dev/beeline"))
     if info is None:
         raise BeelineError("/dev/beeline isn't there, although the module was loaded: see dmesg")
+    wanted = {source_of(system, ko) for ko in installed(system)} - {""}
+    loaded = source_of_loaded(system)
+    if loaded and wanted and wanted != {loaded}:
+        raise BeelineError(
+            f"the module that is loaded (srcversion {loaded}) isn't the one that was installed "
+            f"({', '.join(sorted(wanted))}): see modinfo beeline"
+        )
+
+
+def dkms_versions(system: System) -> list[str]:
+    return sorted(p.name for p in system.path("var/lib/dkms/beeline").glob("[0-9]*"))
+
+
+def dkms_trees(system: System) -> list[str]:
+    """In an image: not those of the machine that this runs on."""
+    if system.root == Path("/"):
+        return []
+    trees = {"dkms": "var/lib/dkms", "source": "usr/src", "install": "lib/modules"}
+    return [w for tree, at in trees.items() for w in (f"--{tree}tree", str(system.path(at)))]
+
+
+def dkms_undo_steps(system: System) -> list[Step]:
+    steps = []
+    for ver in dkms_versions(system):
+        each = ["-m", "beeline", "-v", ver, "--all", *dkms_trees(system)]
+        steps.append(
+            Step(
+                f"dkms remove beeline/{ver}", lambda each=each: system.run("dkms", "remove", *each)
+            )
+        )
+    for path in sorted(system.path("usr/src").glob("beeline-[0-9]*")):
+        steps.append(Step(f"remove {path}", lambda path=path: remove([path])))
+    return steps
+
+
+def plain_files(system: System, release: str) -> list[Path]:
+    return sorted(system.path(f"lib/modules/{release}/{FOLDER}").glob("beeline.ko*"))
 
 
 def install_steps(
     system: System, source: Path, dkms: bool, ko: Path | None, work: Path
 ) -> list[Step]:
+    """Of the two ways only one is left: depmod would choose between two modules by chance."""
     ver = version(source)
     built = ko or work / "kernel/beeline.ko"
     target = system.path(f"lib/modules/{system.release}/{FOLDER}/beeline.ko")
     steps = []
     if dkms:
         tree = system.path(f"usr/src/beeline-{ver}")
-        each = ["-m", "beeline", "-v", ver, "-k", system.release]
+        each = ["-m", "beeline", "-v", ver, "-k", system.release, *dkms_trees(system)]
+        steps += [
+            Step(f"remove {path} (DKMS has its own)", lambda path=path: remove([path]))
+            for path in plain_files(system, system.release)
+        ]
         steps += [
             Step(f"copy the sources to {tree}", lambda: copy_sources(source, tree)),
             Step(
@@ -262,6 +381,7 @@ def install_steps(
                     lambda: build(system, source, work),
                 )
             )
+        steps += dkms_undo_steps(system)
         steps += [
             Step(f"install {target}", lambda: install_file(built, target)),
             Step(
@@ -284,7 +404,10 @@ def install_steps(
     ]
     if system.live:
         steps += [
-            Step("modprobe beeline", lambda: load(system)),
+            Step(
+                "modprobe beeline" + " (in place of another that is loaded)" * is_loaded(system),
+                lambda: load(system),
+            ),
             Step(f"give /dev/beeline to the group {GROUP}", lambda: apply_rule(system)),
             Step("ask the module what it can do", lambda: check(system)),
         ]
@@ -311,10 +434,6 @@ def remove(paths_: list[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def dkms_versions(system: System) -> list[str]:
-    return sorted(p.name for p in system.path("var/lib/dkms/beeline").glob("[0-9]*"))
-
-
 def group_members(system: System) -> list[str]:
     for line in system.read("etc/group").splitlines():
         words = line.split(":")
@@ -326,19 +445,9 @@ def group_members(system: System) -> list[str]:
 def undo_steps(system: System) -> list[Step]:
     """Only what is there."""
     steps = []
-    if system.live and any(
-        line.startswith("beeline ") for line in system.read("proc/modules").splitlines()
-    ):
+    if system.live and is_loaded(system):
         steps.append(Step("modprobe -r beeline", lambda: unload(system)))
-    for ver in dkms_versions(system):
-        each = ["-m", "beeline", "-v", ver, "--all"]
-        steps.append(
-            Step(
-                f"dkms remove beeline/{ver}", lambda each=each: system.run("dkms", "remove", *each)
-            )
-        )
-    for path in sorted(system.path("usr/src").glob("beeline-[0-9]*")):
-        steps.append(Step(f"remove {path}", lambda path=path: remove([path])))
+    steps += dkms_undo_steps(system)
     for path in sorted(system.path("lib/modules").glob(f"*/{FOLDER}/beeline.ko*")):
         release = path.parents[1].name
         steps += [
@@ -393,6 +502,9 @@ def carry_out(steps: list[Step], dry: bool) -> None:
 
 
 def undo(system: System, dry: bool) -> int:
+    package = packaged(system)
+    if package:
+        raise BeelineError(f"{belongs_to(package)}: apt-get purge {package} takes it away")
     steps = undo_steps(system)
     if not dry:
         need_root(system)

@@ -49,6 +49,7 @@ static bl_cold int device_open(void)
 	struct beeline_info info = {0};
 	int fd, found = UNKNOWN;
 
+	/* A later interface than ours serves us, too: it only grows. Ours is the first. */
 	pthread_once(&watch_once, watch_forks);
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {

@@ -97,10 +97,8 @@ void bl_cq_limit(struct bl_cq *cq, bool awake)
 /* It is full, or somebody sleeps until this. */
 static bl_cold void at_limit(struct bl_cq *cq)
 {
-	if (!cq->limit) {
-		bl_cq_limit(cq, true);
-		bl_wait_interrupt(&cq->wait);
-	}
+	if (!cq->limit)
+		bl_wait_wake(&cq->wait);
 	if (cq->tail - cq->head > cq->mask)
 		grow(cq);
 }
@@ -323,30 +321,34 @@ uint64_t bl_cntr_readerr(struct bl_cntr *cntr)
 	return cntr->errors;
 }
 
+/* By hand: who sleeps on it looks, and what waits for it may begin. */
+static void changed(struct bl_cntr *cntr)
+{
+	bl_wait_wake(&cntr->wait);
+	if (unlikely(cntr->queued != NULL))
+		bl_work_kick(cntr);
+}
+
 void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->value += value;
-	if (unlikely(cntr->queued != NULL))
-		bl_work_kick(cntr);
+	changed(cntr);
 }
 
 void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->value = value;
-	if (unlikely(cntr->queued != NULL))
-		bl_work_kick(cntr);
+	changed(cntr);
 }
 
 void bl_cntr_adderr(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->errors += value;
-	if (unlikely(cntr->queued != NULL))
-		bl_work_kick(cntr);
+	changed(cntr);
 }
 
 void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->errors = value;
-	if (unlikely(cntr->queued != NULL))
-		bl_work_kick(cntr);
+	changed(cntr);
 }

@@ -183,6 +183,19 @@ static void rename_sources(struct bl_ep *home)
 		name->av_index = home->av ? av_again(home->av, &name->addr) : BL_ADDR_ANY;
 }
 
+/* The endpoint is one of a queue's or counter's, unless it can't wake who waits there. */
+static int list_join(struct bl_ep ***list, uint32_t *count, struct bl_waiter *w, struct bl_ep *ep)
+{
+	uint32_t before = *count;
+	int err = list_add(list, count, ep);
+
+	if (!err)
+		err = bl_wait_add(w, ep);
+	if (err)
+		*count = before; /* it is the last, or was there before */
+	return err;
+}
+
 int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)
 {
 	int err;
@@ -215,9 +228,7 @@ int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 
 	if ((flags & BL_SEND && ep->tx_cq) || (flags & BL_RECV && ep->rx_cq))
 		return -EINVAL;
-	err = list_add(&cq->ep, &cq->nep, ep);
-	if (!err)
-		err = bl_wait_add(&cq->wait, ep);
+	err = list_join(&cq->ep, &cq->nep, &cq->wait, ep);
 	if (err)
 		return err;
 	if (flags & BL_SEND) {
@@ -249,9 +260,7 @@ int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
 	for (size_t i = 0; i < bl_countof(kind); i++)
 		if (flags & kind[i].flag && *kind[i].at)
 			return -EINVAL;
-	err = list_add(&cntr->ep, &cntr->nep, ep);
-	if (!err)
-		err = bl_wait_add(&cntr->wait, ep);
+	err = list_join(&cntr->ep, &cntr->nep, &cntr->wait, ep);
 	if (err)
 		return err;
 	for (size_t i = 0; i < bl_countof(kind); i++)
@@ -318,6 +327,7 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->min_multi_recv = 64;
 	e->leaves = BL_LEAVES_MOST;
 	e->domain = domain;
+	e->number = ++domain->opened;
 	domain->users++;
 	e->home = e;
 	return e;
@@ -368,6 +378,7 @@ int bl_ep_enable(struct bl_ep *ep)
 		return err;
 	bl_mr_publish(ep);
 	bl_shared_enabled(ep);
+	bl_wait_enabled(ep);
 	return 0;
 }
 

@@ -48,7 +48,8 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool stuck; /* what could not begin is to be tried again */
+	bool stuck;	 /* what could not begin is to be tried again */
+	uint64_t opened; /* endpoints, so far */
 };
 
 struct bl_av {
@@ -61,10 +62,13 @@ struct bl_av {
 };
 
 struct bl_cntr {
+	uint64_t value;
+	bool asleep; /* somebody polls its descriptor; beside `value`, where counting looks */
+	uint32_t nep;
+	uint64_t errors;
 	struct bl_domain *domain;
-	uint64_t value, errors;
 	struct bl_ep **ep;
-	uint32_t nep, users;
+	uint32_t users;
 	struct bl_waiter wait;
 	uint32_t regions; /* registrations that count here: all of the domain makes progress */
 	struct bl_work *queued; /* what waits for it; work.h */
@@ -205,6 +209,7 @@ struct bl_ep {
 	uint64_t rma_number;
 	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
 	struct bl_ep *next_in_domain;
+	uint64_t number;    /* in its domain; no other ever has it; not 0 */
 	struct bl_ep *home; /* whose queues take what comes here: mostly its own; shared.h */
 	bool reports;	    /* a shared context's receives complete here, asked for or not */
 	bool shared;	    /* this is a shared context, with ... */
@@ -266,6 +271,21 @@ bl_always_inline void bl_complete(struct bl_cq *cq, struct bl_sink *sink, void *
 	} else if (cq) {
 		bl_cq_append(cq, &(struct bl_comp){context, flags, len, buf, data, tag}, src);
 	}
+}
+
+/* One more operation has ended well, or has failed. */
+bl_always_inline void bl_cntr_up(struct bl_cntr *cntr)
+{
+	cntr->value++;
+	if (unlikely(cntr->asleep))
+		bl_wait_wake(&cntr->wait);
+}
+
+static inline void bl_cntr_error(struct bl_cntr *cntr)
+{
+	cntr->errors++;
+	if (unlikely(cntr->asleep))
+		bl_wait_wake(&cntr->wait);
 }
 
 /* --- matching ----------------------------------------------------------- */
@@ -345,7 +365,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 			if (unlikely(len > BL_SLOT_INLINE && ep->warm))
 				bl_warm_payload(ep);
 			if (unlikely(ep->rx_cntr != NULL))
-				ep->rx_cntr->value++;
+				bl_cntr_up(ep->rx_cntr);
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
 				    tag, peer->av_index);
 			bl_post_free(ep, post);
@@ -496,7 +516,7 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 	if (unlikely(err))
 		return err;
 	if (ep->tx_cntr)
-		ep->tx_cntr->value++;
+		bl_cntr_up(ep->tx_cntr);
 	if (flags & BL_COMPLETION && ep->tx_cq)
 		bl_cq_append(ep->tx_cq,
 			     &(struct bl_comp){context, (flags & (BL_TAGGED | BL_MSG)) | BL_SEND,

@@ -60,7 +60,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	}
 	if (likely(!err)) {
 		if (ep->rx_cntr && !t->work)
-			ep->rx_cntr->value++;
+			bl_cntr_up(ep->rx_cntr);
 		if (!t->quiet)
 			bl_complete(cq, sink, t->context, t->flags, t->want, t->buf, t->data,
 				    t->tag, t->peer->av_index);
@@ -74,7 +74,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 		if (err != BL_ETRUNC)
 			e.comp.len = 0;
 		if (ep->rx_cntr && !t->work)
-			ep->rx_cntr->errors++;
+			bl_cntr_error(ep->rx_cntr);
 		bl_cq_fail(cq, sink, &e);
 	}
 	if (unlikely(t->work != NULL))
@@ -418,7 +418,7 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 	bl_stat_sent(ep, r->way, r->len, err);
 	if (likely(!err)) {
 		if (ep->tx_cntr && !r->work)
-			ep->tx_cntr->value++;
+			bl_cntr_up(ep->tx_cntr);
 		if (!r->quiet)
 			bl_complete(ep->tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
 				    BL_ADDR_ANY);
@@ -430,7 +430,7 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 			.src = BL_ADDR_ANY,
 		};
 		if (ep->tx_cntr && !r->work)
-			ep->tx_cntr->errors++;
+			bl_cntr_error(ep->tx_cntr);
 		bl_cq_fail(ep->tx_cq, sink, &e);
 	}
 	if (unlikely(r->work != NULL))

@@ -190,14 +190,14 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 			.src = peer->av_index,
 		};
 		if (ep->rx_cntr && !t->work)
-			ep->rx_cntr->errors++;
+			bl_cntr_error(ep->rx_cntr);
 		bl_cq_fail(ep->rx_cq, sink, &err);
 		if (t->work)
 			bl_work_over(t->work, BL_ETRUNC);
 		return;
 	}
 	if (ep->rx_cntr && !t->work)
-		ep->rx_cntr->value++;
+		bl_cntr_up(ep->rx_cntr);
 	if (!quiet)
 		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
 			    peer->av_index);
@@ -500,7 +500,7 @@ static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wo
 	if (unlikely(ep->shared))
 		ep = bl_shared_teller(ep);
 	if (ep->rx_cntr && counts && !work)
-		ep->rx_cntr->errors++;
+		bl_cntr_error(ep->rx_cntr);
 	bl_cq_fail(ep->rx_cq, sink, &err);
 	if (work && counts)
 		bl_work_over(work, error);

@@ -120,13 +120,13 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 	}
 	if (likely(!err)) {
 		if (cntr)
-			cntr->value++;
+			bl_cntr_up(cntr);
 		if (flags & BL_COMPLETION && ep->tx_cq)
 			bl_complete(ep->tx_cq, sink, context, cflags, len, NULL, 0, 0, BL_ADDR_ANY);
 		return;
 	}
 	if (cntr)
-		cntr->errors++;
+		bl_cntr_error(cntr);
 	bl_cq_fail(ep->tx_cq, sink,
 		   &(struct bl_comp_err){
 			   .comp = {context, cflags, 0, NULL, 0, 0},

@@ -48,7 +48,7 @@ static void count_at_region(struct bl_ep *ep, uint64_t key, bool read, const str
 
 	if (entry && mr->cntr && mr->cntr != but &&
 	    entry->flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE))
-		mr->cntr->value++;
+		bl_cntr_up(mr->cntr);
 }
 
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -58,7 +58,7 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 	bool read = what == BL_RMA_READ || what >= BL_RMA_FETCH;
 	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
 	if (cntr)
-		cntr->value++;
+		bl_cntr_up(cntr);
 	for (size_t i = 0; i < nplace; i++)
 		if (first_of(place, i))
 			count_at_region(ep, place[i].key, read, cntr);

@@ -78,7 +78,7 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 	if (err)
 		return err;
 	if (ep->tx_cntr && !send->work)
-		ep->tx_cntr->value++;
+		bl_cntr_up(ep->tx_cntr);
 	if (send->flags & BL_COMPLETION && ep->tx_cq)
 		bl_cq_append(ep->tx_cq,
 			     &(struct bl_comp){send->context,

@@ -91,7 +91,7 @@ static void call_off(struct bl_ep *ep, const struct bl_transfer *t)
 	};
 
 	if (ep->rx_cntr)
-		ep->rx_cntr->errors++;
+		bl_cntr_error(ep->rx_cntr);
 	bl_cq_fail(ep->rx_cq, &none, &err);
 }
 

@@ -9,7 +9,13 @@
  *                                                   thread's
  *   another thread that took what came              bl_ep_bells, bl_ep_work
  *   another thread's completion in the same queue   the queue's limit (cq.c)
- *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt
+ *   another thread's count in the same counter      the counter's `asleep` (bl_cntr_up),
+ *                                                   for who polls a descriptor
+ *   an endpoint that is enabled                     bl_wait_enabled
+ *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt, bl_wait_wake
+ *
+ * Limit and `asleep` are set while there are sleepers, and from a successful
+ * bl_wait_try() until something comes: a poll of the descriptor has no end that we see.
  *
  * Room in a neighbour's ring wakes nobody, so who waits for it only naps.
  */
@@ -126,37 +132,78 @@ void bl_wait_interrupt(struct bl_waiter *w)
 		bl_local_wake(&g.ep[i]->local);
 }
 
+/* Whether who appends or counts must wake somebody. */
+static void settle(struct bl_waiter *w)
+{
+	if (w->cq)
+		bl_cq_limit(w->cq, !w->armed && !w->sleepers);
+	else
+		w->cntr->asleep = w->armed;
+}
+
+bl_cold void bl_wait_wake(struct bl_waiter *w)
+{
+	w->armed = false;
+	if (w->cq)
+		bl_cq_limit(w->cq, true);
+	else
+		w->cntr->asleep = false;
+	bl_wait_interrupt(w);
+}
+
+/* The waiters of all queues and counters of an endpoint, some perhaps twice. */
+#define WAITERS 8
+
+static uint32_t waiters_of(struct bl_ep *ep, struct bl_waiter *w[WAITERS])
+{
+	struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
+	struct bl_cntr *cntr[] = {ep->tx_cntr,	  ep->rx_cntr,		ep->read_cntr,
+				  ep->write_cntr, ep->remote_read_cntr, ep->remote_write_cntr};
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < bl_countof(cq); i++)
+		if (cq[i])
+			w[n++] = &cq[i]->wait;
+	for (size_t i = 0; i < bl_countof(cntr); i++)
+		if (cntr[i])
+			w[n++] = &cntr[i]->wait;
+	return n;
+}
+
+void bl_wait_enabled(struct bl_ep *ep)
+{
+	struct bl_waiter *w[WAITERS];
+	uint32_t n = waiters_of(ep, w);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (w[i]->armed || w[i]->sleepers)
+			bl_wait_wake(w[i]);
+}
+
 /* --- falling asleep ----------------------------------------------------- */
 
-/* Readable no longer, until there is news. The other queues and counters of these
- * endpoints hear of it from the same sockets: pass it on. */
-static void drain(struct bl_waiter *w)
+/* Readable no longer, until there is news; true: it was. The other queues and counters of
+ * these endpoints hear of it from the same sockets: pass it on. */
+static bool drain(struct bl_waiter *w)
 {
 	struct group g = group_of(w);
 	uint64_t count;
+	bool any;
 
-	if (w->epoll < 0)
-		return;
-	if (read(w->event, &count, sizeof count) < 0)
-		count = 0; /* nothing was there */
+	any = read(w->event, &count, sizeof count) > 0;
 	for (uint32_t i = 0; i < g.count; i++) {
-		struct bl_ep *ep = g.ep[i];
+		struct bl_waiter *other[WAITERS];
+		uint32_t n;
 
-		if (!bl_local_drain_wakes(&ep->local))
+		if (!bl_local_drain_wakes(&g.ep[i]->local))
 			continue;
-		if (ep->tx_cq && &ep->tx_cq->wait != w)
-			raise_event(&ep->tx_cq->wait);
-		if (ep->rx_cq && &ep->rx_cq->wait != w)
-			raise_event(&ep->rx_cq->wait);
-
-		struct bl_cntr *cntr[] = {ep->tx_cntr,		ep->rx_cntr,
-					  ep->read_cntr,	ep->write_cntr,
-					  ep->remote_read_cntr, ep->remote_write_cntr};
-
-		for (size_t k = 0; k < bl_countof(cntr); k++)
-			if (cntr[k] && &cntr[k]->wait != w)
-				raise_event(&cntr[k]->wait);
+		any = true;
+		n = waiters_of(g.ep[i], other);
+		for (uint32_t k = 0; k < n; k++)
+			if (other[k] != w)
+				raise_event(other[k]);
 	}
+	return any;
 }
 
 static bool has_something(const struct bl_waiter *w)
@@ -164,9 +211,20 @@ static bool has_something(const struct bl_waiter *w)
 	return w->cq && w->cq->head != w->cq->tail;
 }
 
+/* The endpoint on whose futex this thread dozes may be gone, others in its place. */
+static void leave_futex(const struct bl_waiter *w, struct bl_sleep *sleep)
+{
+	struct group g = group_of(w);
+
+	for (uint32_t i = 0; sleep->ep && i < g.count; i++)
+		if (g.ep[i]->number == sleep->ep)
+			bl_local_rise(&g.ep[i]->local);
+	sleep->ep = 0;
+}
+
 /* Make progress once more, and have all endpoints wake us from now on. The most
  * that we may sleep; 0: there is something. */
-static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
+static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *sleep)
 {
 	struct group g = group_of(w);
 	uint64_t most = BL_WAIT_MOST_NS;
@@ -177,10 +235,12 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
 	if (has_something(w))
 		return 0;
 	for (i = 0; i < g.count; i++) {
-		int err = bl_local_doze(&g.ep[i]->local, how);
+		int err = bl_local_doze(&g.ep[i]->local, how, &sleep->futex);
 
 		if (err == -EAGAIN)
-			goto awake;
+			return 0;
+		if (sleep->futex.word)
+			sleep->ep = g.ep[i]->number;
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}
@@ -192,62 +252,77 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how)
 	for (uint32_t k = 0; k < g.count; k++)
 		if (g.ep[k]->work)
 			bl_ep_progress(g.ep[k]);
-	if (has_something(w))
-		goto awake;
-	if (w->cq)
-		bl_cq_limit(w->cq, false);
+	if (has_something(w)) {
+		leave_futex(w, sleep);
+		return 0;
+	}
 	return most;
+}
 
-awake:
-	while (how & BL_SLEEP_FUTEX && i--)
-		bl_local_rise(&g.ep[i]->local);
-	return 0;
+/*
+ * Have the descriptor wake us. What has made it readable may not yet have woken others
+ * who poll it, and who would find it silent again now: it is made so once more if there
+ * is something, or when something comes.
+ */
+static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
+{
+	bool news = drain(w);
+	uint64_t most = fall_asleep(w, BL_SLEEP_SOCKET, sleep);
+
+	if (news && most)
+		w->armed = true;
+	else if (news)
+		raise_event(w);
+	return most;
 }
 
 int bl_wait_try(struct bl_waiter *w)
 {
+	struct bl_sleep sleep = {0};
+	bool quiet;
+
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
-	drain(w);
-	return fall_asleep(w, BL_SLEEP_SOCKET) == BL_WAIT_MOST_NS ? 0 : -EAGAIN;
+	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
+	w->armed |= quiet;
+	settle(w);
+	return quiet ? 0 : -EAGAIN;
 }
 
 /* One endpoint's futex is the quickest; for more, or none, the descriptor. */
-static bool by_futex(const struct bl_waiter *w)
+bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep)
 {
-	return group_of(w).count == 1;
-}
-
-uint64_t bl_wait_doze(struct bl_waiter *w)
-{
-	if (by_futex(w))
-		return fall_asleep(w, BL_SLEEP_FUTEX);
-	if (bl_wait_fd(w) < 0) {
-		uint64_t most = fall_asleep(w, 0);
-
-		return bl_min(most, (uint64_t)NAP_NS);
+	*sleep = (struct bl_sleep){.fd = -1};
+	if (group_of(w).count == 1) {
+		sleep->most = fall_asleep(w, BL_SLEEP_FUTEX, sleep);
+	} else if ((sleep->fd = bl_wait_fd(w)) >= 0) {
+		sleep->most = fall_asleep_on_fd(w, sleep);
+	} else {
+		sleep->most = fall_asleep(w, 0, sleep);
+		sleep->most = bl_min(sleep->most, (uint64_t)NAP_NS);
 	}
-	drain(w);
-	return fall_asleep(w, BL_SLEEP_SOCKET);
+	w->sleepers += sleep->most > 0;
+	settle(w);
+	return sleep->most;
 }
 
-void bl_wait_sleep(struct bl_waiter *w, uint64_t ns)
+void bl_wait_sleep(const struct bl_sleep *sleep, uint64_t ns)
 {
-	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-	struct pollfd fd = {.fd = w->epoll, .events = POLLIN};
+	uint64_t most = bl_min(sleep->most, ns);
+	struct timespec timeout = {(time_t)(most / 1000000000u), (long)(most % 1000000000u)};
+	struct pollfd fd = {.fd = sleep->fd, .events = POLLIN};
 
-	if (by_futex(w))
-		bl_local_sleep(&group_of(w).ep[0]->local, ns);
+	if (sleep->futex.word)
+		bl_local_sleep(&sleep->futex, most);
 	else
 		ppoll(&fd, 1, &timeout, NULL); /* -1 is no descriptor: it only sleeps */
 }
 
-void bl_wait_rise(struct bl_waiter *w)
+void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep)
 {
-	if (by_futex(w))
-		bl_local_rise(&group_of(w).ep[0]->local);
-	if (w->cq)
-		bl_cq_limit(w->cq, true);
+	leave_futex(w, sleep);
+	w->sleepers--;
+	settle(w);
 }
 
 uint64_t bl_wait_spin_ns(void)
@@ -362,16 +437,17 @@ static void nap(struct bl_cq *cq, uint64_t now)
 	/* Whoever shares the domain among threads has locked it. */
 	bool locked = atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
 	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
-	uint64_t ns = bl_wait_doze(&cq->wait), slept;
+	struct bl_sleep sleep;
+	uint64_t slept;
 
-	if (!ns)
+	if (!bl_wait_doze(&cq->wait, &sleep))
 		return;
 	if (locked)
 		bl_domain_unlock(cq->domain);
-	bl_wait_sleep(&cq->wait, us * 1000);
+	bl_wait_sleep(&sleep, us * 1000);
 	if (locked)
 		bl_domain_lock(cq->domain);
-	bl_wait_rise(&cq->wait);
+	bl_wait_rise(&cq->wait, &sleep);
 	slept = bl_ticks() - now;
 	if (slept < us * bl_ticks_per_us())
 		return;

@@ -3,16 +3,20 @@
  * wait.h: sleeping until a completion queue or a counter has something. A thread
  * that waits reads, dozes (which makes progress once more and sees to it that
  * whatever comes wakes it), sleeps, rises and reads again; or it polls a file
- * descriptor between a successful bl_wait_try() and its next read.
+ * descriptor between a successful bl_wait_try() and its next read. Several threads may
+ * do so at once with one queue, some of them in either way.
  *
- * Serialised by the domain like everything in core.h, but for bl_wait_sleep() and
- * bl_wait_interrupt(): any thread, no lock held.
+ * Serialised by the domain like everything in core.h, but for bl_wait_sleep(): any
+ * thread, no lock held, and endpoints may be closed and bound meanwhile.
  */
 #ifndef BL_CORE_WAIT_H
 #define BL_CORE_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/compiler.h"
+#include "local/local.h" /* struct bl_futex */
 
 struct bl_cq;
 struct bl_cntr;
@@ -24,6 +28,16 @@ struct bl_waiter {
 	struct bl_cntr *cntr;
 	int epoll; /* readable: look. The sockets of all endpoints, and `event`. -1: none yet */
 	int event; /* an eventfd: news that no neighbour brings */
+	uint32_t sleepers; /* threads between a doze and their rise */
+	bool armed; /* somebody may be polling `epoll`, and nothing has made it readable since */
+};
+
+/* What one sleeping thread needs, its own. */
+struct bl_sleep {
+	uint64_t most;	       /* ns */
+	struct bl_futex futex; /* to sleep on; or else ... */
+	uint64_t ep;	       /* the number of the endpoint whose futex it is; 0: none */
+	int fd;		       /* ... a descriptor; -1: nothing wakes it */
 };
 
 /* What a queue's empty reads have found out about its core; wait.c. */
@@ -55,14 +69,18 @@ int bl_wait_fd(struct bl_waiter *w);
 /* 0: nothing is there, and what comes makes the descriptor readable. -EAGAIN: read. */
 int bl_wait_try(struct bl_waiter *w);
 
-/* Prepare to sleep. Returns for how many ns at most; 0: don't, read. Of a counter
- * the caller compares the value after this. Not 0: bl_wait_rise() must follow. */
-uint64_t bl_wait_doze(struct bl_waiter *w);
+/* Prepare to sleep. False: don't, read. True: bl_wait_rise() must follow; of a counter
+ * the caller compares the value before it sleeps. */
+bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep);
 /* Sleep, at most ns. */
-void bl_wait_sleep(struct bl_waiter *w, uint64_t ns);
-void bl_wait_rise(struct bl_waiter *w);
+void bl_wait_sleep(const struct bl_sleep *sleep, uint64_t ns);
+void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep);
 /* Whoever sleeps on this wakes and looks. */
 void bl_wait_interrupt(struct bl_waiter *w);
+/* The same, because there is something: until it is asked for again, no more of that. */
+bl_cold void bl_wait_wake(struct bl_waiter *w);
+/* An endpoint has been enabled: who slept before that would not hear of it. */
+void bl_wait_enabled(struct bl_ep *ep);
 
 /*
  * For who polls a queue instead of waiting on it: an empty read that has waited for

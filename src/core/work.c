@@ -103,9 +103,9 @@ static void end(struct bl_work *w)
 void bl_work_over(struct bl_work *w, int err)
 {
 	if (w->done && !err)
-		w->done->value++;
+		bl_cntr_up(w->done);
 	else if (w->done)
-		w->done->errors++;
+		bl_cntr_error(w->done);
 	bl_work_taken_back(w);
 }
 
@@ -156,7 +156,7 @@ static bl_cold void fail(const struct bl_work *w, int err, bool counts)
 		return;
 	}
 	if (cntr && !w->deferred && counts)
-		cntr->errors++;
+		bl_cntr_error(cntr);
 	bl_cq_fail(cq, &none, &e);
 }
 

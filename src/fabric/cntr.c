@@ -44,7 +44,6 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_add(cntr->core, value);
 	bl_fi_leave(cntr->domain);
-	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -55,7 +54,6 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_set(cntr->core, value);
 	bl_fi_leave(cntr->domain);
-	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -66,7 +64,6 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_adderr(cntr->core, value);
 	bl_fi_leave(cntr->domain);
-	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -77,7 +74,6 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	bl_fi_enter(cntr->domain);
 	bl_cntr_seterr(cntr->core, value);
 	bl_fi_leave(cntr->domain);
-	bl_wait_interrupt(&cntr->core->wait);
 	return 0;
 }
 
@@ -89,21 +85,21 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t failed, uint64_t most)
 {
 	struct bl_waiter *w = &cntr->core->wait;
-	uint64_t ns;
-	bool counted;
+	struct bl_sleep sleep;
+	bool asleep, counted;
 
 	if (cntr->domain->locked)
 		most = bl_min(most, (uint64_t)LOOK_NS);
 	bl_fi_enter(cntr->domain);
-	ns = bl_wait_doze(w);
+	asleep = bl_wait_doze(w, &sleep);
 	counted = cntr->core->value >= threshold || cntr->core->errors != failed;
 	bl_fi_leave(cntr->domain);
-	if (!ns)
+	if (!asleep)
 		return;
 	if (!counted)
-		bl_wait_sleep(w, bl_min(ns, most));
+		bl_wait_sleep(&sleep, most);
 	bl_fi_enter(cntr->domain);
-	bl_wait_rise(w);
+	bl_wait_rise(w, &sleep);
 	bl_fi_leave(cntr->domain);
 }
 
@@ -198,8 +194,11 @@ int bl_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fi
 	if (!ret) {
 		cntr->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
 		ret = bl_fi_wait_open(&cntr->core->wait, wait, cntr->waitset, &cntr->fid.fid);
-		if (ret)
+		if (ret) {
+			bl_fi_enter(domain);
 			bl_cntr_close(cntr->core);
+			bl_fi_leave(domain);
+		}
 	}
 	if (ret) {
 		free(cntr);

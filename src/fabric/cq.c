@@ -37,7 +37,9 @@ int bl_fi_cq_signal(struct fid_cq *fid)
 
 	/* seq_cst: pairs with the waiting read, path.h */
 	atomic_store_explicit(&cq->signalled, 1, memory_order_seq_cst);
+	bl_fi_enter(cq->domain); /* who sleeps doesn't hold it */
 	bl_wait_interrupt(&cq->core->wait);
+	bl_fi_leave(cq->domain);
 	return 0;
 }
 
@@ -147,8 +149,11 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 	if (!ret) {
 		cq->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
 		ret = bl_fi_wait_open(&cq->core->wait, wait, cq->waitset, &cq->fid.fid);
-		if (ret)
+		if (ret) {
+			bl_fi_enter(domain);
 			bl_cq_close(cq->core);
+			bl_fi_leave(domain);
+		}
 	}
 	if (ret) {
 		free(cq);

@@ -385,18 +385,19 @@ static ssize_t NAME(cq_readerr)(struct fid_cq *fid, struct fi_cq_err_entry *entr
 static void NAME(cq_sleep)(struct bl_fi_cq *cq, uint64_t most)
 {
 	struct bl_waiter *w = &cq->core->wait;
-	uint64_t ns;
+	struct bl_sleep sleep;
+	bool asleep;
 
 	LOCK(cq);
-	ns = bl_wait_doze(w);
+	asleep = bl_wait_doze(w, &sleep);
 	UNLOCK(cq);
-	if (!ns)
+	if (!asleep)
 		return;
 	/* seq_cst: pairs with bl_fi_cq_signal, which finds us asleep or is seen here */
 	if (!atomic_load_explicit(&cq->signalled, memory_order_seq_cst))
-		bl_wait_sleep(w, bl_min(ns, most));
+		bl_wait_sleep(&sleep, most);
 	LOCK(cq);
-	bl_wait_rise(w);
+	bl_wait_rise(w, &sleep);
 	UNLOCK(cq);
 }
 

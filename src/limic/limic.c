@@ -11,6 +11,14 @@
  *   data, and believes the slot: a limic_user that no limic_tx_init() filled in finds no slot
  *   that agrees with it.
  *
+ * A peer that may not open the device has no use for a handle, but may well be allowed
+ * process_vm_readv(). For it nr_pages, which nobody needs to know, holds a hint: the process, and
+ * the place of its table (see PLACES). The peer looks the handle up in that table and believes the
+ * slot in which it finds all 128 bits of it, range included. The hint is nothing to be trusted: a
+ * wrong one finds no such slot. Those who receive in parts compute nr_pages anew after the first,
+ * so the peer remembers where it found a handle. (The four bytes after nr_pages, which have no
+ * name, would be room too, but compilers copy a struct without them.)
+ *
  * What was announced is kept in one table for the process, shared by its threads under a mutex;
  * the same range announced again is found there without a system call. The table is memory that
  * a fork wipes (MADV_WIPEONFORK): the child announces its own memory, not what the parent had at
@@ -43,8 +51,8 @@ _Static_assert(offsetof(limic_user, va) == 24 && offsetof(limic_user, tsk) == 40
 	       "limic_user as in LiMIC2");
 
 /*
- * One announced range. The peers of a process without the module read it from outside, at any
- * moment: the nonce is cleared first when a slot ends, and set last when it is filled.
+ * One announced range. Peers without the module read it from outside, at any moment: the nonce is
+ * cleared first when a slot ends, and set last when it is filled.
  */
 struct slot {
 	_Atomic uint64_t nonce; /* 0: free */
@@ -52,28 +60,90 @@ struct slot {
 	uint64_t len;
 	uint64_t fd;
 	struct beeline_handle handle; /* zero without the module */
+	_Atomic uint32_t chain;	      /* next of its bucket, as in table.handles */
+	uint32_t unused;
 };
 
-#define LOOKUP 65536
+#define LOOKUP	65536
+#define BUCKETS 131072
+/* The layout of what peers read, who may have another version of this library. */
+#define LAYOUT 0x32434d494c0001ull
 
-/* Zero is its initial state, also the mutex's: a fork brings it back. */
+/* Where a handle of another process was found. */
+struct seen {
+	struct beeline_handle handle;
+	uint32_t hint;
+	uint32_t unused;
+};
+
+#define SEEN 4096
+
+/*
+ * Zero is its initial state, also the mutex's: a fork brings it back. Peers read layout, next,
+ * handles and slots.
+ */
 struct table {
+	uint64_t layout;       /* LAYOUT once there is a handle in it */
+	_Atomic uint64_t next; /* slots given out so far; the oldest is used anew */
 	pthread_mutex_t lock;
-	uint64_t next;		 /* slots given out so far; the oldest is used anew */
-	uint32_t lookup[LOOKUP]; /* by range: a slot that may hold it */
+	uint32_t lookup[LOOKUP];	   /* by range: a slot that may hold it */
+	struct seen seen[SEEN];		   /* by handle; of no account to peers */
+	_Atomic uint32_t handles[BUCKETS]; /* by handle: 1 + the first slot, or 0 */
 	struct slot slots[LIMIC_MOST];
 };
 
+/*
+ * Where tables lie, so that eight bits say which: drawn by each process, in a part of the address
+ * space that programs, their heaps and libraries do not use. A table that gets none of the places
+ * lies anywhere, and its announcements bear no hint.
+ */
+#define PLACES	   256u
+#define PLACE_SIZE (16ull << 20)
+#define PLACE_BASE 0x200000000000ull
+#define PLACE_NONE PLACES
+#define PID_BITS   22 /* the kernel's own limit: PID_MAX_LIMIT */
+
+_Static_assert(sizeof(struct table) <= PLACE_SIZE, "a table fits its place");
+_Static_assert(PLACES == 1u << (30 - PID_BITS), "place and process make 30 bits");
+
 static struct table *table;
+static uint32_t table_place = PLACE_NONE;
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+
+/* At that address, or, with 0, anywhere. */
+static struct table *table_map(uintptr_t at)
+{
+	/* A wish only: MAP_FIXED_NOREPLACE is not understood by all that come between, such as
+	 * ThreadSanitizer, whose processes have no such places. */
+	void *p = mmap((void *)at, sizeof(struct table), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (at && (uintptr_t)p != at) {
+		munmap(p, sizeof(struct table));
+		return NULL;
+	}
+	return p;
+}
 
 /* Written page by page as slots are used: what is not used costs address space only. */
 static void table_make(void)
 {
-	struct table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct table *t = NULL;
+	uint16_t draw;
 
-	if (t == MAP_FAILED)
+	for (int i = 0; i < 4 && !t; i++) {
+		if (getrandom(&draw, sizeof(draw), 0) != sizeof(draw))
+			break;
+		table_place = draw % PLACES;
+		t = table_map(PLACE_BASE + table_place * PLACE_SIZE);
+	}
+	if (!t) {
+		table_place = PLACE_NONE;
+		t = table_map(0);
+	}
+	if (!t)
 		return;
 	if (madvise(t, sizeof(*t), MADV_WIPEONFORK)) {
 		munmap(t, sizeof(*t));
@@ -124,17 +194,71 @@ static struct token token_get(const limic_user *lu)
 	};
 }
 
-static void slot_end(struct slot *s)
+/* In nr_pages. Numbers of pages stay below it. */
+#define HINT 0x40000000u
+
+/* 0: none can be given. */
+static uint32_t hint_make(pid_t pid)
+{
+	if (table_place == PLACE_NONE || (uint32_t)pid >> PID_BITS)
+		return 0;
+	return HINT | table_place << PID_BITS | (uint32_t)pid;
+}
+
+static pid_t hint_pid(uint32_t hint)
+{
+	return (pid_t)(hint & ((1u << PID_BITS) - 1));
+}
+
+static uint64_t hint_table(uint32_t hint)
+{
+	return PLACE_BASE + (hint >> PID_BITS) % PLACES * PLACE_SIZE;
+}
+
+static bool has_handle(const struct slot *s)
+{
+	return s->handle.w[0] | s->handle.w[1];
+}
+
+static size_t bucket_of(const struct beeline_handle *h)
+{
+	return h->w[0] % BUCKETS; /* random bits, all of them */
+}
+
+/* A peer may be on its way through the chain: a slot that leaves it still leads on. */
+static void chain_remove(struct table *t, const struct slot *s)
+{
+	const uint32_t which = (uint32_t)(s - t->slots) + 1;
+	_Atomic uint32_t *at = &t->handles[bucket_of(&s->handle)];
+
+	while (*at && *at != which)
+		at = &t->slots[*at - 1].chain;
+	if (*at)
+		*at = s->chain;
+}
+
+static void chain_add(struct table *t, struct slot *s)
+{
+	_Atomic uint32_t *first = &t->handles[bucket_of(&s->handle)];
+
+	t->layout = LAYOUT;
+	s->chain = *first;
+	*first = (uint32_t)(s - t->slots) + 1;
+}
+
+static void slot_end(struct table *t, struct slot *s)
 {
 	struct beeline_revoke r = {.handle = s->handle, .flags = BEELINE_REVOKE_NOWAIT};
 
 	atomic_store_explicit(&s->nonce, 0, memory_order_release);
-	if (r.handle.w[0] | r.handle.w[1])
+	if (has_handle(s)) {
+		chain_remove(t, s);
 		ioctl((int)s->fd, BEELINE_IOC_REVOKE, &r);
+	}
 }
 
 /* Fills a slot for a range. 0, or -1 with errno. */
-static int slot_begin(struct slot *s, int fd, void *buf, size_t len)
+static int slot_begin(struct table *t, struct slot *s, int fd, void *buf, size_t len)
 {
 	struct beeline_export e = {
 		.addr = (uintptr_t)buf, .len = len, .rights = BEELINE_READ | BEELINE_WRITE};
@@ -155,6 +279,8 @@ static int slot_begin(struct slot *s, int fd, void *buf, size_t len)
 	s->fd = (uint64_t)fd;
 	s->handle = e.handle;
 	atomic_store_explicit(&s->nonce, nonce, memory_order_release);
+	if (has_handle(s))
+		chain_add(t, s);
 	return 0;
 }
 
@@ -176,17 +302,20 @@ static struct slot *slot_of(struct table *t, int fd, void *buf, size_t len)
 {
 	uint32_t *at = lookup_of(t, fd, buf, len);
 	struct slot *s = &t->slots[*at];
-	uint64_t next = t->next % LIMIC_MOST;
+	uint64_t next = t->next;
 
 	if (slot_is(s, fd, buf, len))
 		return s;
-	s = &t->slots[next];
+	s = &t->slots[next % LIMIC_MOST];
 	if (atomic_load_explicit(&s->nonce, memory_order_relaxed))
-		slot_end(s);
-	if (slot_begin(s, fd, buf, len))
+		slot_end(t, s);
+	/* Before the slot changes chains: who follows it into the wrong one sees that. */
+	t->next = next + 1;
+	if (slot_begin(t, s, fd, buf, len)) {
+		t->next = next;
 		return NULL;
-	*at = (uint32_t)next;
-	t->next++;
+	}
+	*at = (uint32_t)(next % LIMIC_MOST);
 	return s;
 }
 
@@ -196,6 +325,7 @@ API size_t limic_tx_init(int fd, void *buf, size_t len, limic_user *lu)
 	struct table *t = table_get();
 	uint64_t pages;
 	struct slot *s;
+	uint32_t hint;
 
 	if (!t)
 		return 0;
@@ -205,16 +335,19 @@ API size_t limic_tx_init(int fd, void *buf, size_t len, limic_user *lu)
 	}
 	pages = (va + len + page - 1) / page - va / page;
 	memset(lu, 0, sizeof(*lu));
-	lu->nr_pages = pages > INT_MAX ? INT_MAX : (int)pages;
+	lu->nr_pages = (int)(pages < HINT ? pages : HINT - 1);
 	lu->offset = va & (page - 1);
 	lu->length = len;
 	lu->va = va;
 
 	pthread_mutex_lock(&t->lock);
 	s = slot_of(t, fd, buf, len);
-	if (s && (s->handle.w[0] | s->handle.w[1])) {
+	if (s && has_handle(s)) {
 		memcpy(&lu->mm, &s->handle.w[0], sizeof(lu->mm));
 		memcpy(&lu->tsk, &s->handle.w[1], sizeof(lu->tsk));
+		hint = hint_make(getpid());
+		if (hint)
+			lu->nr_pages = (int)hint;
 	} else if (s) {
 		token_put(lu, &(struct token){(uintptr_t)s, s->nonce, getpid()});
 	}
@@ -233,17 +366,25 @@ struct copying {
 	const limic_user *lu;
 };
 
+static struct beeline_handle handle_get(const limic_user *lu)
+{
+	struct beeline_handle h;
+
+	memcpy(&h.w[0], &lu->mm, sizeof(lu->mm));
+	memcpy(&h.w[1], &lu->tsk, sizeof(lu->tsk));
+	return h;
+}
+
 /* By the module. Returns the bytes copied; errno says why they are fewer than asked for. */
 static size_t copy_by_module(const struct copying *c)
 {
-	struct beeline_copy k = {.len = c->len,
+	struct beeline_copy k = {.handle = handle_get(c->lu),
+				 .len = c->len,
 				 .offset = c->addr,
 				 .local = (uintptr_t)c->buf,
 				 .flags = BEELINE_COPY_ADDRESS | (c->to ? BEELINE_COPY_TO : 0)};
 	size_t done = 0;
 
-	memcpy(&k.handle.w[0], &c->lu->mm, sizeof(c->lu->mm));
-	memcpy(&k.handle.w[1], &c->lu->tsk, sizeof(c->lu->tsk));
 	for (;;) {
 		int ret = ioctl(c->fd, BEELINE_IOC_COPY, &k);
 
@@ -265,33 +406,127 @@ static size_t copy_by_module(const struct copying *c)
 	return done;
 }
 
-/* What the slot says now, if it is the one that the token was made from. */
-static int slot_read(const struct token *t, struct slot *s)
+/* Something of a table in another process. Not there: no announcement, ENOENT. */
+static int peek(pid_t pid, uint64_t at, void *to, size_t len)
 {
-	struct iovec l = {s, sizeof(*s)}, r = {(void *)(uintptr_t)t->slot, sizeof(*s)};
-	ssize_t n;
+	struct iovec l = {to, len}, r = {(void *)(uintptr_t)at, len};
+	ssize_t n = process_vm_readv(pid, &l, 1, &r, 1, 0);
 
-	if (t->pid <= 0 || !t->nonce || !t->slot) {
-		errno = ENOENT;
-		return -1;
-	}
-	n = process_vm_readv(t->pid, &l, 1, &r, 1, 0);
 	if (n < 0 && errno != EFAULT)
 		return -1;
-	if (n != sizeof(*s) || s->nonce != t->nonce) {
+	if (n != (ssize_t)len) {
 		errno = ENOENT;
 		return -1;
 	}
 	return 0;
 }
 
+/* What the slot says now, if it is the one that the token was made from. */
+static int slot_by_token(const struct token *t, struct slot *s)
+{
+	if (t->pid <= 0 || !t->nonce || !t->slot) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (peek(t->pid, t->slot, s, sizeof(*s)))
+		return -1;
+	if (s->nonce != t->nonce) {
+		errno = ENOENT;
+		return -1;
+	}
+	return 0;
+}
+
+/* Chains have two or three slots; whoever shows us an endless one is no table. */
+#define CHAIN_MOST 64
+#define TRIES	   16
+
+/*
+ * The slot of a handle, in a table at `at` of another process. Its owner may be announcing at
+ * the same time: a search that fails while it does is repeated.
+ */
+static int slot_by_handle(const struct beeline_handle *h, pid_t pid, uint64_t at, struct slot *s)
+{
+	uint64_t before = 0, head[2]; /* layout, next */
+	uint32_t which;
+
+	_Static_assert(!offsetof(struct table, layout) && offsetof(struct table, next) == 8,
+		       "read as one");
+	for (int i = 0; i < TRIES; i++) {
+		if (peek(pid, at, head, sizeof(head)))
+			return -1;
+		if (head[0] != LAYOUT || (i && head[1] == before))
+			break;
+		before = head[1];
+		if (peek(pid, at + offsetof(struct table, handles) + bucket_of(h) * sizeof(which),
+			 &which, sizeof(which)))
+			return -1;
+		for (int n = 0; n < CHAIN_MOST && which && which <= LIMIC_MOST; n++) {
+			if (peek(pid, at + offsetof(struct table, slots[which - 1]), s, sizeof(*s)))
+				return -1;
+			if (s->nonce && s->handle.w[0] == h->w[0] && s->handle.w[1] == h->w[1])
+				return 0;
+			which = s->chain;
+		}
+	}
+	errno = ENOENT;
+	return -1;
+}
+
+/* Where it was found before; 0: it was not. */
+static uint32_t seen_get(const struct beeline_handle *h)
+{
+	struct table *t = table_get();
+	uint32_t hint = 0;
+
+	if (!t)
+		return 0;
+	pthread_mutex_lock(&t->lock);
+	if (!memcmp(&t->seen[h->w[0] % SEEN].handle, h, sizeof(*h)))
+		hint = t->seen[h->w[0] % SEEN].hint;
+	pthread_mutex_unlock(&t->lock);
+	return hint;
+}
+
+static void seen_put(const struct beeline_handle *h, uint32_t hint)
+{
+	struct table *t = table_get();
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->seen[h->w[0] % SEEN] = (struct seen){*h, hint, 0};
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* The slot behind a limic_user and its process, or -1 with errno. */
+static pid_t slot_find(const limic_user *lu, struct slot *s)
+{
+	const struct beeline_handle h = handle_get(lu);
+	const struct token t = token_get(lu);
+	const bool hinted = lu->nr_pages > 0 && lu->nr_pages & HINT;
+	uint32_t hint = hinted ? (uint32_t)lu->nr_pages : seen_get(&h);
+
+	if (!hint)
+		return slot_by_token(&t, s) ? -1 : t.pid;
+	if (!hint_pid(hint)) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (slot_by_handle(&h, hint_pid(hint), hint_table(hint), s))
+		return -1;
+	if (hinted)
+		seen_put(&h, hint);
+	return hint_pid(hint);
+}
+
 static size_t copy_by_process_vm(const struct copying *c)
 {
-	const struct token t = token_get(c->lu);
 	struct slot s;
+	const pid_t pid = slot_find(c->lu, &s);
 	size_t done = 0;
 
-	if (slot_read(&t, &s))
+	if (pid < 0)
 		return 0;
 	if (c->addr < s.va || c->addr - s.va > s.len || c->len > s.len - (c->addr - s.va)) {
 		errno = ERANGE;
@@ -301,8 +536,8 @@ static size_t copy_by_process_vm(const struct copying *c)
 	while (done < c->len) {
 		struct iovec l = {(char *)c->buf + done, c->len - done};
 		struct iovec r = {(void *)(uintptr_t)(c->addr + done), c->len - done};
-		ssize_t n = c->to ? process_vm_writev(t.pid, &l, 1, &r, 1, 0)
-				  : process_vm_readv(t.pid, &l, 1, &r, 1, 0);
+		ssize_t n = c->to ? process_vm_writev(pid, &l, 1, &r, 1, 0)
+				  : process_vm_readv(pid, &l, 1, &r, 1, 0);
 
 		if (n <= 0)
 			break;
@@ -372,7 +607,7 @@ API void limic_close(int fd)
 		pthread_mutex_lock(&t->lock);
 		for (uint64_t i = 0; i < t->next && i < LIMIC_MOST; i++)
 			if (t->slots[i].nonce && t->slots[i].fd == (uint64_t)fd)
-				slot_end(&t->slots[i]);
+				slot_end(t, &t->slots[i]);
 		pthread_mutex_unlock(&t->lock);
 	}
 	close(fd);

@@ -184,14 +184,19 @@ void bl_local_release(struct bl_local *local, struct bl_peer *peer);
  * everything that could have come, and sleeps; a sender finds its lane unpolled,
  * rings, sees that we sleep and wakes us.
  */
+/* Asleep while *word is `value`. */
+struct bl_futex {
+	_Atomic uint32_t *word;
+	uint32_t value;
+};
 /* No lane is polled any more; what was sent before this returned can be seen, what
  * is sent later rings and wakes. `how`: BL_SLEEP_*. 0; -EAGAIN: something is
- * there; -EOPNOTSUPP: a neighbour can't be made to ring, so poll now and then. */
-int bl_local_doze(struct bl_local *local, uint32_t how);
-/* Sleep on the futex until woken or for ns; only after a doze with BL_SLEEP_FUTEX.
- * No lock needs to be held. */
-void bl_local_sleep(struct bl_local *local, uint64_t ns);
-/* Undoes BL_SLEEP_FUTEX. */
+ * there; -EOPNOTSUPP: a neighbour can't be made to ring, so poll now and then. With
+ * BL_SLEEP_FUTEX *futex is what to sleep on, unchanged if there is nothing. */
+int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex);
+/* Sleep until woken or for ns; any thread, no lock, the endpoint may be gone. */
+void bl_local_sleep(const struct bl_futex *futex, uint64_t ns);
+/* Undoes a doze with BL_SLEEP_FUTEX that gave a word to sleep on. */
 void bl_local_rise(struct bl_local *local);
 /* The socket's descriptor, or -errno. It is readable when we were woken. */
 int bl_local_wake_socket(struct bl_local *local);

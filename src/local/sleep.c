@@ -123,9 +123,10 @@ void bl_local_wake(struct bl_local *local)
 	     atomic_exchange_explicit(&header->sleeping, 0, memory_order_acq_rel));
 }
 
-int bl_local_doze(struct bl_local *local, uint32_t how)
+int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
 {
 	struct bl_seg_header *header = local->seg.header;
+	uint32_t bits;
 	int err;
 
 	if (!header)
@@ -135,30 +136,27 @@ int bl_local_doze(struct bl_local *local, uint32_t how)
 		return err;
 	if (how & BL_SLEEP_FUTEX)
 		local->sleepers++;
-	atomic_fetch_or_explicit(&header->sleeping, how, memory_order_seq_cst);
+	bits = atomic_fetch_or_explicit(&header->sleeping, how, memory_order_seq_cst);
 	if (atomic_load_explicit(&header->bell_summary, memory_order_seq_cst) ||
 	    atomic_load_explicit(&local->attention, memory_order_seq_cst)) {
 		if (how & BL_SLEEP_FUTEX)
 			bl_local_rise(local);
 		return -EAGAIN;
 	}
+	if (how & BL_SLEEP_FUTEX)
+		*futex = (struct bl_futex){&header->sleeping, bits | how};
 	local->drowsy = DROWSY_BELLS;
 	if (how & BL_SLEEP_SOCKET)
 		bl_service_watch(local);
 	return err;
 }
 
-void bl_local_sleep(struct bl_local *local, uint64_t ns)
+/* If the memory is gone, so is who would wake us: the call fails, and the sleeper looks. */
+void bl_local_sleep(const struct bl_futex *word, uint64_t ns)
 {
 	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-	struct bl_seg_header *header = local->seg.header;
-	uint32_t bits;
 
-	if (!header)
-		return;
-	bits = atomic_load_explicit(&header->sleeping, memory_order_acquire);
-	if (bits & BL_SLEEP_FUTEX)
-		futex(&header->sleeping, FUTEX_WAIT, bits, &timeout);
+	futex(word->word, FUTEX_WAIT, word->value, &timeout);
 }
 
 void bl_local_rise(struct bl_local *local)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from beeline import doctor
 from beeline import mpi as mpis
-from beeline.doctor import kernel
+from beeline.doctor import kernel, machine
 from beeline.doctor import mpi as doctor_mpi
 from beeline.doctor.finding import BAD, NOTE, OK, Finding
 
@@ -245,6 +245,38 @@ def test_why_copies_are_refused(
     refused = kernel.Result(True, number)
     (found,) = kernel.copies(kernel.Probe({"readv": refused, "writev": refused}, ""))
     assert found.state == NOTE and says in found.why and found.command
+
+
+def no_counters() -> None:
+    raise PermissionError
+
+
+@pytest.mark.parametrize(
+    ("abi", "state", "says"),
+    [
+        (3, OK, "interface 3"),
+        (4, OK, "newer than the 3 that this Beeline knows: it serves that, too"),
+        (2, NOTE, "older than the 3"),
+        (0, NOTE, "older than the 3"),
+    ],
+)
+def test_interface_of_the_module(
+    abi: int, state: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.kmod, "stat", no_counters)
+    found = machine.module(kernel.Probe({"module": kernel.Result(True, 0, 0, (abi, 3))}, ""))
+    assert found.state == state and says in found.what
+    assert ("beeline setup module" in found.command) == (state == NOTE)
+    assert ("it is not used" in found.why) == (abi == 0)
+    assert "limic" not in found.why and "exports" not in found.what
+
+
+def test_counters_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = machine.kmod.Stat(live=2, from_bytes=3 << 20, to_bytes=4 << 20)
+    monkeypatch.setattr(machine.kmod, "stat", lambda: stat)
+    found = machine.module(kernel.Probe({"module": kernel.Result(True, 0, 0, (1, 1))}, ""))
+    assert found.what.endswith("; 2 exports now, 7 MiB copied since it was loaded")
+    assert found.data["exports"] == 2 and found.data["copied"] == 7 << 20
 
 
 def test_verdict() -> None:

@@ -27,6 +27,8 @@ class Recorder(setup.System):
         self.commands: list[str] = []
         self.lacks = lacks
         self.fails: dict[str, str] = {}
+        self.says: dict[str, str] = {}
+        self.does: dict[str, Callable[[], object]] = {}
 
     def has(self, command: str) -> bool:
         return command not in self.lacks
@@ -37,7 +39,9 @@ class Recorder(setup.System):
         for begin, message in self.fails.items():
             if words.startswith(begin):
                 raise BeelineError(f"{words}\n  {message}")
-        return ""
+        if words in self.does:
+            self.does[words]()
+        return self.says.get(words, "")
 
 
 def put(path: Path, text: str = "") -> None:
@@ -150,12 +154,165 @@ def test_dkms_and_undo(machine: Recorder, tmp_path: Path, monkeypatch: pytest.Mo
     tree = machine.root / f"usr/src/beeline-{ver}"
     assert (tree / "dkms.conf").exists() and (tree / "include/uapi/beeline.h").exists()
     assert (tree / "kernel/compat/probes/control.c").exists()
-    assert machine.commands[0] == f"dkms install --force -m beeline -v {ver} -k {RELEASE}"
+    trees = (
+        f"--dkmstree {machine.root}/var/lib/dkms --sourcetree {machine.root}/usr/src "
+        f"--installtree {machine.root}/lib/modules"
+    )
+    assert machine.commands[0] == f"dkms install --force -m beeline -v {ver} -k {RELEASE} {trees}"
     (machine.root / f"var/lib/dkms/beeline/{ver}").mkdir(parents=True)
     machine.commands.clear()
     setup.carry_out(setup.undo_steps(machine), False)
-    assert machine.commands == [f"dkms remove -m beeline -v {ver} --all"]
+    assert machine.commands == [f"dkms remove -m beeline -v {ver} --all {trees}"]
     assert not tree.exists()
+    assert setup.dkms_trees(setup.System()) == []
+
+
+# --- what is there already ---------------------------------------------------------
+
+
+def test_dkms_takes_the_place_of_a_plain_module(machine: Recorder, tmp_path: Path) -> None:
+    plain = machine.root / f"lib/modules/{RELEASE}/updates/beeline.ko"
+    other = machine.root / "lib/modules/5.0-other/updates/beeline.ko"
+    put(plain, "module")
+    put(other, "module")
+    machine.live = False
+    steps = setup.install_steps(machine, TOP, True, None, tmp_path / "work")
+    setup.carry_out(steps, False)
+    assert not plain.exists() and other.exists()
+
+
+def test_plain_takes_the_place_of_dkms(machine: Recorder, tmp_path: Path) -> None:
+    (machine.root / "var/lib/dkms/beeline/0.0.9").mkdir(parents=True)
+    put(machine.root / "usr/src/beeline-0.0.9/dkms.conf")
+    ko = tmp_path / "built.ko"
+    put(ko, "module")
+    machine.live = False
+    setup.carry_out(setup.install_steps(machine, TOP, False, ko, tmp_path / "work"), False)
+    assert machine.commands[0].startswith("dkms remove -m beeline -v 0.0.9 --all")
+    assert not (machine.root / "usr/src/beeline-0.0.9").exists()
+    assert (machine.root / f"lib/modules/{RELEASE}/updates/beeline.ko").exists()
+
+
+def module_file(source: str) -> str:
+    return f"\x7fELF\0version=0.1.0\0srcversion={source}\0depends=\0"
+
+
+def loaded(machine: Recorder, source: str) -> None:
+    put(machine.root / "proc/modules", "beeline 28672 0 - Live 0x0 (OE)\n")
+    put(machine.root / "sys/module/beeline/srcversion", f"{source}\n")
+
+
+def unloaded(machine: Recorder) -> None:
+    put(machine.root / "proc/modules")
+    (machine.root / "sys/module/beeline/srcversion").unlink()
+
+
+def upgrade(machine: Recorder, tmp_path: Path, new: str) -> None:
+    ko = tmp_path / "built.ko"
+    put(ko, module_file(new))
+    setup.carry_out(setup.install_steps(machine, TOP, False, ko, tmp_path / "work"), False)
+
+
+def test_an_older_module_is_replaced(
+    machine: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device(machine, monkeypatch)
+    loaded(machine, "AAAA")
+    machine.does = {
+        "modprobe -r beeline": lambda: unloaded(machine),
+        "modprobe beeline": lambda: loaded(machine, "BBBB"),
+    }
+    upgrade(machine, tmp_path, "BBBB")
+    assert machine.commands[-2:] == ["modprobe -r beeline", "modprobe beeline"]
+    machine.commands.clear()
+    upgrade(machine, tmp_path, "BBBB")
+    assert "modprobe -r beeline" not in machine.commands
+
+
+def test_an_older_module_is_in_use(
+    machine: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device(machine, monkeypatch)
+    loaded(machine, "AAAA")
+    machine.fails = {"modprobe -r beeline": "FATAL: Module beeline is in use."}
+    with pytest.raises(BeelineError, match="(?s)fuser.*older one stays loaded.*or reboot"):
+        upgrade(machine, tmp_path, "BBBB")
+    assert "modprobe beeline" not in machine.commands
+
+
+def test_another_module_than_the_installed_answers(
+    machine: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device(machine, monkeypatch)
+    machine.does = {"modprobe beeline": lambda: loaded(machine, "AAAA")}
+    with pytest.raises(BeelineError, match="AAAA.*isn't the one that was installed.*BBBB"):
+        upgrade(machine, tmp_path, "BBBB")
+
+
+def test_sum_of_a_compressed_module(machine: Recorder) -> None:
+    ko = machine.root / f"lib/modules/{RELEASE}/updates/dkms/beeline.ko.xz"
+    put(ko)
+    machine.says = {f"modinfo -F srcversion {ko}": "CCCC\n"}
+    loaded(machine, "CCCC")
+    assert setup.is_current(machine)
+    loaded(machine, "AAAA")
+    assert not setup.is_current(machine)
+
+
+PACKAGES = [
+    # a file that dpkg has, what dpkg-query says of it
+    ("usr/src/beeline-0.1.0", "beeline-dkms: {}\n"),
+    ("usr/lib/udev/rules.d/60-beeline.rules", "beeline-dkms: {}\n"),
+    ("usr/lib/modules-load.d/beeline.conf", "diversion by x from: {0}\nbeeline-dkms: {0}\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), PACKAGES)
+def test_files_of_a_package_are_left_alone(machine: Recorder, name: str, said: str) -> None:
+    put(machine.root / name / "dkms.conf" if "src" in name else machine.root / name)
+    admin = machine.root / "var/lib/dpkg"
+    query = f"dpkg-query --admindir={admin} -S /{name}"
+    machine.says = {query: said.format("/" + name)}
+    assert setup.packaged(machine) is None  # no database: no Debian
+    admin.mkdir(parents=True)
+    for dkms in (False, True):
+        (found,) = setup.obstacles(machine, dkms, None)
+        assert "Debian package beeline-dkms" in found and "apt-get purge beeline-dkms" in found
+    for dry in (False, True):
+        with pytest.raises(BeelineError, match="beeline-dkms: apt-get purge beeline-dkms takes"):
+            setup.undo(machine, dry)
+    assert (machine.root / name).exists()
+    assert all(command == query for command in machine.commands)
+
+
+def test_own_files_belong_to_no_package(machine: Recorder) -> None:
+    (machine.root / "var/lib/dpkg").mkdir(parents=True)
+    put(machine.root / "usr/src/beeline-0.1.0/dkms.conf")
+    machine.fails = {"dpkg-query": "no path found matching pattern"}
+    assert setup.packaged(machine) is None
+    assert setup.obstacles(machine, True, None) == []
+    assert "remove" in whats(setup.undo_steps(machine))
+
+
+@pytest.mark.skipif(not Path("/var/lib/dpkg/info").is_dir(), reason="no dpkg here")
+def test_dpkg_itself(tmp_path: Path) -> None:
+    """Its real answer, from a database of one package."""
+    put(tmp_path / "usr/lib/udev/rules.d/60-beeline.rules")
+    admin = tmp_path / "var/lib/dpkg"
+    put(
+        admin / "status",
+        "Package: beeline-dkms\nStatus: install ok installed\nMaintainer: x <x@localhost>\n"
+        "Architecture: all\nVersion: 1\nDescription: x\n",
+    )
+    put(admin / "info/format", "1\n")
+    put(
+        admin / "info/beeline-dkms.list",
+        "/.\n/usr\n/usr/lib\n/usr/lib/udev/rules.d/60-beeline.rules\n",
+    )
+    (admin / "updates").mkdir()
+    assert setup.packaged(setup.System(tmp_path)) == "beeline-dkms"
+    put(admin / "info/beeline-dkms.list", "/.\n/usr\n")
+    assert setup.packaged(setup.System(tmp_path)) is None
 
 
 def test_group_with_members_stays(machine: Recorder) -> None:
@@ -224,6 +381,8 @@ def test_real_build_into_an_image(tmp_path: Path, beeline: Callable[..., object]
     done = beeline(*args)
     assert done.returncode == 0, done.stderr
     assert (modules / "updates/beeline.ko").stat().st_size > 10000
+    sources = setup.source_of(setup.System(tmp_path), modules / "updates/beeline.ko")
+    assert re.fullmatch("[0-9A-F]{20,}", sources), sources
     assert "beeline.ko" in (modules / "modules.dep").read_text()
     assert "would" not in done.stdout and (tmp_path / setup.RULE).exists()
     done = beeline(*args, "--undo")

@@ -7,10 +7,14 @@
 #include "cases.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -288,6 +292,44 @@ static void unload(void)
 	t_close(&n);
 }
 
+/* A queue or counter that has no descriptor left for an endpoint refuses it, and forgets
+ * it: the endpoint closes, and is not touched afterwards. */
+static void use_all_descriptors(void)
+{
+	struct rlimit limit = {256, 256};
+
+	T_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	T_EQ(errno, EMFILE);
+}
+
+static void bind_refused(void)
+{
+	struct t_opts o = {.counters = true, .wait = FI_WAIT_FD};
+	struct fi_cq_tagged_entry e;
+	struct fid_ep *ep[2];
+	struct t_node n;
+
+	mallopt(M_PERTURB, 0xa5); /* what is freed is of no use any more */
+	t_open(&n, &o);
+	n.watched = false;
+	for (int i = 0; i < 2; i++) {
+		T_OK(fi_endpoint(n.domain, n.info, &ep[i], NULL));
+		T_OK(fi_ep_bind(ep[i], &n.av->fid, 0));
+	}
+	use_all_descriptors();
+	T_EQ(fi_ep_bind(ep[0], &n.cq->fid, FI_TRANSMIT | FI_RECV), -FI_EMFILE);
+	T_EQ(fi_ep_bind(ep[1], &n.rxcntr->fid, FI_RECV), -FI_EMFILE);
+	for (int i = 0; i < 2; i++)
+		T_OK(fi_close(&ep[i]->fid));
+	for (int i = 0; i < 10; i++) {
+		T_EQ(fi_cq_read(n.cq, &e, 1), -FI_EAGAIN);
+		T_EQ(fi_cntr_read(n.rxcntr), 0);
+	}
+	t_close(&n);
+}
+
 static const struct t_case cases[] = {
 	{"life_forks", 2, forks, "children that exit, exec, close, open", 0},
 	{"life_threads_end", 2, threads_end, "an endpoint outlives the thread that made it", 0},
@@ -296,6 +338,7 @@ static const struct t_case cases[] = {
 	 "the first send or write says -FI_EAGAIN, which programs take for a failure", 0},
 	{"life_unmatched_at_the_end", 2, unmatched_at_the_end, "MPI_Finalize without a receive", 0},
 	{"life_exit_open", 2, exit_open, "exit() without fi_close", 0},
+	{"life_bind_refused", 1, bind_refused, "no descriptors left for a queue's endpoint", 0},
 	{"life_unload", 1, unload, "dlclose of libfabric", 0},
 };
 

@@ -8,12 +8,12 @@
 
 #include <rdma/fi_trigger.h>
 
-#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <assert.h>
 
 #define THREADS 4
 
@@ -409,6 +409,118 @@ static void open_close_beside(void)
 	free(w);
 }
 
+/* Threads wait on a queue and a counter, others signal and count by hand, while endpoints
+ * are bound to both and closed: now one, now two, now three. */
+static _Atomic bool stop_churn;
+
+static void *sleep_body(void *arg)
+{
+	struct t_node *n = arg;
+	struct fi_cq_tagged_entry e;
+
+	while (!atomic_load(&stop_churn))
+		T_EQ(fi_cq_sread(n->cq, &e, 1, NULL, 1), -FI_EAGAIN);
+	return NULL;
+}
+
+static void *count_wait_body(void *arg)
+{
+	struct t_node *n = arg;
+	uint64_t count = 0;
+
+	while (!atomic_load(&stop_churn)) {
+		int rc = fi_cntr_wait(n->rxcntr, count + 1, 1);
+
+		T_CHECK(!rc || rc == -FI_ETIMEDOUT, "fi_cntr_wait: %s", fi_strerror(-rc));
+		count = fi_cntr_read(n->rxcntr);
+	}
+	return NULL;
+}
+
+static void *signal_body(void *arg)
+{
+	struct t_node *n = arg;
+
+	while (!atomic_load(&stop_churn)) {
+		T_OK(fi_cq_signal(n->cq));
+		T_OK(fi_cntr_add(n->rxcntr, 1));
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void churn(struct t_node *n, int rounds)
+{
+	struct fid_ep *ep[2];
+
+	for (int i = 0; i < rounds; i++) {
+		for (int k = 0; k < 2; k++) {
+			T_OK(fi_endpoint(n->domain, n->info, &ep[k], NULL));
+			T_OK(fi_ep_bind(ep[k], &n->av->fid, 0));
+			T_OK(fi_ep_bind(ep[k], &n->cq->fid, FI_TRANSMIT | FI_RECV));
+			T_OK(fi_ep_bind(ep[k], &n->rxcntr->fid, FI_RECV));
+			T_OK(fi_enable(ep[k]));
+		}
+		for (int k = 0; k < 2; k++)
+			T_OK(fi_close(&ep[k]->fid));
+	}
+}
+
+static void sleepers_beside_churn(void)
+{
+	void *(*const body[])(void *) = {sleep_body, sleep_body, count_wait_body, signal_body};
+	static const enum fi_wait_obj objs[] = {FI_WAIT_UNSPEC, FI_WAIT_FD};
+	pthread_t thread[4];
+
+	for (int i = 0; i < 2; i++) {
+		struct t_opts o = {.threading = FI_THREAD_SAFE, .counters = true, .wait = objs[i]};
+		struct t_node n;
+
+		t_start(&n, &o);
+		n.watched = false;
+		atomic_store(&stop_churn, false);
+		for (int k = 0; k < 4; k++)
+			T_OK(pthread_create(&thread[k], NULL, body[k], &n));
+		churn(&n, t_scaled(100));
+		atomic_store(&stop_churn, true);
+		for (int k = 0; k < 4; k++)
+			T_OK(pthread_join(thread[k], NULL));
+		n.watched = true;
+		t_finish(&n);
+	}
+}
+
+/* Opens that are refused late take back what they have done: the domain still closes. */
+static void refused_body(struct worker *w)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_SET};
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+
+	for (int i = 0; i < w->count; i++) { /* there is no set */
+		T_EQ(fi_cq_open(w->n->domain, &cq_attr, &cq, NULL), -FI_EINVAL);
+		T_EQ(fi_cntr_open(w->n->domain, &cntr_attr, &cntr, NULL), -FI_EINVAL);
+	}
+}
+
+static void opens_refused(void)
+{
+	struct t_opts o = {.threading = FI_THREAD_SAFE};
+	struct worker *w = calloc(THREADS, sizeof(*w));
+	struct t_node n;
+
+	t_open(&n, &o);
+	for (int i = 0; i < THREADS; i++) {
+		w[i].n = &n;
+		w[i].count = t_scaled(20000);
+		w[i].body = refused_body;
+	}
+	run(w, THREADS);
+	t_close(&n);
+	free(w);
+}
+
 /* --- operations that wait -------------------------------------------------------------- */
 
 /* A triggered operation's context: what it waits for, then who hears of it. */
@@ -585,6 +697,9 @@ static const struct t_case cases[] = {
 	{"thread_same_tag", 2, same_tag, "wildcards race, each message once", 40},
 	{"thread_cancels_beside", 2, cancels_beside, "cancels beside traffic", 40},
 	{"thread_open_close", 2, open_close_beside, "endpoints come and go", 40},
+	{"thread_opens_refused", 1, opens_refused, "refused queues and counters leave nothing", 40},
+	{"thread_sleepers_beside_churn", 1, sleepers_beside_churn,
+	 "endpoints come and go under threads that wait, signal and count", 40},
 	{"thread_work_beside", 1, work_beside, "one queues while another begins", 40},
 	{"thread_work_closes", 1, work_closes, "one closes what another begins", 40},
 };

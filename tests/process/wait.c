@@ -523,6 +523,127 @@ static void counter_fd(void)
 	t_finish(&n);
 }
 
+/* --- several threads, one descriptor ------------------------------------------------
+ * What another thread does between a successful fi_trywait and the poll that follows is
+ * done here by the same one: poll must find the descriptor readable. */
+
+static int quiet(struct t_node *n, struct fid *fid, int fd)
+{
+	for (int tries = 10000; tries--;) {
+		if (fid->fclass == FI_CLASS_CNTR)
+			fi_cntr_read((struct fid_cntr *)fid);
+		if (!fi_trywait(n->fabric, &fid, 1) && !sleep_on(fd, 0, POLL))
+			return 0;
+	}
+	return -1;
+}
+
+/* A count by the call itself, which no neighbour's bell announces. */
+static void count_armed(void)
+{
+	struct t_opts o = {.counters = true, .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+	struct t_op op[4] = {0};
+	struct t_node n;
+	uint64_t v[32] = {0};
+
+	t_start(&n, &o);
+	if (t_rank == 1) {
+		t_tsend(&n, 0, v, 8, 1, &op[0]);
+		t_tsend(&n, 0, v, sizeof v, 2, &op[1]);
+		t_trecv(&n, FI_ADDR_UNSPEC, v, 8, 3, 0, &op[2]);
+		t_mark(&n, 0, 1);
+		for (int i = 0; i < 3; i++)
+			T_WAIT(&op[i]);
+	} else {
+		struct fid *tx = &n.txcntr->fid, *rx = &n.rxcntr->fid;
+		int txfd = descriptor(tx), rxfd = descriptor(rx);
+
+		t_wait_mark(&n, 1, 1); /* both are here, and wait for their receives */
+		T_OK(quiet(&n, tx, txfd));
+		t_tsend(&n, 1, v, 8, 3, &op[2]);
+		T_EQ(sleep_on(txfd, 5000, POLL), 1);
+		T_OK(quiet(&n, rx, rxfd));
+		t_trecv(&n, FI_ADDR_UNSPEC, v, 8, 1, 0, &op[0]);
+		T_EQ(sleep_on(rxfd, 5000, POLL), 1);
+		T_OK(quiet(&n, rx, rxfd));
+		t_trecv(&n, FI_ADDR_UNSPEC, v, 8, 2, 0, &op[1]); /* too short: an error */
+		T_EQ(sleep_on(rxfd, 5000, POLL), 1);
+		T_OK(quiet(&n, rx, rxfd));
+		T_OK(fi_cntr_seterr(n.rxcntr, 0));
+		T_EQ(sleep_on(rxfd, 5000, POLL), 1);
+		T_WAIT(&op[0]);
+		T_WAIT_ERR(&op[1], FI_ETRUNC);
+		T_WAIT(&op[2]);
+	}
+	t_finish(&n);
+}
+
+static struct fid_ep *another_endpoint(struct t_node *n)
+{
+	struct fid_ep *ep;
+
+	T_OK(fi_endpoint(n->domain, n->info, &ep, NULL));
+	T_OK(fi_ep_bind(ep, &n->av->fid, 0));
+	T_OK(fi_ep_bind(ep, &n->cq->fid, FI_TRANSMIT | FI_RECV));
+	return ep;
+}
+
+/* Another thread waits on the queue meanwhile, in vain or not, and stops waiting. */
+static void armed_beside(struct t_node *n)
+{
+	struct fid *fid = &n->cq->fid;
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx[2];
+	int fd = descriptor(fid);
+	uint64_t v = 1;
+
+	T_OK(quiet(n, fid, fd));
+	T_EQ(fi_cq_sread(n->cq, &e, 1, NULL, 20), -FI_EAGAIN);
+	T_TRY(fi_tsend(n->ep, &v, 8, NULL, n->peer[1], 1, &ctx[0]));
+	T_EQ(sleep_on(fd, 5000, POLL), 1);
+	/* It takes what was there, and with it what made the descriptor readable. */
+	T_EQ(fi_cq_sread(n->cq, &e, 1, NULL, 5000), 1);
+	check_context(&e, &ctx[0]);
+	T_EQ(fi_cq_sread(n->cq, &e, 1, NULL, 20), -FI_EAGAIN);
+	T_TRY(fi_tsend(n->ep, &v, 8, NULL, n->peer[1], 1, &ctx[1]));
+	T_EQ(sleep_on(fd, 5000, POLL), 1);
+	/* Asked whether to sleep, it is told of the completion, which may be for two. */
+	T_EQ(fi_trywait(n->fabric, &fid, 1), -FI_EAGAIN);
+	T_EQ(sleep_on(fd, 5000, POLL), 1);
+	T_EQ(fi_cq_read(n->cq, &e, 1), 1);
+	check_context(&e, &ctx[1]);
+}
+
+static void queue_armed(void)
+{
+	struct t_opts o = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
+	struct fid_ep *ep;
+	struct t_node n;
+	uint64_t v = 1;
+
+	t_start(&n, &o);
+	if (t_rank == 1) {
+		for (int i = 0; i < 5; i++) {
+			T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+			T_EQ(fi_cq_sread(n.cq, &e, 1, NULL, -1), 1);
+		}
+	} else {
+		T_TRY(fi_tsend(n.ep, &v, 8, NULL, n.peer[1], 1, &ctx)); /* connected */
+		T_EQ(fi_cq_sread(n.cq, &e, 1, NULL, -1), 1);
+		armed_beside(&n); /* where a waiting read sleeps on a futex */
+		T_OK(quiet(&n, &n.cq->fid, descriptor(&n.cq->fid)));
+		/* What comes to a new endpoint can't be heard by who polls already. */
+		ep = another_endpoint(&n);
+		T_OK(fi_enable(ep));
+		T_EQ(sleep_on(descriptor(&n.cq->fid), 5000, POLL), 1);
+		armed_beside(&n); /* and where on the descriptor */
+		T_OK(fi_close(&ep->fid));
+	}
+	t_finish(&n);
+}
+
 /* --- a death --------------------------------------------------------------- */
 
 struct grave {
@@ -620,6 +741,9 @@ static const struct t_case cases[] = {
 	{"wait_two_queues", 2, two_queues, "two threads sleep on one endpoint", 60},
 	{"wait_counters", 2, counters, "fi_cntr_wait sleeps and wakes", 0},
 	{"wait_counter_fd", 2, counter_fd, "a counter's descriptor", 0},
+	{"wait_count_armed", 2, count_armed, "another thread's count wakes a descriptor's poll", 0},
+	{"wait_queue_armed", 2, queue_armed,
+	 "another thread's waiting read doesn't put out a descriptor's poll", 0},
 	{"wait_death_sread", 1, death_sread, "a death wakes a waiting read", 0},
 	{"wait_death_fd", 1, death_fd, "a death makes the descriptor readable", 0},
 };

@@ -9,7 +9,7 @@ import re
 import resource
 from pathlib import Path
 
-from beeline import env
+from beeline import env, kmod
 from beeline.doctor.finding import BAD, NOTE, OK, Finding, read
 from beeline.doctor.kernel import Probe
 
@@ -270,22 +270,42 @@ def numa(probe: Probe) -> Finding:
 # --- what adds to it ----------------------------------------------------------------
 
 
+def counters() -> tuple[str, dict[str, int]]:
+    """What the module has done, for those who may know of everybody (root)."""
+    try:
+        stat = kmod.stat()
+    except OSError:
+        stat = None
+    if stat is None:
+        return "", {}
+    copied = stat.from_bytes + stat.to_bytes
+    return (
+        f"; {stat.live} exports now, {mib(copied)} copied since it was loaded",
+        {"exports": stat.live, "copied": copied},
+    )
+
+
 def module(probe: Probe) -> Finding:
     result = probe["module"]
     abi, wanted = (*result.extra, 0, 0)[:2]
     version = read("/sys/module/beeline/version")
     data = {"abi": abi if result.good else None, "wanted_abi": wanted, "version": version}
-    if result.good and abi == wanted:
-        return Finding(
-            "module", OK, f"/dev/beeline, interface {abi}" + f" ({version})" * bool(version)
-        )
+    what = f"/dev/beeline, interface {abi}" + f" ({version})" * bool(version)
+    # Interfaces grow: a module serves those who know less of it (include/uapi/beeline.h).
+    if result.good and abi >= wanted:
+        if abi > wanted:
+            what += f", newer than the {wanted} that this Beeline knows: it serves that, too"
+        said, counted = counters()
+        return Finding("module", OK, what + said, data=data | counted)
     if result.good:
         return Finding(
             "module",
             NOTE,
-            f"/dev/beeline has interface {abi}, this Beeline knows {wanted}",
-            "liblimic2 uses process_vm_readv instead",
-            "sudo modprobe -r beeline && sudo modprobe beeline",
+            f"{what}, older than the {wanted} that this Beeline knows",
+            "it is used for what it can do"
+            if abi
+            else "it is not used: process_vm_readv is instead, where it is permitted",
+            "sudo beeline setup module",
             data,
         )
     if result.errno == errno.ENOENT:
