@@ -175,6 +175,14 @@ static void list_remove(struct bl_ep **list, uint32_t *count, struct bl_ep *ep)
 		}
 }
 
+/* A shared context outlives the vectors of its members: what its receives name is
+ * somewhere else in the next one, or nowhere. */
+static void rename_sources(struct bl_ep *home)
+{
+	for (struct bl_peer *name = home->local.all; name; name = name->next_all)
+		name->av_index = home->av ? av_again(home->av, &name->addr) : BL_ADDR_ANY;
+}
+
 /* The endpoint is one of a queue's or counter's, unless it can't wake who waits there. */
 static int list_join(struct bl_ep ***list, uint32_t *count, struct bl_waiter *w, struct bl_ep *ep)
 {
@@ -186,14 +194,6 @@ static int list_join(struct bl_ep ***list, uint32_t *count, struct bl_waiter *w,
 	if (err)
 		*count = before; /* it is the last, or was there before */
 	return err;
-}
-
-/* A shared context outlives the vectors of its members: what its receives name is
- * somewhere else in the next one, or nowhere. */
-static void rename_sources(struct bl_ep *home)
-{
-	for (struct bl_peer *name = home->local.all; name; name = name->next_all)
-		name->av_index = home->av ? av_again(home->av, &name->addr) : BL_ADDR_ANY;
 }
 
 int bl_ep_bind_av(struct bl_ep *ep, struct bl_av *av)

@@ -536,7 +536,7 @@ static void when(struct job *j, struct fid_cntr *cntr, size_t threshold)
 	memcpy(&j->ctx, &t, sizeof(t));
 }
 
-static void triggered(struct t_node *n, struct fid_ep *ep, fi_addr_t to, struct job *j)
+static void triggered(struct fid_ep *ep, fi_addr_t to, struct job *j)
 {
 	struct fi_msg_tagged msg = {.addr = to, .tag = 1, .context = j};
 
@@ -602,7 +602,7 @@ static void work_beside(void)
 	add = (struct fi_op_cntr){target, 1};
 	later.triggering_cntr = a.cntr;
 	when(&first, a.cntr, 1);
-	triggered(&n, n.ep, to, &first);
+	triggered(n.ep, to, &first);
 	T_CHECK(!pthread_create(&a.thread, NULL, add_one, &a), "pthread_create");
 	do {
 		T_OK(fi_control(&n.domain->fid, FI_QUEUE_WORK, &later));
@@ -669,7 +669,7 @@ static void work_closes(void)
 		T_OK(fi_ep_bind(ep, &cntr->fid, FI_SEND));
 		T_OK(fi_enable(ep));
 		when(&later, cntr, 1);
-		triggered(&n, ep, to, &later);
+		triggered(ep, to, &later);
 		TRY(&m, fi_tsend(ep, NULL, 0, NULL, n.peer[0], 2, &first));
 		reads = atomic_load(&r.reads);
 		while (atomic_load(&r.reads) == reads)
