@@ -430,12 +430,29 @@ static bool starving(struct bl_cq *cq)
 	return starving;
 }
 
+/* Whoever shares the domain among threads has locked it: the others get at it while we
+ * are away. */
+static bool is_locked(const struct bl_cq *cq)
+{
+	return atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
+}
+
+static void yield(struct bl_cq *cq)
+{
+	bool locked = is_locked(cq);
+
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	sched_yield();
+	if (locked)
+		bl_domain_lock(cq->domain);
+}
+
 /* Sleep until woken, for a moment. */
 static void nap(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
-	/* Whoever shares the domain among threads has locked it. */
-	bool locked = atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
+	bool locked = is_locked(cq);
 	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
 	struct bl_sleep sleep;
 	uint64_t slept;
@@ -477,7 +494,7 @@ uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
 	crowd->reads++;
 	if (!crowd->left_to_caller) {
 		crowd->own++;
-		sched_yield();
+		yield(cq);
 	}
 	after = bl_ticks();
 	if (crowd->reads >= LOOK_READS ||
