@@ -84,23 +84,58 @@ static bool user_is_known(void)
 	return known;
 }
 
-/* The other end's process as our PID namespace numbers it; -EPERM: not ours. */
+/* Who called, when it did; of a call of ours: who listens, when it began to. */
+static int other_end(int fd, struct ucred *cred)
+{
+	socklen_t len = sizeof *cred;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
+		return 0;
+	bl_warn("getsockopt(SO_PEERCRED): %s; no neighbour can be trusted: allow this system call",
+		strerror(errno));
+	return -EOPNOTSUPP;
+}
+
+const char *bl_why_stranger(void)
+{
+	return user_is_known() ? "it belongs to another user"
+			       : "this process's user has no name in its user namespace, so "
+				 "nobody can be trusted; map it (unshare --map-current-user)";
+}
+
 int bl_socket_pid(int fd, pid_t *pid)
 {
 	struct ucred cred;
-	socklen_t len = sizeof cred;
+	int err = other_end(fd, &cred);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
+	if (err)
+		return err;
 	if (cred.uid != geteuid())
 		return -EPERM;
-	if (cred.pid != getpid() && !user_is_known()) {
-		bl_info("this process's user has no name in its user namespace: no neighbour can "
-			"be trusted; map it (unshare --map-current-user)");
+	if (cred.pid != getpid() && !user_is_known())
 		return -EPERM;
-	}
 	*pid = cred.pid;
 	return 0;
+}
+
+int bl_socket_listens(int fd, const uint8_t id[16])
+{
+	struct ucred caller, listener;
+	struct sockaddr_un name;
+	socklen_t len = bl_socket_name(&name, id);
+	int back = bl_socket(), err;
+
+	if (back < 0)
+		return back;
+	/* Over when its queue has taken us in: it need not do anything. */
+	err = connect(back, (struct sockaddr *)&name, len) ? -errno : other_end(back, &listener);
+	close(back);
+	if (!err)
+		err = other_end(fd, &caller);
+	if (err)
+		return err == -ECONNREFUSED ? -EACCES : err; /* nobody has that name */
+	return caller.pid == listener.pid && (caller.pid || caller.uid == listener.uid) ? 0
+											: -EACCES;
 }
 
 int bl_hello_send(int fd, const struct bl_peer *peer, int status)
@@ -137,7 +172,44 @@ int bl_hello_send(int fd, const struct bl_peer *peer, int status)
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -errno;
 }
 
-/* See hello.h. */
+void bl_hello_refuse(int fd, const struct bl_local *local, int status)
+{
+	struct bl_hello hello = {
+		.magic = HELLO_MAGIC,
+		.version = BL_SEG_VERSION,
+		.size = sizeof hello,
+		.from = local->addr,
+		.status = status,
+	};
+
+	if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) < 0)
+		return; /* it has gone, or will find that we have */
+}
+
+static bool hello_is_valid(const struct bl_hello *hello, ssize_t n)
+{
+	return n == (ssize_t)sizeof *hello && hello->magic == HELLO_MAGIC &&
+	       hello->size == sizeof *hello && hello->version == BL_SEG_VERSION &&
+	       bl_addr_valid(&hello->from);
+}
+
+int bl_hello_peek(int fd, struct bl_hello *hello)
+{
+	ssize_t n = recv(fd, hello, sizeof *hello, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n < 0)
+		return -errno;
+	return hello_is_valid(hello, n) ? 0 : -EPROTO;
+}
+
+void bl_hello_skip(int fd)
+{
+	char byte;
+
+	if (recv(fd, &byte, sizeof byte, MSG_DONTWAIT) < 0)
+		return; /* it hasn't come yet */
+}
+
 int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
 {
 	struct iovec iov = {hello, sizeof *hello};
@@ -153,7 +225,7 @@ int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
 
 	got[0] = got[1] = -1;
 	if (n < 0)
-		return -errno;
+		return errno == ECONNRESET ? -EPIPE : -errno;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -174,9 +246,5 @@ int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
 		return -ECONNRESET;
 	if (got[0] < 0 && msg.msg_flags & MSG_CTRUNC)
 		return -EMFILE; /* one came, and there was no room for it */
-	if (n != (ssize_t)sizeof *hello || hello->magic != HELLO_MAGIC ||
-	    hello->size != sizeof *hello || hello->version != BL_SEG_VERSION ||
-	    !bl_addr_valid(&hello->from))
-		return -EPROTO;
-	return 0;
+	return hello_is_valid(hello, n) ? 0 : -EPROTO;
 }

@@ -18,6 +18,7 @@
 #include "base/window.h"
 #include "local/commons.h"
 #include "local/count.h"
+#include "local/hello.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 
@@ -270,6 +271,23 @@ int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_a
 	return 0;
 }
 
+static const char *why(int error)
+{
+	switch (error) {
+	case -ECONNREFUSED:
+		return "it is not there (any more)";
+	case -EPERM:
+		return bl_why_stranger();
+	case -EOPNOTSUPP:
+		return "the kernel doesn't say whose it is";
+	case -ECONNRESET:
+		return "it hung up without a word: it has ended, or can't tell that we are of its "
+		       "user (in a user namespace that doesn't map it: unshare "
+		       "--map-current-user)";
+	}
+	return strerror(-error);
+}
+
 void bl_peer_fail_locked(struct bl_peer *peer, int error)
 {
 	enum bl_peer_state state = atomic_load_explicit(&peer->state, memory_order_relaxed);
@@ -279,9 +297,7 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 	peer->error = error;
 	bl_stats_peer_failed(peer, -error);
 	bl_warn("no connection to process %u on %s: %s", peer->addr.pid, peer->addr.hostname,
-		error == -ECONNREFUSED ? "it is not there (any more)"
-		: error == -EPERM      ? "it belongs to another user"
-				       : strerror(-error));
+		why(error));
 	peer->next_arrived = peer->local->arrived;
 	peer->local->arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);

@@ -40,8 +40,11 @@
 
 #define RETRY_MS      2	    /* the neighbour's backlog is full, or descriptors are short */
 #define CALLS_MOST    32    /* that wait for an answer; each holds a descriptor */
+#define ANSWERS_MOST  64    /* callers of one endpoint, before others have their turn */
+#define SILENT_MOST   64    /* callers that have said nothing yet; each holds a descriptor */
 #define SPARES	      2	    /* the socket, and the segment that comes over it */
 #define EXCHANGE_MS   20000 /* a neighbour that doesn't answer may be stopped: ask again */
+#define SILENT_MS     100   /* as long may a caller say nothing while descriptors are short */
 #define LIFE_DISTANCE (BL_SEG_HEADER + offsetof(struct bl_seg_header, life))
 
 struct exchange {
@@ -49,6 +52,7 @@ struct exchange {
 	struct bl_local *local;
 	struct bl_peer *peer; /* outgoing; NULL: incoming */
 	int fd;
+	pid_t pid; /* incoming: the caller's */
 	uint64_t started_ms;
 	struct spares *spares; /* whose place its descriptors took, or NULL */
 };
@@ -73,6 +77,7 @@ static struct {
 	bool full;  /* no descriptor for another caller: leave listeners alone a while */
 	bool retry; /* some call must be made again soon */
 	bool tight; /* a segment has come and there was no descriptor for it */
+	bool told;  /* that strangers call */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
@@ -165,13 +170,14 @@ static bool spares_spend(struct spares *spares, int err)
 
 /* --- exchanges; service.lock held --------------------------------------- */
 
-static int exchange_add(struct bl_local *local, struct bl_peer *peer, int fd, struct spares *spares)
+static int exchange_add(struct bl_local *local, struct bl_peer *peer, int fd, pid_t pid,
+			struct spares *spares)
 {
 	struct exchange *x = malloc(sizeof *x);
 
 	if (!x)
 		return -ENOMEM;
-	*x = (struct exchange){service.exchanges, local, peer, fd, now_ms(), spares};
+	*x = (struct exchange){service.exchanges, local, peer, fd, pid, now_ms(), spares};
 	service.exchanges = x;
 	service.calls += peer != NULL;
 	if (spares)
@@ -236,12 +242,13 @@ static bool call(struct bl_peer *peer)
 	err = bl_socket_pid(fd, &pid); /* another user's would hang up without a word */
 	if (!err)
 		err = bl_hello_send(fd, peer, 0);
-	if (err == -ETOOMANYREFS) { /* too many descriptors are on their way: later */
+	/* Later: too many descriptors are on their way; it hung up before we said a word. */
+	if (err == -ETOOMANYREFS || err == -EPIPE || err == -ECONNRESET) {
 		close(fd);
 		return false;
 	}
 	if (!err)
-		err = exchange_add(peer->local, peer, fd, spares);
+		err = exchange_add(peer->local, peer, fd, pid, spares);
 	if (!err)
 		return true;
 	close(fd);
@@ -311,7 +318,8 @@ static void answered(struct exchange *x)
 		peer->addr.pid = hello.from.pid;
 	if (!err)
 		err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
-	if (err == -EMFILE || err == -EAGAIN) { /* here, or there: out of descriptors */
+	/* Descriptors ran out, here or there; or it hung up before it read a word. */
+	if (err == -EMFILE || err == -EAGAIN || err == -EPIPE) {
 		want_again(peer);
 		service.retry = true;
 	} else if (err) {
@@ -322,28 +330,50 @@ static void answered(struct exchange *x)
 	exchange_drop(x);
 }
 
+/*
+ * Whether the caller is who it says, before anything else of its hello is taken: any
+ * process of this user could call in a neighbour's name and be taken for it. True: it is.
+ */
+static bool is_itself(struct exchange *x, const struct bl_hello *hello)
+{
+	int err = bl_socket_listens(x->fd, hello->from.id);
+
+	if (err == -EMFILE || err == -ENFILE) {
+		service.tight = true;
+		make_room(&service.answering);
+		err = bl_socket_listens(x->fd, hello->from.id);
+	}
+	if (!err)
+		return true;
+	if (err == -EACCES)
+		bl_info("process %d called in another's name and was refused", (int)x->pid);
+	else
+		bl_hello_refuse(x->fd, x->local, -EAGAIN); /* call again */
+	return false;
+}
+
 static void asked(struct exchange *x)
 {
 	struct bl_local *local = x->local;
 	struct bl_peer *peer = NULL;
 	struct bl_hello hello;
-	pid_t pid = 0;
-	int got[2], err;
+	int got[2] = {-1, -1}, err;
 
 	make_room(&service.answering);
-	err = bl_hello_receive(x->fd, &hello, got);
-	service.tight |= err == -EMFILE;
+	err = bl_hello_peek(x->fd, &hello);
 	if (err == -EAGAIN)
 		return;
-	bool full = err == -EMFILE; /* the rest of the hello is as it should be */
-	if (!err || full)
-		err = bl_socket_pid(x->fd, &pid);
-	if (err || (got[0] < 0 && !full) || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
-	    bl_addr_reachable(&local->addr, &hello.from)) {
-		if (err == -EPERM)
-			bl_info("a connection from another user was refused");
-		goto done; /* whoever that was learns nothing */
+	/* Whoever that was learns nothing. */
+	if (err || memcmp(hello.to, local->addr.id, sizeof hello.to) ||
+	    bl_addr_reachable(&local->addr, &hello.from) || !is_itself(x, &hello)) {
+		bl_hello_skip(x->fd);
+		goto done;
 	}
+	err = bl_hello_receive(x->fd, &hello, got);
+	bool full = err == -EMFILE; /* the rest of the hello is as it should be */
+	service.tight |= full;
+	if ((err || got[0] < 0) && !full)
+		goto done;
 
 	bl_window(BL_WINDOW_ASKED, NULL);
 	pthread_mutex_lock(&local->lock);
@@ -353,7 +383,7 @@ static void asked(struct exchange *x)
 	} else if (peer) {
 		err = bl_peer_give_lane_locked(peer);
 		if (!err)
-			err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, pid);
+			err = bl_peer_attach_locked(peer, got, hello.lane_at, hello.bell, x->pid);
 	}
 	pthread_mutex_unlock(&local->lock);
 	/* The caller has our word or must not be left without: descriptors on their way
@@ -368,9 +398,10 @@ done:
 
 static void answer_callers(struct bl_local *local)
 {
-	for (;;) {
+	for (int n = 0; n < ANSWERS_MOST; n++) {
 		int fd = accept4(local->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct spares *spares = NULL;
+		pid_t pid;
 
 		if (fd < 0 && spares_spend(&service.answering, -errno)) {
 			fd = accept4(local->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -382,7 +413,15 @@ static void answer_callers(struct bl_local *local)
 			service.full = errno != EAGAIN;
 			return;
 		}
-		if (exchange_add(local, NULL, fd, spares)) {
+		if (bl_socket_pid(fd, &pid)) { /* nothing of a stranger is kept */
+			bl_hello_skip(fd);
+			close(fd);
+			if (!service.told)
+				bl_info("a call was refused: %s", bl_why_stranger());
+			service.told = true;
+			continue;
+		}
+		if (exchange_add(local, NULL, fd, pid, spares)) {
 			close(fd);
 			return;
 		}
@@ -391,20 +430,29 @@ static void answer_callers(struct bl_local *local)
 	}
 }
 
-/* A neighbour that doesn't answer is stopped or wedged, not dead: ask anew, so
- * that a lost answer costs a delay and not the connection. */
-static void retry_old_exchanges(void)
+/*
+ * A neighbour that doesn't answer is stopped or wedged, not dead: ask anew, so
+ * that a lost answer costs a delay and not the connection. A caller that says nothing
+ * makes way for others, the oldest first, and calls again if it is honest.
+ */
+static void end_old_exchanges(void)
 {
 	uint64_t now = now_ms();
+	unsigned silent = 0;
 
 	for (struct exchange *x = service.exchanges, *next; x; x = next) {
-		next = x->next;
-		if (now - x->started_ms < EXCHANGE_MS)
+		uint64_t patience = !x->peer && service.full ? SILENT_MS : EXCHANGE_MS;
+
+		next = x->next; /* an older one */
+		silent += !x->peer;
+		if (now - x->started_ms < patience && (x->peer || silent <= SILENT_MOST))
 			continue;
 		if (x->peer) {
 			pthread_mutex_lock(&x->local->lock);
 			want_again(x->peer);
 			pthread_mutex_unlock(&x->local->lock);
+		} else {
+			bl_hello_refuse(x->fd, x->local, -EAGAIN);
 		}
 		exchange_drop(x);
 	}
@@ -526,7 +574,7 @@ static void *service_main(void *arg)
 		}
 		if (n > 0 && generation == service.generation)
 			serve(&w, listeners);
-		retry_old_exchanges();
+		end_old_exchanges();
 		for (struct bl_local *l = service.locals; l; l = l->next_service)
 			call_all(l);
 		if ((!service.calling.spent && !spares_fill(&service.calling)) ||

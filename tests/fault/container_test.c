@@ -98,6 +98,8 @@ static void must_be_refused(int rank)
 	}
 	if (!err)
 		rank_fail(rank, "a message went where none may");
+	if (row->unshare == CLONE_NEWUSER && !rank_logged("unshare --map-current-user"))
+		rank_fail(rank, "not a word about how to map the user");
 	atomic_store(&world->mark[rank], 1);
 	while (!atomic_load(&world->mark[!rank]))
 		bl_ep_progress(ep);

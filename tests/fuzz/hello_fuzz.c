@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define ENDPOINT_INPUTS 256 /* then a new endpoint: peers are remembered */
 #define PATIENCE_MS	5000
 
-/* As in local/service.c; a mistake here is found by the corpus's good hello. */
+/* As in local/hello.h; a mistake here is found by the corpus's good hello. */
 struct hello {
 	uint32_t magic;
 	uint16_t version, size;
@@ -35,7 +35,7 @@ struct hello {
 	int32_t status;
 };
 #define HELLO_MAGIC 0x6f6c6c68u
-static_assert(sizeof(struct hello) == 104, "as in local/service.c");
+static_assert(sizeof(struct hello) == 104, "as in local/hello.h");
 
 /* The first bytes of an input. */
 struct plan {
@@ -208,13 +208,20 @@ static void progress(void)
 static void call_it(const struct plan *plan, struct hello *hello, const uint8_t *data, size_t size)
 {
 	struct sockaddr_un name;
-	socklen_t len = name_of(&mine, &name);
+	socklen_t len = name_of(&hello->from, &name);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	/* Whoever has a name listens under it. */
+	require(listener >= 0 && !bind(listener, (struct sockaddr *)&name, len) &&
+		!listen(listener, 4));
+	len = name_of(&mine, &name);
 
 	require(sock >= 0 && !connect(sock, (struct sockaddr *)&name, len));
 	say_hello(sock, plan, hello, data, size);
 	read_answer(sock);
 	close(sock);
+	close(listener);
 }
 
 static void be_called(const struct plan *plan, struct hello *hello, const uint8_t *data,
