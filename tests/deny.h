@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * deny.h: for tests: take the right to process_vm_readv and process_vm_writev
- * from the calling process and its future children, as a container's seccomp
- * profile does. It can't be given back. All threads: those that exist keep the
+ * deny.h: for tests: take the right to process_vm_readv and process_vm_writev, or to
+ * other system calls, from the calling process and its future children, as a container's
+ * seccomp profile does. It can't be given back. All threads: those that exist keep the
  * right unless TSYNC works, which it does where nobody has a filter yet.
  */
 #ifndef BL_TESTS_DENY_H
@@ -16,13 +16,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* They fail with this errno. 0, or -1: the kernel has no filters. */
-static inline int fail_process_vm(unsigned err)
+/* These two calls (or one, said twice) fail with this errno. 0, or -1: the kernel has no
+ * filters. */
+static inline int fail_calls(unsigned one, unsigned other, unsigned err)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -32,6 +33,11 @@ static inline int fail_process_vm(unsigned err)
 		return -1;
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
 			    &program);
+}
+
+static inline int fail_process_vm(unsigned err)
+{
+	return fail_calls(SYS_process_vm_readv, SYS_process_vm_writev, err);
 }
 
 static inline int deny_process_vm(void)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -35,4 +36,24 @@ bl_cold void bl_log(enum bl_log_level level, const char *format, ...)
 		sink(level, text);
 	else
 		dprintf(STDERR_FILENO, "beeline[%d] %s: %s\n", (int)getpid(), names[level], text);
+}
+
+const char *bl_remedy(int err)
+{
+	switch (err) {
+	case EMFILE:
+		return "raise the limit of open files (ulimit -n)";
+	case ENFILE:
+		return "raise the machine's limit of open files (sysctl fs.file-max)";
+	case EPERM:
+	case EACCES:
+	case ENOSYS:
+		return "allow this system call (a seccomp profile denies it, as containers have "
+		       "them)";
+	case EAGAIN:
+	case ENOMEM:
+		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup), of "
+		       "address space (ulimit -v) or of memory (memory.max of the cgroup)";
+	}
+	return "the kernel has no other reason";
 }

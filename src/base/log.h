@@ -22,4 +22,7 @@ void bl_log(enum bl_log_level level, const char *format, ...) bl_printf(2, 3);
 #define bl_info(...)  bl_log(BL_LOG_INFO, __VA_ARGS__)
 #define bl_debug(...) bl_log(BL_LOG_DEBUG, __VA_ARGS__)
 
+/* What a user can do about a system call that failed with this errno. */
+const char *bl_remedy(int err);
+
 #endif

@@ -670,6 +670,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
 
 	ep->next_look = now + period;
+	if (unlikely(atomic_load_explicit(&ep->local.unkept, memory_order_relaxed)))
+		bl_local_check_unkept(&ep->local);
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 		int err;

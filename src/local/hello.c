@@ -53,8 +53,7 @@ int bl_socket_listen(struct bl_local *local)
 	int fd = bl_socket(), err;
 
 	if (fd < 0) {
-		bl_warn("no socket for connections: %s; raise the limit of open files (ulimit -n)",
-			strerror(-fd));
+		bl_warn("no socket for connections: %s; %s", strerror(-fd), bl_remedy(-fd));
 		return fd;
 	}
 	if (bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG)) {
@@ -62,7 +61,7 @@ int bl_socket_listen(struct bl_local *local)
 		if (err == -EADDRINUSE)
 			bl_info("the name of this endpoint is another's");
 		else
-			bl_warn("no rendezvous socket: %s", strerror(-err));
+			bl_warn("no rendezvous socket: %s; %s", strerror(-err), bl_remedy(-err));
 		close(fd);
 		return err;
 	}
@@ -91,8 +90,8 @@ static int other_end(int fd, struct ucred *cred)
 
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
 		return 0;
-	bl_warn("getsockopt(SO_PEERCRED): %s; no neighbour can be trusted: allow this system call",
-		strerror(errno));
+	bl_warn("no neighbour can be trusted: getsockopt(SO_PEERCRED): %s; %s", strerror(errno),
+		bl_remedy(errno));
 	return -EOPNOTSUPP;
 }
 

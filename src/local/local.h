@@ -76,6 +76,7 @@ struct bl_peer {
 	struct bl_peer *next_spare;		     /* it is gone, its lane waits for another */
 	uint32_t index; /* once it has a lane: its bell in our header */
 	bool has_lane;
+	bool unkept; /* its life word isn't the kernel's; alive.c */
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
@@ -124,6 +125,10 @@ struct bl_local {
 	uint32_t nlanes;       /* ever made */
 	/* service thread's */
 	int listener;
+	/* neighbours whose deaths must be looked for, ever; alive.c */
+	_Atomic uint32_t unkept;
+	int probe; /* a socket to do it with; -1 until it is needed */
+	uint64_t probed_at;
 	_Atomic bool watched; /* it has slept on its socket lately */
 	uint32_t awake_looks;
 	struct bl_local *next_service, *next_listening;
@@ -215,6 +220,11 @@ bool bl_local_check_sleep_locked(struct bl_local *local);
 int bl_peer_life(const struct bl_peer *peer);
 /* The same of any whose header is mapped. */
 int bl_peer_ended(const struct bl_peer *peer);
+
+/* Where a neighbour's death isn't marked by the kernel: look for it. alive.c. Owner. */
+void bl_local_check_unkept(struct bl_local *local);
+/* The same for who has local->lock. */
+void bl_local_check_unkept_locked(struct bl_local *local);
 
 /* A process that has died: 1: no thread of it can write into our memory any more;
  * 0: one may be about to end such a copy; -1: it can't be seen from here. over.c */

@@ -26,7 +26,7 @@ void bl_local_open_names(struct bl_local *local)
 {
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
-	local->seg.fd = local->listener = local->wake_socket = -1;
+	local->seg.fd = local->listener = local->wake_socket = local->probe = -1;
 	local->stats = &bl_no_stats;
 }
 
@@ -121,7 +121,9 @@ void bl_local_close(struct bl_local *local)
 		bl_commons_put();
 	if (local->wake_socket >= 0)
 		close(local->wake_socket);
-	local->wake_socket = -1;
+	if (local->probe >= 0)
+		close(local->probe);
+	local->wake_socket = local->probe = -1;
 	free(local->by_index);
 	pthread_mutex_destroy(&local->lock);
 	local->enabled = false;
@@ -133,7 +135,9 @@ void bl_local_orphan(struct bl_local *local)
 		close(local->seg.fd);
 	if (local->wake_socket >= 0)
 		close(local->wake_socket);
-	local->seg.fd = local->wake_socket = -1;
+	if (local->probe >= 0)
+		close(local->probe);
+	local->seg.fd = local->wake_socket = local->probe = -1;
 	local->seg.header = NULL;
 	local->stats = &bl_no_stats;
 	local->enabled = false;
@@ -254,6 +258,11 @@ int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_a
 	peer->rx.lane = lane;
 	peer->rx.slot = lane->slot;
 	peer->commons = bl_commons_map(fd[1]);
+	peer->unkept = peer->header->flags & BL_SEG_UNKEPT;
+	atomic_store_explicit(&local->unkept,
+			      atomic_load_explicit(&local->unkept, memory_order_relaxed) +
+				      peer->unkept,
+			      memory_order_relaxed);
 	bl_copy_pair_init(&peer->copy, pid);
 	if (bell < BL_BELLS) {
 		peer->bell_index = bell;

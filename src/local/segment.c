@@ -37,9 +37,7 @@ static int make_memfd(void)
 
 static bl_cold void no_memfd(int err)
 {
-	bl_warn("memfd_create: %s; %s", strerror(-err),
-		err == -EMFILE ? "raise the limit of open files (ulimit -n)"
-			       : "allow this system call");
+	bl_warn("memfd_create: %s; %s", strerror(-err), bl_remedy(-err));
 }
 
 static size_t page_size(void)
@@ -93,13 +91,26 @@ static int grow(struct bl_segment *seg, size_t by)
 		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
 	if (err) {
-		bl_warn("no %zu KiB of shared memory: %s; raise the memory limit of this job "
-			"(memory.max of the cgroup), or free memory",
-			by / 1024, strerror(-err));
+		bl_warn("no %zu KiB of shared memory: fallocate: %s; %s", by / 1024, strerror(-err),
+			err == -ENOMEM || err == -ENOSPC
+				? "raise the memory limit of this job (memory.max of the cgroup), "
+				  "or free memory"
+				: bl_remedy(-err));
 		return err;
 	}
 	seg->size += by;
 	return 0;
+}
+
+/* It can't become smaller: whoever maps it meets no SIGBUS. */
+static int seal(int fd)
+{
+	int err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) ? -errno : 0;
+
+	if (err)
+		bl_warn("shared memory can't be sealed: fcntl: %s; %s", strerror(-err),
+			bl_remedy(-err));
+	return err;
 }
 
 static void *map(int fd, size_t at, size_t len, void *where)
@@ -154,10 +165,9 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	err = grow(seg, BL_SEG_HEADER);
 	if (err)
 		goto close_fd;
-	if (fcntl(seg->fd, F_ADD_SEALS, F_SEAL_SHRINK)) {
-		err = -errno;
+	err = seal(seg->fd);
+	if (err)
 		goto close_fd;
-	}
 	err = map_header(seg);
 	if (err)
 		goto close_fd;
@@ -255,8 +265,8 @@ int bl_segment_page(size_t size, void **page)
 		return seg.fd;
 	}
 	err = grow(&seg, size);
-	if (!err && fcntl(seg.fd, F_ADD_SEALS, F_SEAL_SHRINK))
-		err = -errno;
+	if (!err)
+		err = seal(seg.fd);
 	*page = err ? NULL : map(seg.fd, 0, size, NULL);
 	if (*page) {
 		madvise(*page, size, MADV_DONTFORK);

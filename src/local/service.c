@@ -74,10 +74,11 @@ static struct {
 	unsigned generation; /* counts changes of the poll set by other threads */
 	int wake;	     /* eventfd */
 	bool running, stop, atfork;
-	bool full;  /* no descriptor for another caller: leave listeners alone a while */
-	bool retry; /* some call must be made again soon */
-	bool tight; /* a segment has come and there was no descriptor for it */
-	bool told;  /* that strangers call */
+	bool full;   /* no descriptor for another caller: leave listeners alone a while */
+	bool retry;  /* some call must be made again soon */
+	bool tight;  /* a segment has come and there was no descriptor for it */
+	bool told;   /* that strangers call */
+	bool unkept; /* the kernel won't mark our lives; alive.c */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
@@ -100,6 +101,8 @@ static void robust_insert(struct bl_local *local)
 
 	atomic_store_explicit(&local->seg.header->life, (uint32_t)service.tid,
 			      memory_order_release);
+	if (service.unkept)
+		local->seg.header->flags |= BL_SEG_UNKEPT;
 	/* The kernel may walk the list at any moment: link in this order. */
 	node->next = service.robust.list.next;
 	atomic_thread_fence(memory_order_seq_cst);
@@ -547,8 +550,9 @@ static void *service_main(void *arg)
 	service.robust.list.next = &service.robust.list;
 	service.robust.futex_offset = LIFE_DISTANCE;
 	service.robust.list_op_pending = NULL;
-	if (syscall(SYS_set_robust_list, &service.robust, sizeof service.robust))
-		bl_info("set_robust_list: %s; the death of this process will be noticed late",
+	service.unkept = syscall(SYS_set_robust_list, &service.robust, sizeof service.robust);
+	if (service.unkept)
+		bl_info("set_robust_list: %s; neighbours look for this process's death themselves",
 			strerror(errno));
 	service.tid = (pid_t)syscall(SYS_gettid);
 	pthread_cond_broadcast(&service.started);
@@ -647,12 +651,17 @@ static int start_thread(void)
 	sigset_t all, old;
 	int err;
 
+	const char *what = "eventfd2";
+
 	service.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service.wake >= 0)
+		what = "fcntl";
 	if (service.wake < 0 || !spares_fill(&service.calling) ||
 	    !spares_fill(&service.answering)) {
 		err = errno;
 		goto close_all;
 	}
+	what = "thread";
 	service.stop = false;
 	service.tid = 0;
 	pthread_attr_init(&attr);
@@ -672,11 +681,7 @@ static int start_thread(void)
 
 close_all:
 	close_all();
-	bl_warn("no service thread: %s; raise the limit of %s", strerror(err),
-		err == EMFILE || err == ENFILE
-			? "open files (ulimit -n)"
-			: "processes (ulimit -u, or pids.max of the cgroup) or address space "
-			  "(ulimit -v)");
+	bl_warn("no service thread: %s: %s; %s", what, strerror(err), bl_remedy(err));
 	return -err;
 }
 

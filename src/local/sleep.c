@@ -185,6 +185,7 @@ bool bl_local_check_sleep_locked(struct bl_local *local)
 	if (!(atomic_load_explicit(&header->sleeping, memory_order_seq_cst) & BL_SLEEP_SOCKET))
 		return ++local->awake_looks < AWAKE_LOOKS;
 	local->awake_looks = 0;
+	bl_local_check_unkept_locked(local);
 	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all)
 		if (lost_unseen(peer)) {
 			/* release: pairs with the acquire in bl_local_adopt */

@@ -274,5 +274,6 @@ static_assert(offsetof(struct bl_seg_header, mr) % BL_LINE == 0, "shared layout"
 #define BL_SLEEP_SOCKET 0x2u /* on a datagram to the socket named by its id; sleep.c */
 
 #define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
+#define BL_SEG_UNKEPT	     0x2u /* the kernel won't mark `life`; alive.c */
 
 #endif

@@ -5,11 +5,13 @@
  * soon, and go on with each other as if nothing had happened. Being stopped is
  * no death.
  */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "deny.h"
 #include "fault/traffic.h"
 
 #define VICTIM 2
@@ -22,25 +24,36 @@ struct death_row {
 	size_t least, most;
 	uint64_t at; /* messages that the victim has received by then, at least */
 	unsigned rounds;
+	bool unkept; /* the victim may not have robust futexes */
 };
 
 static const struct death_row deaths[] = {
-	{{"short messages", "its ring is full of them"}, KILL, 0, 200, 300, 5},
-	{{"payload ring", "it dies while it fills a long packet"}, KILL, 300, 4000, 200, 5},
-	{{"large", "it dies while both hands copy"}, KILL, 200000, 1000000, 30, 5},
-	{{"very large", "a chunk of ours is in its memory"}, KILL, 4000000, 8000000, 6, 3},
-	{{"all lengths", "some of each are under way"}, KILL, 0, 500000, 60, 5},
-	{{"at the first message", "connections are being made"}, KILL, 0, 100000, 0, 8},
-	{{"crash", "SIGSEGV: no handler says goodbye"}, CRASH, 0, 300000, 50, 2},
+	{{"short messages", "its ring is full of them"}, KILL, 0, 200, 300, 5, false},
+	{{"payload ring", "it dies while it fills a long packet"}, KILL, 300, 4000, 200, 5, false},
+	{{"large", "it dies while both hands copy"}, KILL, 200000, 1000000, 30, 5, false},
+	{{"very large", "a chunk of ours is in its memory"}, KILL, 4000000, 8000000, 6, 3, false},
+	{{"all lengths", "some of each are under way"}, KILL, 0, 500000, 60, 5, false},
+	{{"at the first message", "connections are being made"}, KILL, 0, 100000, 0, 8, false},
+	{{"crash", "SIGSEGV: no handler says goodbye"}, CRASH, 0, 300000, 50, 2, false},
 	{{"exit without closing", "the process ends in peace, the endpoint doesn't"},
 	 LEAVE,
 	 0,
 	 300000,
 	 50,
-	 2},
-	{{"exec", "the process lives, what was in it doesn't"}, EXEC, 0, 300000, 50, 2},
-	{{"killed while stopped", "not dead before it is"}, STOP_AND_KILL, 0, 300000, 50, 2},
-	{{"its child lives on", "with a copy of all its descriptors"}, FORKED, 0, 300000, 50, 2},
+	 2,
+	 false},
+	{{"exec", "the process lives, what was in it doesn't"}, EXEC, 0, 300000, 50, 2, false},
+	{{"killed while stopped", "not dead before it is"}, STOP_AND_KILL, 0, 300000, 50, 2, false},
+	{{"its child lives on", "with a copy of all its descriptors"},
+	 FORKED,
+	 0,
+	 300000,
+	 50,
+	 2,
+	 false},
+	{{"unkept", "set_robust_list is denied: no word tells"}, KILL, 0, 300000, 60, 4, true},
+	{{"unkept, exec", "the process lives on"}, EXEC, 0, 300000, 50, 2, true},
+	{{"unkept, its child lives on", "the name must not"}, FORKED, 0, 300000, 50, 2, true},
 };
 
 static const struct death_row *row;
@@ -83,6 +96,8 @@ static void live_and_die(int rank)
 		.each = rank == VICTIM && by_itself() ? hurt_yourself : NULL,
 	};
 
+	if (row->unkept && rank == VICTIM)
+		RANK_CHECK(rank, !fail_calls(SYS_set_robust_list, SYS_set_robust_list, EPERM));
 	rank_open(rank, RANKS);
 	traffic_run(&t);
 	rank_close(rank);

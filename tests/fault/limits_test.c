@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * limits_test.c: a process with too little of something: descriptors, address
- * space, processes, file size, locked memory, /dev/shm, a cgroup's memory. Either its endpoint
- * can't be opened and the log says what to raise, or it opens and then talks to another like any
- * other. Each value of a limit is a world of two: rank 0 is the poor one.
+ * space, processes, file size, locked memory, /dev/shm, a cgroup's memory, system calls. Either its
+ * endpoint can't be opened and the log says what to raise, or it opens and then talks to another
+ * like any other. Each value of a limit is a world of two: rank 0 is the poor one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "deny.h"
 #include "fault/traffic.h"
 
 #define LARGE 300000
@@ -245,6 +246,58 @@ static void no_descriptor_is_left(void **state)
 	world_end(-1);
 }
 
+/* --- a system call that a container denies ------------------------------------ */
+
+struct call_row {
+	struct row row;
+	unsigned call;
+	const char *says[2]; /* in one line of the log: the call, and what to do */
+};
+
+static const struct call_row calls[] = {
+	{{"memfd_create", "no memory to share"},
+	 SYS_memfd_create,
+	 {"memfd_create: ", "allow this system call"}},
+	{{"fallocate", "no lack of memory"}, SYS_fallocate, {"fallocate: ", "allow this"}},
+	{{"fcntl", "no seals"}, SYS_fcntl, {"fcntl: ", "allow this system call"}},
+	{{"eventfd2", "no lack of processes"}, SYS_eventfd2, {"eventfd2: ", "allow this"}},
+	{{"getsockopt", "it isn't another user's"}, SYS_getsockopt, {"getsockopt", "allow this"}},
+};
+
+static const struct call_row *call_row;
+
+static void denied_a_call(int me)
+{
+	struct deadline late = deadline_in(TOLERATED_NS);
+	uint64_t index;
+	int err = 0;
+
+	rank_keep_log();
+	RANK_CHECK(me, !fail_calls(call_row->call, call_row->call, EPERM));
+	if (open_endpoint()) { /* then it can't be connected, to itself neither */
+		bl_ep_getname(ep, &world->addr[0]);
+		RANK_CHECK(me, !bl_av_insert(av, &world->addr[0], &index));
+		while ((err = bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED)) == -EAGAIN) {
+			RANK_CHECK(me, !deadline_over(&late));
+			bl_ep_progress(ep);
+		}
+		RANK_CHECK(me, err);
+	}
+	for (int i = 0; i < 2; i++)
+		if (!rank_logged(call_row->says[i]))
+			rank_fail(me, "the log doesn't say: %s", call_row->says[i]);
+	if (rank_logged("another user") || rank_logged("raise"))
+		rank_fail(me, "the log gives a wrong reason");
+	_exit(0);
+}
+
+static void denied_call(void **state)
+{
+	call_row = TABLE_ROW(struct call_row, state);
+	world_start(1, denied_a_call);
+	world_end(-1);
+}
+
 /* --- /dev/shm --------------------------------------------------------------- */
 
 static void with_full_dev_shm(int me)
@@ -402,6 +455,7 @@ int main(void)
 
 	TABLE_ROWS("limited", limited, limits);
 	TABLE_TEST(no_descriptor_is_left);
+	TABLE_ROWS("denied", denied_call, calls);
 	if (SANITIZED)
 		printf("skip memory_limit: the sanitizer's own memory would be counted\n");
 	else if (can_make_groups())
