@@ -106,6 +106,37 @@ def test_calls_taken_by_a_seccomp_filter(
             assert found["data"][call] == (call not in calls)
 
 
+def test_descriptors_are_counted_rightly() -> None:
+    """What the text says an endpoint and its process hold is what a live one holds."""
+    program = Path(os.environ.get("BEELINE_BUILD", "build")) / "tests" / "cli" / "traffic"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        pid = process.stdout.readline().split()[1]
+        print("send 8 1", file=process.stdin, flush=True)
+        assert process.stdout.readline().strip() == "done"
+        opened = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        print("close", file=process.stdin, flush=True)
+        assert process.stdout.readline().strip() == "done"
+        closed = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        print("end", file=process.stdin, flush=True)
+    _, record = run()
+    text = line(record, "open files")["why"]
+    assert sum(map(int, re.findall(r"\d+", text))) == opened - closed, text
+
+
+def test_files_of_mpich(tmp_path: Path) -> None:
+    assert machine.dev_shm(tmp_path).state == OK
+    (tmp_path / "mpich_shm_1_0").write_bytes(bytes(1 << 20))
+    found = machine.dev_shm(tmp_path)
+    assert found.state == NOTE and found.data["files"] == 1
+    assert found.data["bytes"] >= 1 << 20
+    assert found.command == "export MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS=1"
+
+
 def test_few_open_files() -> None:
     status, record = run("sh", "-c", 'ulimit -n 14; exec "$@"', "sh")
     found = line(record, "open files")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -13,10 +14,10 @@ from beeline import env, kmod
 from beeline.doctor.finding import BAD, NOTE, OK, Finding, read
 from beeline.doctor.kernel import Probe
 
-# What one endpoint needs (ARCHITECTURE.md): descriptors while it is open and while
-# it connects; shared memory of its own and per neighbour; address space per
-# neighbour, whose lane is mapped beside ours.
-FILES_OPEN, FILES_LEAST = 3, 32
+# What an endpoint and its process need (ARCHITECTURE.md): descriptors while it is open,
+# four of them kept aside for connecting; shared memory of its own and per neighbour;
+# address space per neighbour, whose lane is mapped beside ours.
+FILES_ENDPOINT, FILES_PROCESS, FILES_LEAST = 2, 6, 32
 LANE = 64 * 1024
 NEIGHBOURS = 64  # of which the limits are judged
 SPACE_LEAST = 1 << 30  # an MPI's own libraries and heaps
@@ -29,6 +30,7 @@ def findings(probe: Probe) -> list[Finding]:
         processors(),
         *limits(),
         cgroup_memory(),
+        dev_shm(),
         namespaces(),
         huge_pages(),
         numa(probe),
@@ -75,10 +77,9 @@ def limits() -> list[Finding]:
             "open files",
             OK if files >= FILES_LEAST else NOTE,
             f"{files_text} (ulimit -n)",
-            f"an endpoint holds {FILES_OPEN}, whatever the number of neighbours"
-            if files >= FILES_LEAST
-            else f"an endpoint needs {FILES_OPEN} and a few more while it connects, beside "
-            "what the MPI library opens",
+            f"an endpoint holds {FILES_ENDPOINT} and its process {FILES_PROCESS}, "
+            "whatever the number of neighbours"
+            + ("" if files >= FILES_LEAST else "; the MPI library opens others beside them"),
             "" if files >= FILES_LEAST else "ulimit -n 1024",
             {"nofile": files},
         ),
@@ -165,6 +166,27 @@ def _user_is_known() -> bool:
         if first <= os.geteuid() < first + count:
             return True
     return False
+
+
+def dev_shm(folder: Path = Path("/dev/shm")) -> Finding:
+    """Beeline uses none of it; MPICH does, whatever carries its messages."""
+    found = []
+    with contextlib.suppress(OSError):  # there is no such folder, or no descriptor for it
+        for path in sorted(folder.glob("mpich_shm_*")):
+            with contextlib.suppress(FileNotFoundError):  # its job ends just now
+                if (status := path.stat()).st_uid == os.geteuid():
+                    found.append(status.st_blocks * 512)
+    if not found:
+        return Finding("/dev/shm", OK, "Beeline uses none of it")
+    return Finding(
+        "/dev/shm",
+        NOTE,
+        f"{len(found)} files of MPICH's own, {mib(sum(found))} (mpich_shm_*)",
+        "MPICH keeps about 1 MiB per rank there, whatever carries its messages, and leaves it "
+        "when a job is killed; this makes it 26 KiB (remove what is left of jobs that are over)",
+        "export MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS=1",
+        {"files": len(found), "bytes": sum(found)},
+    )
 
 
 def namespaces() -> Finding:
