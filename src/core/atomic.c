@@ -105,7 +105,9 @@ int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma
 int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
 		  const struct bl_rma_memory *mem, char *staging)
 {
-	const struct iovec operand = {staging, mem->len}, compare = {staging + mem->len, mem->len};
+	/* Of no bytes there is no staging. */
+	const struct iovec operand = {staging, mem->len},
+			   compare = {staging ? staging + mem->len : NULL, mem->len};
 	const struct run r = {
 		.mem = mem,
 		.what = what,

@@ -214,18 +214,19 @@ static bool send_result(struct bl_ep *ep, struct bl_peer *peer, struct bl_rma_jo
 
 	while (job->out_sent < job->out_len && !job->error) {
 		size_t len = bl_min(job->out_len - job->out_sent, BL_RMA_FRAGMENT);
-		struct iovec from = {job->staging + job->out_sent, len};
+		struct iovec from = {buf, len};
 
 		if (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 			return false;
 		if (job->ask.what == BL_RMA_READ) {
-			from.iov_base = buf;
 			if (!still_ours(ep, job))
 				break;
 			job->error =
 				-bl_rma_move(NULL, false, &job->mem, job->out_sent, &from, 1, len);
 			if (job->error)
 				break;
+		} else {
+			from.iov_base = job->staging + job->out_sent;
 		}
 		if (!bl_rma_put_bytes(peer, BL_OP_RMA_RESULT, job->number, job->out_sent, &from, 1,
 				      0, len))

@@ -76,7 +76,7 @@ struct bl_peer {
 	struct bl_peer *next_spare;		     /* it is gone, its lane waits for another */
 	uint32_t index; /* once it has a lane: its bell in our header */
 	bool has_lane;
-	bool unkept; /* its life word isn't the kernel's; alive.c */
+	bool unkept;		      /* its life word isn't the kernel's; alive.c */
 	struct bl_seg_header *header; /* the peer's, mapped */
 	uint64_t lane_at;	      /* our lane in our segment */
 	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */

@@ -37,9 +37,18 @@ static const struct garbage_row *row;
 
 static uint32_t random_head(uint64_t x)
 {
-	static const uint32_t lengths[] = {0, 8, 40, 41, 144, 232, 233, 16384, 49152, 65535};
+	static const uint32_t lengths[] = {0,
+					   8,
+					   BL_SLOT_FIRST,
+					   BL_SLOT_FIRST + 1,
+					   144,
+					   BL_SLOT_INLINE,
+					   BL_SLOT_INLINE + 1,
+					   BL_PAYLOAD_SIZE,
+					   BL_PAYLOAD_SIZE + 1,
+					   sizeof(struct bl_rma_ask)};
 
-	return BL_HEAD(lengths[x % 10], 1 + x / 10 % 8, x / 100 % 4);
+	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE, x / 1000 % 4);
 }
 
 /* One packet that the others will see. */

@@ -2,8 +2,9 @@
 /*
  * lane_fuzz.c: a libFuzzer target: a neighbour that writes anything into the
  * memory it shares with a real endpoint. The endpoint, its matcher and its large
- * messages are the real ones; the lanes are ordinary memory with red zones, so
- * that AddressSanitizer sees any access outside. What the neighbour says of
+ * messages are the real ones, its large receives are shown and some of its memory is
+ * registered; the lanes are ordinary memory with red zones, so that AddressSanitizer
+ * sees any access outside. What the neighbour says of
  * addresses is looked up in a child process, as process_vm_readv does it.
  *
  * The input is a list of steps: packets, writes to any place of either lane, and
@@ -18,12 +19,16 @@
 
 #include "core/core.h"
 #include "core/large.h"
+#include "core/mr.h"
+#include "local/commons.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 #define USER_BUFFERS 64
 #define LARGE	     (1u << 17)
+#define REGION	     4096u
+#define KEY	     7u
 
 static struct {
 	struct bl_domain *domain;
@@ -32,7 +37,9 @@ static struct {
 	struct bl_ep *ep;
 	struct bl_peer *peer;
 	struct bl_lane *theirs, *ours; /* the neighbour writes into either */
-	struct bl_seg_header *header;
+	struct bl_seg_header *header, *own;
+	uint8_t *region; /* registered */
+	struct bl_mr *mr;
 	void *buffer[USER_BUFFERS]; /* of receives, each of exactly its length */
 	size_t buffers;
 } w;
@@ -79,6 +86,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		for (;;)
 			pause();
 	}
+	require(!bl_commons_get()); /* the lock of this memory, for atomic operations */
 	return 0;
 }
 
@@ -109,6 +117,16 @@ static void begin(pid_t pid)
 	w.theirs = zeroed(sizeof *w.theirs);
 	w.ours = zeroed(sizeof *w.ours);
 	w.header = zeroed(sizeof *w.header);
+	w.own = zeroed(sizeof *w.own);
+	w.ep->local.seg.header = w.own; /* as if it were enabled: receives are shown there */
+	w.region = malloc(REGION);
+	require(w.region);
+	memset(w.region, 0x55, REGION);
+	struct iovec all = {w.region, REGION};
+	struct bl_mr_attr attr = {&all, 1, BL_MR_READ | BL_MR_WRITE, false, KEY};
+
+	require(!bl_mr_open(w.domain, &attr, &w.mr));
+	bl_mr_publish(w.ep);
 	w.peer->tx.lane = w.ours;
 	w.peer->rx.lane = w.theirs;
 	w.peer->rx.slot = w.theirs->slot;
@@ -129,6 +147,7 @@ static void finish(void)
 	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
 	w.peer->rx.lane = NULL;
 	w.peer->adopted = false;
+	bl_mr_close(w.mr);
 	require(!bl_ep_close(w.ep));
 	require(!bl_cq_close(w.cq));
 	require(!bl_av_close(w.av));
@@ -136,6 +155,8 @@ static void finish(void)
 	free(w.theirs);
 	free(w.ours);
 	free(w.header);
+	free(w.own);
+	free(w.region);
 	for (size_t i = 0; i < w.buffers; i++)
 		free(w.buffer[i]);
 }
@@ -168,11 +189,46 @@ static uint64_t transfer_number(size_t which)
 			       : 0;
 }
 
-static void scribble(struct input *in, void *lane)
+static void scribble(struct input *in, void *memory, size_t size)
 {
-	size_t at = number(in, 2), len = number(in, 1);
+	size_t at = number(in, 2) % size, len = number(in, 1);
 
-	take(in, (uint8_t *)lane + at, bl_min(len, sizeof(struct bl_lane) - at));
+	take(in, (uint8_t *)memory + at, bl_min(len, size - at));
+}
+
+/* A request for the registered memory, well formed but for what the input says. */
+static void ask(struct input *in)
+{
+	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
+	struct bl_rma_ask rma = {
+		.nplace = (uint32_t)number(in, 1) % (BL_IOV_MAX + 1),
+		.what = (uint8_t)number(in, 1) % (BL_RMA_WHATS + 1),
+		.type = (uint8_t)number(in, 1),
+		.op = (uint8_t)number(in, 1),
+	};
+
+	for (uint32_t i = 0; i < rma.nplace && i < bl_countof(rma.place); i++)
+		rma.place[i] = (struct bl_rma_place){number(in, 2), number(in, 2),
+						     KEY + (number(in, 1) & 0x80)};
+	slot->head = BL_HEAD(offsetof(struct bl_rma_ask, place) + rma.nplace * sizeof rma.place[0],
+			     BL_OP_RMA_ASK, number(in, 1) & BL_SLOT_DATA);
+	slot->tag = number(in, 1);
+	slot->data = 0;
+	memcpy(slot->bytes, &rma, sizeof rma);
+	atomic_store(&slot->seq, w.peer->rx.next + 1);
+}
+
+/* What it is to write there, or operands. */
+static void ask_bytes(struct input *in)
+{
+	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
+	size_t len = number(in, 2) % (BL_SLOT_INLINE + 1);
+
+	slot->head = BL_HEAD(len, BL_OP_RMA_BYTES, 0);
+	slot->tag = number(in, 1);
+	slot->data = number(in, 2);
+	take(in, slot->bytes, len);
+	atomic_store(&slot->seq, w.peer->rx.next + 1);
 }
 
 static void receive(struct input *in)
@@ -188,6 +244,8 @@ static void receive(struct input *in)
 	};
 	struct iovec iov[2];
 
+	if (recv.tag & 0x40)
+		recv.src = 0; /* shown to this neighbour alone */
 	if (w.buffers + 2 > USER_BUFFERS)
 		return;
 	if ((how & 0xc0) == 0xc0 && recv.flags & BL_MSG)
@@ -257,6 +315,16 @@ static void step(struct input *in)
 {
 	uint8_t what = (uint8_t)number(in, 1);
 
+	if (what >= 240) { /* the others keep their numbers, for the corpus */
+		if (what % 3 == 0)
+			ask(in);
+		else if (what % 3 == 1)
+			ask_bytes(in);
+		else
+			scribble(in, w.own, sizeof *w.own);
+		progress();
+		return;
+	}
 	switch (what % 12) {
 	case 0:
 	case 1:
@@ -276,10 +344,10 @@ static void step(struct input *in)
 		send(in);
 		break;
 	case 7:
-		scribble(in, w.theirs);
+		scribble(in, w.theirs, sizeof *w.theirs);
 		break;
 	case 8:
-		scribble(in, w.ours);
+		scribble(in, w.ours, sizeof *w.ours);
 		break;
 	case 9:
 		atomic_store(&w.ours->consumed, (uint32_t)number(in, 4));
