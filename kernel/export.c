@@ -29,25 +29,20 @@ unsigned int bl_exports_max(void)
 	return READ_ONCE(max_exports);
 }
 
-/*
- * A handle is random, made by us, and the table is never filled with keys of an attacker's
- * choice: 32 of its bits are as good a hash as any function of it.
- */
-static u32 bl_export_hash(const void *key, u32 len, u32 seed)
-{
-	return (u32)((const struct beeline_handle *)key)->w[0] ^ seed;
-}
-
 static int bl_export_cmp(struct rhashtable_compare_arg *arg, const void *obj)
 {
 	return !bl_handle_equal(arg->key, &((const struct bl_export *)obj)->handle);
 }
 
+/*
+ * No hash function of our own: handles are random, but who makes many can keep those whose bits
+ * suit him. The default (jhash2) is keyed with a random number that each new size of the table
+ * draws afresh, so no choice of handles fills one bucket.
+ */
 static const struct rhashtable_params bl_params = {
 	.head_offset = offsetof(struct bl_export, node),
 	.key_offset = offsetof(struct bl_export, handle),
 	.key_len = sizeof(struct beeline_handle),
-	.hashfn = bl_export_hash,
 	.obj_cmpfn = bl_export_cmp,
 	.automatic_shrinking = true,
 };
