@@ -170,14 +170,17 @@ static noinline size_t bl_local_copy_rest(struct bl_local *l, struct page *page,
 /*
  * Makes a piece of one segment present, as far as it can be; false if none of it can. Without a
  * change to what it holds: fault_in_writeable() stores zeros, and a copy may end before it gets
- * there. Nor does the kernel that resolves a fault by itself grow the stack; a load does.
+ * there. What serves instead resolves faults without taking them, and so does not grow the stack;
+ * a load does. Not before it, since a load maps the zero page, and the huge one where it can. How
+ * much was had is not asked for: some kernels' fault_in_safe_writeable() reports it wrong.
  */
 static bool bl_fault_in(char __user *addr, size_t n, bool to)
 {
 	if (to)
 		return fault_in_readable(addr, n) < n;
-	fault_in_readable(addr, 1);
-	return fault_in_safe_writeable(addr, n) < n;
+	if (likely(fault_in_safe_writeable(addr, n) < n))
+		return true;
+	return !fault_in_readable(addr, 1) && fault_in_safe_writeable(addr, n) < n;
 }
 
 /*
@@ -261,8 +264,7 @@ static unsigned long bl_pages_of_folio(struct page **pages, unsigned long n)
  * What a get took, put_page() gives back: of a page of persistent memory (fsdax) someone waits
  * for the last reference but one, and put_page() wakes him while folio_put() does not. Other
  * pages of a large folio go in one step, where put_page() is folio_put() and nothing else. Pins
- * in both directions would do as well, but see bl_pages_get(), and they cost about ten
- * instructions more for each page.
+ * in both directions would do as well, but see bl_pages_get(), and each is counted twice more.
  */
 static void bl_pages_put(struct page **pages, unsigned long n, bool to)
 {

@@ -12,6 +12,8 @@ What a guest can have:
   ``ip`` and ``tc`` to /rt and loads the modules;
 - a wire to another guest: give both the same ``wire``, and start them with :func:`run_pair`;
 - a TCG plugin (``plugin``), for counting instructions;
+- a clock that goes by instructions executed (``counted_time``), so that no interrupt depends on the
+  machine's speed;
 - a shell for a person (``script_is_tty``), see tests/vm/shell.
 
 The script runs as root under busybox's sh. What it prints goes to the second serial port and

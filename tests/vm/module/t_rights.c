@@ -395,6 +395,31 @@ static void sizes_of_requests(void)
 	EQ(dev_ioctl(fd, BEELINE_IOC_INFO, NULL), -EFAULT);
 }
 
+/* Results that cannot be written back: what was done is done, and can be learned again. */
+static void results_lost(void)
+{
+	struct {
+		struct beeline_copy c;
+		struct beeline_group g;
+	} *ro = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct beeline_group again = {0}, other = {0};
+	char buf[64] = {0};
+	int fd = dev_open();
+
+	mem_fill(memory, sizeof(buf), 3);
+	EQ(dev_export(fd, memory, sizeof(buf), BEELINE_READ, &ro->c.handle), 0);
+	ro->c.len = sizeof(buf);
+	ro->c.local = (uintptr_t)buf;
+	mprotect(ro, PAGE, PROT_READ);
+	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &ro->c), -EFAULT);
+	CHECK(mem_is(buf, sizeof(buf), 3));
+	EQ(dev_ioctl(fd, BEELINE_IOC_GROUP, &ro->g), -EFAULT);
+	EQ(dev_ioctl(fd, BEELINE_IOC_GROUP, &again), -EBUSY);
+	CHECK(again.token.w[0] | again.token.w[1]);
+	other.token = again.token;
+	EQ(dev_ioctl(dev_open(), BEELINE_IOC_GROUP, &other), 0);
+}
+
 static int export_raw(int fd, uint64_t addr, uint64_t len, unsigned int rights, unsigned int scope,
 		      unsigned int reserved)
 {
@@ -509,6 +534,7 @@ static const struct test tests[] = {
 	{"across_namespaces", across_namespaces, 0},
 	{"under_yama", under_yama, 0},
 	{"sizes_of_requests", sizes_of_requests, 0},
+	{"results_lost", results_lost, 0},
 	{"what_is_refused", what_is_refused, 0},
 	{"counters", counters, 0},
 	{"limit_of_exports", limit_of_exports, 0},
