@@ -89,8 +89,8 @@ def judge(kernel: str, results: str, marks: Path, update: bool) -> list[str]:
         if not name.startswith("beeline_"):
             continue
         if name in RIVALS:
-            rival = now.get((RIVALS[name], size), 0)
-            verdict = "ok" if n <= rival else "not ok"
+            rival = now.get((RIVALS[name], size))
+            verdict = "ok" if rival is not None and n <= rival else "not ok"
             lines.append(f"{verdict} - {name}_{size}_at_most_process_vm: {n} to {rival}")
         before = old.get((kernel, name, size))
         if update:
