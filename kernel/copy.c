@@ -15,6 +15,7 @@
 #include <linux/fault-inject-usercopy.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -166,17 +167,56 @@ static noinline size_t bl_local_copy_rest(struct bl_local *l, struct page *page,
 	return done;
 }
 
-/* Between windows: makes the caller's next n bytes present, as far as they can be. */
+/*
+ * Makes a piece of one segment present, as far as it can be; false if none of it can. Without a
+ * change to what it holds: fault_in_writeable() stores zeros, and a copy may end before it gets
+ * there. What serves instead resolves faults without taking them, and so does not grow the stack;
+ * a load does. Not before it, since a load maps the zero page, and the huge one where it can. How
+ * much was had is not asked for: some kernels' fault_in_safe_writeable() reports it wrong.
+ */
+static bool bl_fault_in(char __user *addr, size_t n, bool to)
+{
+	if (to)
+		return fault_in_readable(addr, n) < n;
+	if (likely(fault_in_safe_writeable(addr, n) < n))
+		return true;
+	return !fault_in_readable(addr, 1) && fault_in_safe_writeable(addr, n) < n;
+}
+
+/*
+ * Between windows: makes the caller's next n bytes present, over the segments that are known.
+ * -EFAULT if the first of them cannot be had.
+ */
 static int bl_local_fault_in(struct bl_local *l, u64 n)
 {
-	size_t want = min(n, l->count);
-	size_t missing;
+	u64 want = min(n, l->count);
+	unsigned int i;
 
-	if (l->to)
-		missing = fault_in_readable(l->addr, want);
-	else
-		missing = fault_in_writeable(l->addr, want);
-	return missing == want ? -EFAULT : 0;
+	if (!bl_fault_in(l->addr, want, l->to))
+		return -EFAULT;
+	for (i = l->at; i < l->have; i++) {
+		char __user *addr = u64_to_user_ptr(l->seg[i].addr);
+
+		n -= want;
+		want = min(n, l->seg[i].len);
+		if (!want)
+			continue;
+		if (!access_ok(addr, want) || !bl_fault_in(addr, want, l->to))
+			break;
+	}
+	return 0;
+}
+
+/* The bytes that the known segments can take: none that a window holds pages for in vain. */
+static u64 bl_local_known(const struct bl_local *l)
+{
+	u64 n = l->count;
+	unsigned int i;
+
+	for (i = l->at; i < l->have; i++)
+		if (check_add_overflow(n, l->seg[i].len, &n))
+			return U64_MAX;
+	return n;
 }
 
 /* ---- the exporter's memory ---- */
@@ -208,18 +248,24 @@ static long bl_pages_get(struct mm_struct *mm, unsigned long addr, unsigned long
 	return got;
 }
 
-/* How many of pages[0..n) are of the same folio as the first. */
+/* How many of pages[0..n) are of the same folio as the first and can be let go as one. */
 static unsigned long bl_pages_of_folio(struct page **pages, unsigned long n)
 {
 	struct folio *folio = page_folio(pages[0]);
 	unsigned long k = 1;
 
-	if (folio_test_large(folio))
+	if (folio_test_large(folio) && !folio_is_zone_device(folio))
 		while (k < n && page_folio(pages[k]) == folio)
 			k++;
 	return k;
 }
 
+/*
+ * What a get took, put_page() gives back: of a page of persistent memory (fsdax) someone waits
+ * for the last reference but one, and put_page() wakes him while folio_put() does not. Other
+ * pages of a large folio go in one step, where put_page() is folio_put() and nothing else. Pins
+ * in both directions would do as well, but see bl_pages_get(), and each is counted twice more.
+ */
 static void bl_pages_put(struct page **pages, unsigned long n, bool to)
 {
 	unsigned long k;
@@ -230,7 +276,10 @@ static void bl_pages_put(struct page **pages, unsigned long n, bool to)
 	}
 	for (; n; pages += k, n -= k) {
 		k = bl_pages_of_folio(pages, n);
-		folio_put_refs(page_folio(pages[0]), k);
+		if (k == 1)
+			put_page(pages[0]);
+		else
+			folio_put_refs(page_folio(pages[0]), k);
 	}
 }
 
@@ -320,6 +369,7 @@ static s64 bl_window(struct bl_copying *s)
 	addr += s->done;
 	offset = offset_in_page(addr);
 	len = min_t(u64, c->len - s->done, s->room * PAGE_SIZE - offset);
+	len = min(len, bl_local_known(&s->local));
 	n = bl_pages_get(mm, addr - offset, DIV_ROUND_UP(offset + len, PAGE_SIZE), s->to, s->pages);
 	if (n < 0) {
 		ret = n;
@@ -358,6 +408,7 @@ static void bl_copying_room(struct bl_copying *s)
  * A window ends early when its pages are used up, when the segments it knows are, when the
  * exporter's memory ends (the next one says how), or when a page of the caller's is missing.
  * Where one was missing, more will be: from then on pages are faulted in ahead of each window.
+ * That nothing can be faulted in is an error only where the window before stopped at it.
  */
 static int bl_copy_windows(struct bl_copying *s)
 {
@@ -372,6 +423,12 @@ static int bl_copy_windows(struct bl_copying *s)
 		if (len) {
 			ret = bl_local_advance(&s->local);
 			if (ret)
+				return ret;
+		}
+		if (cold) {
+			ret = bl_local_fault_in(&s->local,
+						min(len - s->done, BL_WINDOW_PAGES * PAGE_SIZE));
+			if (ret && s->local.missing)
 				return ret;
 		}
 		s->local.missing = false;
@@ -391,11 +448,6 @@ static int bl_copy_windows(struct bl_copying *s)
 			if (stalls == BL_STALLS)
 				return -EFAULT;
 		}
-		if (!cold)
-			continue;
-		ret = bl_local_fault_in(&s->local, min(len - s->done, BL_WINDOW_PAGES * PAGE_SIZE));
-		if (ret && s->local.missing)
-			return ret;
 	}
 }
 

@@ -30,12 +30,19 @@ unsigned int bl_exports_max(void)
 }
 
 /*
- * A handle is random, made by us, and the table is never filled with keys of an attacker's
- * choice: 32 of its bits are as good a hash as any function of it.
+ * A handle is random, but who makes many can keep those whose bits suit him. So a hash is bits
+ * 32 to 63 of its product with a secret odd number, which each new table alters by a seed of its
+ * own: handles share a bucket in every table only if they agree in the 32 bits below and as many
+ * more as the table has bits for its index, and the table is never filled with keys of an
+ * attacker's choice. (A stronger hash takes 4 % more instructions for an export.)
  */
+static u64 bl_hash_key __ro_after_init;
+
 static u32 bl_export_hash(const void *key, u32 len, u32 seed)
 {
-	return (u32)((const struct beeline_handle *)key)->w[0] ^ seed;
+	u64 factor = bl_hash_key + 2 * (u64)seed;
+
+	return (((const struct beeline_handle *)key)->w[0] * factor) >> 32;
 }
 
 static int bl_export_cmp(struct rhashtable_compare_arg *arg, const void *obj)
@@ -54,8 +61,9 @@ static const struct rhashtable_params bl_params = {
 
 static struct rhashtable bl_exports;
 
-int bl_exports_init(void)
+int __init bl_exports_init(void)
 {
+	bl_hash_key = get_random_u64() | 1;
 	return rhashtable_init(&bl_exports, &bl_params);
 }
 

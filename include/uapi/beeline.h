@@ -161,10 +161,12 @@ struct beeline_iov {
  * the niov segments (struct beeline_iov) at local, filled or drained in order; what they hold
  * beyond len is left alone. The length has no upper limit.
  *
- * copied is always written, also when the call fails: that many bytes, from the front, have
- * been copied. A failed copy to an export may have changed bytes after those, but only bytes
- * that it was asked to write and only to their new values. status repeats the call's result as
- * a negative errno.
+ * copied and status are written also when the call fails, unless it fails because of the struct
+ * itself: with E2BIG, or with EFAULT where it cannot be read or written. Set status to a value
+ * of your own to tell that EFAULT from one for the memory. copied: that many bytes, from the
+ * front, have been copied. A failed copy may have changed bytes after those, but only bytes that
+ * it was asked to write and only to their new values. status repeats the call's result as a
+ * negative errno.
  *
  * The copy is done in windows of at most window_pages pages. A signal ends it between windows,
  * with EINTR and at least one byte done; or, since Linux 6.2, while it waits for a page of the

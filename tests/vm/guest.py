@@ -12,6 +12,8 @@ What a guest can have:
   ``ip`` and ``tc`` to /rt and loads the modules;
 - a wire to another guest: give both the same ``wire``, and start them with :func:`run_pair`;
 - a TCG plugin (``plugin``), for counting instructions;
+- a clock that goes by instructions executed (``counted_time``), so that no interrupt depends on the
+  machine's speed;
 - a shell for a person (``script_is_tty``), see tests/vm/shell.
 
 The script runs as root under busybox's sh. What it prints goes to the second serial port and
@@ -27,6 +29,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,6 +77,7 @@ class Guest:
     network: bool = False
     wire: tuple[str, int] | None = None  # ("listen" | "connect", TCP port on loopback)
     plugin: str = ""
+    counted_time: bool = False  # the clock goes by instructions, not by the machine's time
     timeout: int = 240
     script_is_tty: bool = False
 
@@ -151,7 +155,10 @@ class Guest:
         """QEMU's command line."""
         # Without 5-level paging: identify_cpu() clears the flag for a moment, and KASAN in an
         # interrupt at that moment takes kernel addresses for wild ones.
-        cmd = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
+        threads = "single" if self.counted_time else "multi"
+        cmd = ["qemu-system-x86_64", "-accel", f"tcg,thread={threads}", "-cpu", "max,la57=off"]
+        if self.counted_time:  # a nanosecond each, and none while all CPUs sleep
+            cmd += ["-icount", "shift=0,sleep=off"]
         cmd += ["-smp", f"{self.cpus},sockets={self.nodes}", "-m", f"{self.memory}M"]
         if self.nodes > 1:
             if self.cpus % self.nodes:
@@ -255,10 +262,24 @@ def compiled(source: Path, work: Path, *flags: str) -> Path:
     return out
 
 
+def await_listener(port: int, process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Returns when something listens on the port of loopback, or the process has ended. Asks the
+    kernel's table of sockets: QEMU takes one connection, and that is not for us."""
+    until = time.monotonic() + seconds
+    listening = re.compile(rf"^ *\d+: 0100007F:{port:04X} \S+ 0A ", re.M)
+    while process.poll() is None and not listening.search(read(Path("/proc/net/tcp"))):
+        if time.monotonic() > until:
+            process.kill()
+            process.wait()
+            raise Unavailable(f"QEMU does not listen on port {port} after {seconds:.0f} s")
+        time.sleep(0.01)
+
+
 def run_pair(one: Guest, two: Guest, work: Path) -> tuple[Result, Result]:
     """Two guests joined by a wire; each sees one Ethernet device, with addresses ...:01 and :02."""
     port = 20000 + os.getpid() % 20000
     one.wire, two.wire = ("listen", port), ("connect", port)
     first = one.start(work / "one")
+    await_listener(port, first, 30.0 * int(os.environ.get("BEELINE_VM_PATIENCE", "1")))
     second = two.start(work / "two")
     return one.finish(first, work / "one"), two.finish(second, work / "two")

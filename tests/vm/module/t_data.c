@@ -286,12 +286,12 @@ static void memory_callers_own(void)
 	uint64_t n;
 
 	mem_fill(p, 64 * PAGE, 5);
-	memset(buf, 0, 64 * PAGE);
+	memset(buf, 0x77, 64 * PAGE);
 	EQ(dev_export(fd, p, 64 * PAGE, 3, &h), 0);
 	mprotect(buf + 50 * PAGE, PAGE, PROT_READ);
 	EQ(dev_from(fd, &h, 0, buf, 64 * PAGE, &n), -EFAULT);
 	EQ(n, 50 * PAGE);
-	CHECK(mem_is(buf, n, 5) && mem_all(buf + n, 64 * PAGE - n, 0));
+	CHECK(mem_is(buf, n, 5) && mem_all(buf + n, 64 * PAGE - n, 0x77));
 	EQ(dev_from(fd, &h, 0, (char *)0xffff888000000000ul, PAGE, &n), -EFAULT);
 	EQ(n, 0);
 	EQ(dev_from(fd, &h, 0, NULL, PAGE, &n), -EFAULT);
@@ -300,6 +300,50 @@ static void memory_callers_own(void)
 	EQ(dev_to(fd, &h, 0, buf + 10, 64 * PAGE - 10, &n), -EFAULT);
 	EQ(n, 20 * PAGE - 10);
 	CHECK(!memcmp(p, buf + 10, n) && mem_all(p + n, 64 * PAGE - n, 0xEE));
+}
+
+/*
+ * What a copy does not reach, it leaves alone, also in memory that was never touched: a private
+ * mapping of a file, whose pages all have to be made present, and an exporter whose memory ends.
+ */
+static void memory_beyond_the_count(void)
+{
+	static const size_t holes[] = {0, 5, 40, 600};
+	const size_t len = 700 * PAGE;
+	char *p = mem_map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int fd = dev_open(), file;
+	struct beeline_handle h;
+	uint64_t n;
+
+	memset(memfd_map(len, MAP_SHARED, &file), 0x77, len);
+	for (size_t i = 0; i < NELEM(holes); i++) {
+		char *buf = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+
+		CHECK(buf != MAP_FAILED);
+		mem_fill(p, len, 5);
+		EQ(dev_export(fd, p, len, 3, &h), 0);
+		mprotect(p + holes[i] * PAGE, PAGE, PROT_NONE);
+		EQ(dev_from(fd, &h, 0, buf, len - 77, &n), -ENXIO);
+		EQ(n, holes[i] * PAGE);
+		CHECK(mem_is(buf, n, 5) && mem_all(buf + n, len - n, 0x77));
+		mprotect(p + holes[i] * PAGE, PAGE, PROT_READ | PROT_WRITE);
+		EQ(dev_revoke(fd, &h, 0), 0);
+		munmap(buf, len);
+	}
+}
+
+/* The stack grows under a copy as it does under any other store: far below what is in use. */
+static void memory_stack_grows(void)
+{
+	char *p = mem_map(64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *below = (char *)((uintptr_t)__builtin_frame_address(0) - 300 * PAGE);
+	int fd = dev_open();
+	struct beeline_handle h;
+
+	mem_fill(p, 64 * PAGE, 5);
+	EQ(dev_export(fd, p, 64 * PAGE, 3, &h), 0);
+	EQ(dev_from(fd, &h, 0, below, 64 * PAGE, NULL), 0);
+	CHECK(mem_is(below, 64 * PAGE, 5));
 }
 
 /* Memory that a fork shares stays shared when read, and parts when written. */
@@ -376,6 +420,152 @@ static void iovecs(void)
 	c.niov = 1;
 	c.local = 1;
 	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &c), -EFAULT);
+}
+
+/* Pins taken and let go since boot, by anybody. */
+static void pins(uint64_t *taken, uint64_t *let_go)
+{
+	int refresh = open("/proc/sys/vm/stat_refresh", O_WRONLY);
+	FILE *f = fopen("/proc/vmstat", "r");
+	char name[64];
+	unsigned long long value;
+
+	CHECK(refresh >= 0 && write(refresh, "1", 1) == 1 && f);
+	close(refresh);
+	*taken = *let_go = ~0ull;
+	while (fscanf(f, "%63s %llu", name, &value) == 2) {
+		if (!strcmp(name, "nr_foll_pin_acquired"))
+			*taken = value;
+		if (!strcmp(name, "nr_foll_pin_released"))
+			*let_go = value;
+	}
+	fclose(f);
+	CHECK(*taken != ~0ull && *let_go != ~0ull);
+}
+
+/*
+ * Segments are known 16 at a time: a window takes no more pages than they can fill, and where one
+ * of theirs is missing all of them are made present at once.
+ */
+static void iovecs_small(void)
+{
+	enum { N = 1024, WINDOWS = N / 16, LAST = 512 };
+	const size_t len = (N + LAST) * PAGE;
+	static struct beeline_iov iov[N];
+	char *p = mem_map(AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *buf = mem_map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct beeline_copy c = {.local = (uintptr_t)iov, .niov = N};
+	uint64_t before[2], after[2];
+	int fd = dev_open();
+
+	madvise(buf, len, MADV_NOHUGEPAGE);
+	for (int i = 0; i < N - 1; i++)
+		iov[i] = (struct beeline_iov){(uintptr_t)buf + i * PAGE + 1000, 8};
+	iov[N - 1] = (struct beeline_iov){(uintptr_t)buf + N * PAGE, LAST * PAGE};
+	mem_fill(p, AREA, 2);
+	EQ(dev_export(fd, p, AREA, 3, &c.handle), 0);
+	c.len = (N - 1) * 8 + LAST * PAGE;
+	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &c), 0);
+	for (int i = 0; i < N; i++)
+		CHECK(!memcmp((char *)iov[i].addr, p + 8 * i, iov[i].len));
+	EQ(dev_stat(fd, 0).faults, 1);
+	c.flags = BEELINE_COPY_TO;
+	memset(buf, 3, len);
+	pins(&before[0], &before[1]);
+	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &c), 0);
+	pins(&after[0], &after[1]);
+	CHECK(mem_all(p, c.len, 3));
+	EQ(after[1] - before[1], after[0] - before[0]);
+	if (after[0] - before[0] > 2 * WINDOWS + LAST)
+		vt_fail("%llu pages pinned", (unsigned long long)(after[0] - before[0]));
+}
+
+/* Copies of all shapes between an export and ourselves, some of them short. */
+static void copy_about(char *p, size_t len)
+{
+	static const size_t lens[] = {1,	 PAGE,		PAGE + 1,	2 * PAGE,
+				      31 * PAGE, 33 * PAGE + 1, 511 * PAGE + 1, 513 * PAGE};
+	char *buf = mem_map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *gone = mem_map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int fd = dev_open();
+	struct beeline_handle h;
+	uint64_t n;
+
+	munmap(gone + 20 * PAGE, PAGE);
+	EQ(dev_export(fd, p, len, 3, &h), 0);
+	for (size_t i = 0; i < NELEM(lens); i++)
+		for (size_t at = 0; at + lens[i] <= len; at += 67 * PAGE + 5) {
+			EQ(dev_from(fd, &h, at, buf, lens[i], NULL), 0);
+			EQ(dev_to(fd, &h, at, buf, lens[i], NULL), 0);
+		}
+	/* Windows that end at a page of ours that cannot be had. */
+	EQ(dev_from(fd, &h, 0, gone, 100 * PAGE, &n), -EFAULT);
+	EQ(dev_to(fd, &h, 0, gone, 100 * PAGE, &n), -EFAULT);
+	close(fd);
+}
+
+/*
+ * No reference and no pin outlives a copy. A memfd can be sealed against writing only when
+ * nobody but its mappings holds one of its pages.
+ */
+static void pages_let_go(void)
+{
+	const size_t len = 1100 * PAGE;
+	int file = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t taken, let_go;
+	char *p;
+
+	CHECK(file >= 0 && !ftruncate(file, len));
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	CHECK(p != MAP_FAILED);
+	memset(p, 1, len);
+	copy_about(p, len);
+	munmap(p, len);
+	if (fcntl(file, F_ADD_SEALS, F_SEAL_WRITE))
+		vt_fail("pages are still held: errno %d", errno);
+	pins(&taken, &let_go);
+	EQ(let_go, taken);
+}
+
+static long huge_pages_free(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	char line[128];
+	long n = -1;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "HugePages_Free: %ld", &n) == 1)
+			break;
+	fclose(f);
+	return n;
+}
+
+static void pages_let_go_huge(void)
+{
+	int f = open("/proc/sys/vm/nr_hugepages", O_WRONLY), file;
+	double until = vt_now() + WAIT_MS / 1000.0;
+	long before;
+	char *p;
+
+	CHECK(f >= 0 && write(f, "6", 1) == 1);
+	close(f);
+	before = huge_pages_free();
+	file = memfd_create("t", MFD_CLOEXEC | MFD_HUGETLB);
+	CHECK(file >= 0 && !ftruncate(file, AREA));
+	p = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (p == MAP_FAILED || before < 3)
+		vt_skip("no huge pages to be had: %ld free", before);
+	memset(p, 1, AREA);
+	EQ(huge_pages_free(), before - 3);
+	copy_about(p, AREA);
+	munmap(p, AREA);
+	close(file);
+	while (huge_pages_free() != before) {
+		if (vt_now() > until)
+			vt_fail("%ld huge pages are still held", before - huge_pages_free());
+		usleep(10000);
+	}
 }
 
 static void ranges(void)
@@ -491,8 +681,13 @@ static const struct test tests[] = {
 	{"memory_truncated", memory_truncated, 0},
 	{"memory_secret", memory_secret, 0},
 	{"memory_callers_own", memory_callers_own, 0},
+	{"memory_beyond_the_count", memory_beyond_the_count, 0},
+	{"memory_stack_grows", memory_stack_grows, 0},
 	{"memory_forked", memory_forked, 0},
 	{"iovecs", iovecs, 0},
+	{"iovecs_small", iovecs_small, 0},
+	{"pages_let_go", pages_let_go, 0},
+	{"pages_let_go_huge", pages_let_go_huge, 0},
 	{"ranges", ranges, 0},
 	{"batches", batches, 0},
 	{"data_beyond_2_gib", data_beyond_2_gib, 200},

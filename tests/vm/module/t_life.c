@@ -154,6 +154,30 @@ static void exporter_execs(void)
 	EQ(peer_wait(&p), 0);
 }
 
+/* Exports LEN bytes of ones to shared->h, and ends in its own way when it is told to. */
+enum { EXIT, EXEC_CLOSING, EXEC_KEEPING };
+
+static void exporter_to_end(int sock, void *arg)
+{
+	char *p = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	intptr_t how = (intptr_t)arg;
+	int fd = dev_open();
+	char number[12];
+
+	memset(p, 1, LEN);
+	if (how == EXEC_KEEPING)
+		fcntl(fd, F_SETFD, 0);
+	EQ(dev_export(fd, p, LEN, 3, &shared->h), 0);
+	vt_tell(sock);
+	vt_await(sock);
+	if (how == EXIT)
+		return;
+	fcntl(sock, F_SETFD, 0);
+	snprintf(number, sizeof(number), "%d", sock);
+	execl("/proc/self/exe", "t_life", "--after-exec", number, number, NULL);
+	_exit(1);
+}
+
 /* ---- revoke ---- */
 
 static void reader(int sock, void *arg)
@@ -288,6 +312,129 @@ static void revoke_not_held_up_by_caller(void)
 	CHECK(mem_all(s.buf, 4 * PAGE, 1) && mem_all(s.buf + 4 * PAGE, 4 * PAGE, 0));
 }
 
+/*
+ * The export ends while the caller's pages are being faulted in: a private mapping of a file, but
+ * for one page that is withheld. No byte of it has changed.
+ */
+static void caller_untouched(const struct beeline_handle *h, void (*end)(void *), void *arg,
+			     int expect)
+{
+	struct stuck s = {.fd = dev_open(), .h = *h};
+	int file = memfd_create("t", MFD_CLOEXEC), u;
+	char fill[PAGE];
+	pthread_t t;
+
+	memset(fill, 0x77, sizeof(fill));
+	for (int i = 0; i < 8; i++)
+		CHECK(write(file, fill, PAGE) == PAGE);
+	s.buf = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	CHECK(s.buf != MAP_FAILED);
+	CHECK(mmap(s.buf + 4 * PAGE, PAGE, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+	u = uffd_on(s.buf + 4 * PAGE, PAGE);
+	pthread_create(&t, NULL, stuck_copy, &s);
+	uffd_await(u);
+	end(arg);
+	uffd_fill(u, s.buf + 4 * PAGE, PAGE);
+	pthread_join(t, NULL);
+	EQ(s.ret, expect);
+	EQ(s.n, 0);
+	CHECK(mem_all(s.buf, 4 * PAGE, 0x77) && mem_all(s.buf + 4 * PAGE, PAGE, 0) &&
+	      mem_all(s.buf + 5 * PAGE, 3 * PAGE, 0x77));
+}
+
+struct owned {
+	int fd;
+	struct beeline_handle h;
+};
+
+static void end_by_revoke(void *arg)
+{
+	struct owned *o = arg;
+
+	EQ(dev_revoke(o->fd, &o->h, 0), 0);
+}
+
+static void revoke_leaves_caller_untouched(void)
+{
+	char *p = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct owned o = {.fd = dev_open()};
+
+	memset(p, 1, 8 * PAGE);
+	EQ(dev_export(o.fd, p, 8 * PAGE, 1, &o.h), 0);
+	caller_untouched(&o.h, end_by_revoke, &o, -ENOENT);
+}
+
+static void end_by_exec(void *arg)
+{
+	struct peer *p = arg;
+
+	vt_tell(p->sock);
+	vt_await(p->sock);
+}
+
+static void exec_leaves_caller_untouched(void)
+{
+	struct beeline_handle h;
+	struct peer p;
+
+	share();
+	p = peer_start(exporter_to_end, (void *)EXEC_KEEPING);
+	vt_await(p.sock);
+	h = shared->h;
+	caller_untouched(&h, end_by_exec, &p, -ESRCH);
+	vt_tell(p.sock);
+	EQ(peer_wait(&p), 0);
+}
+
+/*
+ * A revoke waits for the window of a copier, which waits for a page of the exporter's. Whoever
+ * revokes can be killed meanwhile; the handle has ended, the copy ends when it gets its page.
+ */
+static void revokes(int sock, void *arg)
+{
+	struct owned *o = arg;
+
+	vt_await(sock);
+	dev_revoke(o->fd, &o->h, 0);
+}
+
+static void revoker_killed_while_waiting(void)
+{
+	double until = vt_now() + WAIT_MS / 1000.0;
+	struct stuck s = {.fd = dev_open()};
+	struct beeline_import im = {0};
+	char *p = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int u = uffd_on(p, 8 * PAGE);
+	struct owned o = {.fd = dev_open()};
+	struct peer revoker;
+	pthread_t t;
+
+	EQ(dev_export(o.fd, p, 8 * PAGE, 1, &o.h), 0);
+	revoker = peer_start(revokes, &o);
+	/* Touched after the fork, which takes away the right to write: one window must do. */
+	s.buf = mem_map(8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	memset(s.buf, 9, 8 * PAGE);
+	s.h = im.handle = o.h;
+	pthread_create(&t, NULL, stuck_copy, &s);
+	uffd_await(u);
+	vt_tell(revoker.sock);
+	while (dev_ioctl(s.fd, BEELINE_IOC_IMPORT, &im) != -ENOENT) {
+		CHECK(vt_now() < until);
+		sched_yield();
+	}
+	/* From here on nothing but the kill ends it: had it returned, it would have exited. */
+	kill(revoker.pid, SIGKILL);
+	EQ(peer_wait(&revoker), SIGKILL);
+	EQ(dev_revoke(o.fd, &o.h, 0), -ENOENT);
+	EQ(dev_stat(o.fd, 0).live, 0);
+	uffd_fill(u, p, 8 * PAGE);
+	pthread_join(t, NULL);
+	EQ(s.n, 8 * PAGE);
+	EQ(s.ret, 0);
+	CHECK(mem_all(s.buf, 8 * PAGE, 0));
+}
+
 /* Missing pages of the exporter's, answered late: the copy waits for them, and gets them. */
 static void exporters_page_comes_late(void)
 {
@@ -390,6 +537,101 @@ static void exporter_killed_during_copy(void)
 		for (int k = 0; k < 2; k++)
 			EQ(peer_wait(&c[k]), 0);
 	}
+}
+
+/* By their own choice, and with two copiers at it. */
+static void exporter_ends_during_copy(intptr_t how)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct peer ex, c[2];
+
+		share();
+		ex = peer_start(exporter_to_end, (void *)how);
+		vt_await(ex.sock);
+		c[0] = peer_start(copier, NULL);
+		c[1] = peer_start(copier, (void *)1);
+		wait_for(&shared->copies, 2);
+		usleep(i * 2477 % 7000);
+		vt_tell(ex.sock);
+		if (how != EXIT)
+			vt_await(ex.sock);
+		for (int k = 0; k < 2; k++)
+			EQ(peer_wait(&c[k]), 0);
+		/* The file lives on after this exec, and the handle in it. */
+		if (how == EXEC_KEEPING)
+			EQ(atomic_load(&shared->ends[1]), 2);
+		if (how != EXIT)
+			vt_tell(ex.sock);
+		EQ(peer_wait(&ex), 0);
+	}
+}
+
+static void exporter_exits_during_copy(void)
+{
+	exporter_ends_during_copy(EXIT);
+}
+
+static void exporter_execs_during_copy(void)
+{
+	exporter_ends_during_copy(EXEC_CLOSING);
+	exporter_ends_during_copy(EXEC_KEEPING);
+}
+
+/* Writes one number all over the export and reads it back, and then the next. */
+static void writer_and_reader(int sock, void *arg)
+{
+	char *buf = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int fd = dev_open();
+
+	(void)sock;
+	(void)arg;
+	for (unsigned int i = 0; !atomic_load(&shared->stop); i++) {
+		unsigned char number = 16 + i % 200;
+
+		memset(buf, number, LEN);
+		EQ(dev_to(fd, &shared->h, 0, buf, LEN, NULL), 0);
+		memset(buf, 0, LEN);
+		EQ(dev_from(fd, &shared->h, 0, buf, LEN, NULL), 0);
+		CHECK(mem_all(buf, LEN, number));
+		atomic_fetch_add(&shared->copies, 1);
+	}
+}
+
+/* A copy meets the parent's memory only: no child of a fork in its midst sees or changes it. */
+static void exporter_forks_during_copy(void)
+{
+	char *p = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *before = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int fd = dev_open(), status;
+	struct peer c;
+
+	share();
+	memset(p, 1, LEN);
+	EQ(dev_export(fd, p, LEN, 3, &shared->h), 0);
+	c = peer_start(writer_and_reader, NULL);
+	for (unsigned int i = 0; i < 5; i++) {
+		unsigned int seen = atomic_load(&shared->copies);
+		pid_t child;
+
+		wait_for(&shared->copies, seen + 1);
+		usleep(i * 977 % 7000);
+		child = fork();
+		CHECK(child >= 0);
+		if (!child) {
+			memcpy(before, p, LEN);
+			wait_for(&shared->copies, atomic_load(&shared->copies) + 2);
+			CHECK(!memcmp(before, p, LEN));
+			memset(p, 9, LEN);
+			wait_for(&shared->copies, atomic_load(&shared->copies) + 1);
+			CHECK(mem_all(p, LEN, 9));
+			_exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child);
+		if (status)
+			_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	atomic_store(&shared->stop, true);
+	EQ(peer_wait(&c), 0);
 }
 
 static void copier_killed_during_copy(void)
@@ -533,7 +775,13 @@ static const struct test tests[] = {
 	{"revoke_not_held_up_by_caller", revoke_not_held_up_by_caller, 0},
 	{"exporters_page_comes_late", exporters_page_comes_late, 0},
 	{"copier_stuck_is_killed", copier_stuck_is_killed, 0},
+	{"revoke_leaves_caller_untouched", revoke_leaves_caller_untouched, 0},
+	{"exec_leaves_caller_untouched", exec_leaves_caller_untouched, 0},
+	{"revoker_killed_while_waiting", revoker_killed_while_waiting, 0},
 	{"exporter_killed_during_copy", exporter_killed_during_copy, 200},
+	{"exporter_exits_during_copy", exporter_exits_during_copy, 200},
+	{"exporter_execs_during_copy", exporter_execs_during_copy, 200},
+	{"exporter_forks_during_copy", exporter_forks_during_copy, 200},
 	{"copier_killed_during_copy", copier_killed_during_copy, 200},
 	{"signals_interrupt", signals_interrupt, 120},
 	{"memory_changes_under_copy", memory_changes_under_copy, 120},

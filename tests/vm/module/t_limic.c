@@ -329,10 +329,10 @@ static void memory_ends(void)
 	EQ(errno, EFAULT);
 	EQ(tell(CHECK_IS, 0, LEN, 1).n, 1);
 	tell(UNMAP, 5 * PAGE, PAGE, 0);
-	memset(buf, 0, LEN);
+	memset(buf, 0x77, LEN);
 	EQ(limic_rx_comp(fd, buf, 10 * PAGE, &lu), 5 * PAGE - 10);
 	EQ(lu.length, 5 * PAGE - 10);
-	CHECK(mem_all(buf + lu.length, LEN - lu.length, 0));
+	CHECK(mem_all(buf + lu.length, LEN - lu.length, 0x77));
 	lu = announce(5 * PAGE, PAGE);
 	EQ(limic_rx_comp(fd, buf, PAGE, &lu), 0);
 	EQ(errno, EFAULT);

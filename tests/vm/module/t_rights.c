@@ -123,7 +123,6 @@ struct scoped {
 	int fd;
 	struct beeline_handle h;
 	int expect;
-	struct beeline_handle token;
 };
 
 static void try_as_user(void *arg)
@@ -224,59 +223,95 @@ struct ns_owner {
 	bool userns;
 };
 
-/* An exporter that is nobody's business: another user, and in user and PID namespaces of its own.
+/* What it tells: its memory, by handle and by address, and its number where we are. */
+struct ns_told {
+	struct beeline_handle h;
+	char *p;
+	pid_t pid;
+};
+
+static void ns_exporter(int sock, void *arg)
+{
+	struct ns_owner *o = arg;
+	struct ns_told told = {.p = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE)};
+
+	CHECK(!o->userns || getpid() == 1);
+	mem_fill(told.p, PAGE, 6);
+	prctl(PR_SET_DUMPABLE, 0);
+	EQ(dev_export(o->fd, told.p, PAGE, 3, &told.h), 0);
+	vt_send(sock, &told, sizeof(told));
+	vt_await(sock);
+}
+
+/*
+ * An exporter that is nobody's business: another user, and in user and PID namespaces of its own.
+ * The latter begin with a child.
  */
 static void ns_owner(int sock, void *arg)
 {
 	struct ns_owner *o = arg;
-	struct beeline_handle h;
-	char *p = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct ns_told told;
+	struct peer child;
 	int ready;
 
-	mem_fill(p, PAGE, 6);
 	become(SOME_UID);
-	ready = !o->userns || !unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET);
+	ready = !o->userns || !unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID);
 	vt_send(sock, &ready, sizeof(ready));
 	if (!ready)
 		return;
-	prctl(PR_SET_DUMPABLE, 0);
-	EQ(dev_export(o->fd, p, PAGE, 3, &h), 0);
-	vt_send(sock, &h, sizeof(h));
-	vt_send(sock, &p, sizeof(p));
+	child = peer_start(ns_exporter, o);
+	vt_recv(child.sock, &told, sizeof(told));
+	told.pid = child.pid;
+	vt_send(sock, &told, sizeof(told));
 	vt_await(sock);
+	vt_tell(child.sock);
+	EQ(peer_wait(&child), 0);
+}
+
+struct ns_seen {
+	int fd;
+	struct ns_told told;
+};
+
+/* In a PID namespace of its own, where the exporter has no number at all. */
+static void pid_importer(void *arg)
+{
+	struct ns_seen *s = arg;
+	char buf[PAGE];
+
+	EQ(getpid(), 1);
+	EQ(by_ptrace(s->told.pid, s->told.p, buf, PAGE), -ESRCH);
+	EQ(dev_from(s->fd, &s->told.h, 0, buf, PAGE, NULL), 0);
+	CHECK(mem_is(buf, PAGE, 6));
 }
 
 static void ns_importer(void *arg)
 {
-	struct scoped *s = arg;
-	char buf[PAGE], *p;
-	pid_t pid;
+	struct ns_seen *s = arg;
+	char buf[PAGE];
 
 	become(SOME_UID);
-	CHECK(!unshare(CLONE_NEWUSER));
-	memcpy(&pid, &s->token.w[0], sizeof(pid));
-	memcpy(&p, &s->token.w[1], sizeof(p));
-	EQ(by_ptrace(pid, p, buf, PAGE), -EPERM);
-	EQ(dev_from(s->fd, &s->h, 0, buf, PAGE, NULL), 0);
+	CHECK(!unshare(CLONE_NEWUSER | CLONE_NEWPID));
+	EQ(by_ptrace(s->told.pid, s->told.p, buf, PAGE), -EPERM);
+	EQ(dev_from(s->fd, &s->told.h, 0, buf, PAGE, NULL), 0);
 	CHECK(mem_is(buf, PAGE, 6));
+	in_child(pid_importer, s);
 	memset(buf, 1, PAGE);
-	EQ(dev_to(s->fd, &s->h, 0, buf, PAGE, NULL), 0);
+	EQ(dev_to(s->fd, &s->told.h, 0, buf, PAGE, NULL), 0);
 }
 
 /* Where process_vm_readv() is refused, a handle still serves. */
-static void across_user_namespaces(void)
+static void across_namespaces(void)
 {
 	struct ns_owner o = {dev_open(), true};
-	struct scoped s = {.fd = dev_open()};
+	struct ns_seen s = {.fd = dev_open()};
 	struct peer p = peer_start(ns_owner, &o);
 	int ready;
 
 	vt_recv(p.sock, &ready, sizeof(ready));
 	if (!ready)
 		vt_skip("no user namespaces here");
-	vt_recv(p.sock, &s.h, sizeof(s.h));
-	memcpy(&s.token.w[0], &p.pid, sizeof(p.pid));
-	vt_recv(p.sock, &s.token.w[1], sizeof(char *));
+	vt_recv(p.sock, &s.told, sizeof(s.told));
 	in_child(ns_importer, &s);
 	vt_tell(p.sock);
 	EQ(peer_wait(&p), 0);
@@ -284,22 +319,19 @@ static void across_user_namespaces(void)
 
 static void yama_importer(void *arg)
 {
-	struct scoped *s = arg;
-	char buf[PAGE], *p;
-	pid_t pid;
+	struct ns_seen *s = arg;
+	char buf[PAGE];
 
 	become(SOME_UID);
-	memcpy(&pid, &s->token.w[0], sizeof(pid));
-	memcpy(&p, &s->token.w[1], sizeof(p));
-	EQ(by_ptrace(pid, p, buf, PAGE), -EPERM);
-	EQ(dev_from(s->fd, &s->h, 0, buf, PAGE, NULL), 0);
+	EQ(by_ptrace(s->told.pid, s->told.p, buf, PAGE), -EPERM);
+	EQ(dev_from(s->fd, &s->told.h, 0, buf, PAGE, NULL), 0);
 	CHECK(mem_is(buf, PAGE, 6));
 }
 
 static void under_yama(void)
 {
 	struct ns_owner o = {dev_open(), false};
-	struct scoped s = {.fd = dev_open()};
+	struct ns_seen s = {.fd = dev_open()};
 	struct peer p;
 	int f = open("/proc/sys/kernel/yama/ptrace_scope", O_WRONLY), ready;
 
@@ -308,9 +340,7 @@ static void under_yama(void)
 	CHECK(write(f, "1", 1) == 1);
 	p = peer_start(ns_owner, &o);
 	vt_recv(p.sock, &ready, sizeof(ready));
-	vt_recv(p.sock, &s.h, sizeof(s.h));
-	memcpy(&s.token.w[0], &p.pid, sizeof(p.pid));
-	vt_recv(p.sock, &s.token.w[1], sizeof(char *));
+	vt_recv(p.sock, &s.told, sizeof(s.told));
 	in_child(yama_importer, &s);
 	vt_tell(p.sock);
 	EQ(peer_wait(&p), 0);
@@ -363,6 +393,31 @@ static void sizes_of_requests(void)
 	}
 	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, NULL), -EFAULT);
 	EQ(dev_ioctl(fd, BEELINE_IOC_INFO, NULL), -EFAULT);
+}
+
+/* Results that cannot be written back: what was done is done, and can be learned again. */
+static void results_lost(void)
+{
+	struct {
+		struct beeline_copy c;
+		struct beeline_group g;
+	} *ro = mem_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct beeline_group again = {0}, other = {0};
+	char buf[64] = {0};
+	int fd = dev_open();
+
+	mem_fill(memory, sizeof(buf), 3);
+	EQ(dev_export(fd, memory, sizeof(buf), BEELINE_READ, &ro->c.handle), 0);
+	ro->c.len = sizeof(buf);
+	ro->c.local = (uintptr_t)buf;
+	mprotect(ro, PAGE, PROT_READ);
+	EQ(dev_ioctl(fd, BEELINE_IOC_COPY, &ro->c), -EFAULT);
+	CHECK(mem_is(buf, sizeof(buf), 3));
+	EQ(dev_ioctl(fd, BEELINE_IOC_GROUP, &ro->g), -EFAULT);
+	EQ(dev_ioctl(fd, BEELINE_IOC_GROUP, &again), -EBUSY);
+	CHECK(again.token.w[0] | again.token.w[1]);
+	other.token = again.token;
+	EQ(dev_ioctl(dev_open(), BEELINE_IOC_GROUP, &other), 0);
 }
 
 static int export_raw(int fd, uint64_t addr, uint64_t len, unsigned int rights, unsigned int scope,
@@ -476,9 +531,10 @@ static const struct test tests[] = {
 	{"scope_uid", scope_uid, 0},
 	{"scope_file", scope_file, 0},
 	{"scope_group", scope_group, 0},
-	{"across_user_namespaces", across_user_namespaces, 0},
+	{"across_namespaces", across_namespaces, 0},
 	{"under_yama", under_yama, 0},
 	{"sizes_of_requests", sizes_of_requests, 0},
+	{"results_lost", results_lost, 0},
 	{"what_is_refused", what_is_refused, 0},
 	{"counters", counters, 0},
 	{"limit_of_exports", limit_of_exports, 0},
