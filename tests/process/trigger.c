@@ -3,46 +3,14 @@
  * trigger.c: triggered operations, deferred work and aliases.
  */
 #include "cases.h"
+#include "when.h"
 
-#include <rdma/fi_trigger.h>
-
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CAPS (FI_TRIGGER | FI_RMA | FI_ATOMIC | FI_RMA_EVENT)
 #define KEY  0x7716
 #define LEN  64
-
-/* A triggered operation's context is read by the provider: an operation of ours begins
- * with room for it. */
-static struct t_op *when(struct t_op *op, struct fid_cntr *cntr, size_t threshold)
-{
-	struct fi_triggered_context t = {
-		.event_type = FI_TRIGGER_THRESHOLD,
-		.trigger.threshold = {.cntr = cntr, .threshold = threshold},
-	};
-
-	static_assert(sizeof(t) <= sizeof(op->ctx), "room");
-	memset(op, 0, sizeof(*op));
-	memcpy(&op->ctx, &t, sizeof(t));
-	return op;
-}
-
-static struct fid_cntr *counter(struct t_node *n)
-{
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
-	struct fid_cntr *cntr;
-
-	T_OK(fi_cntr_open(n->domain, &attr, &cntr, NULL));
-	return cntr;
-}
-
-static void quiet(int passes)
-{
-	for (int i = 0; i < passes; i++)
-		t_progress();
-}
 
 static void triggered_tsend(struct t_node *n, int rank, const void *buf, size_t len, uint64_t tag,
 			    struct t_op *op)
