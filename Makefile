@@ -67,6 +67,8 @@ sanitize: build
 soak: KILLS ?= 3000
 soak: build
 	@BEELINE_KILLS=$(KILLS) build/tests/fault/kill_test
+	@BEELINE_KILLS=$(KILLS) build/tests/fault/late_test
+	@BEELINE_KILLS=$(KILLS) build/tests/fault/rma_test
 	@BEELINE_FUZZ_SECONDS=120 build/tests/fault/mutant_test
 
 bench: MPIS ?= mpich openmpi impi

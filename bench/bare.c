@@ -4,10 +4,11 @@
  * itself costs. Two pinned processes, tagged messages, one completion queue each.
  *
  *	bare [-p PROVIDER] [-T domain|safe] [-c CPU,CPU] [-s SIZES]
- *	     [-m MILLISECONDS] [-r SAMPLES]
+ *	     [-m MILLISECONDS] [-r SAMPLES] [-w]
  *
  * Prints "sample bare-domain SIZE NS" or "sample bare-safe SIZE NS": half the time
- * of a ping and its pong under FI_THREAD_DOMAIN or FI_THREAD_SAFE.
+ * of a ping and its pong under FI_THREAD_DOMAIN or FI_THREAD_SAFE. With -w "sample
+ * bare-stream SIZE NS": the time of each message one way, 64 in flight.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -24,6 +25,7 @@
 
 #define NAME_MAX_BYTES 512
 #define TAG	       5
+#define WINDOW	       64
 
 struct bare {
 	struct fi_info *info;
@@ -34,8 +36,8 @@ struct bare {
 	struct fid_ep *ep;
 	fi_addr_t peer;
 	unsigned char *out, *in;
-	struct fi_context contexts[2]; /* of the send, of the receive */
-	size_t inject;		       /* longest message that needs no completion */
+	struct fi_context contexts[2][WINDOW]; /* of sends, of receives */
+	size_t inject;			       /* longest message that needs no completion */
 	bool parent;
 };
 
@@ -46,6 +48,7 @@ struct options {
 	double ms;
 	int samples;
 	int cpu[2];
+	bool stream;
 };
 
 static void check(long result, const char *what)
@@ -107,10 +110,11 @@ static void meet(struct bare *bare, int socket)
 /* Wait for `count` completions, of whatever kind. */
 static inline void complete(struct bare *bare, int count)
 {
-	struct fi_cq_tagged_entry entries[4];
+	struct fi_cq_tagged_entry entries[WINDOW];
 
 	while (count > 0) {
-		ssize_t n = fi_cq_read(bare->cq, entries, (size_t)count);
+		size_t most = count > WINDOW ? WINDOW : (size_t)count;
+		ssize_t n = fi_cq_read(bare->cq, entries, most);
 
 		if (n > 0)
 			count -= (int)n;
@@ -119,26 +123,26 @@ static inline void complete(struct bare *bare, int count)
 	}
 }
 
-static inline void send_one(struct bare *bare, size_t size)
+static inline void send_one(struct bare *bare, size_t size, int i)
 {
 	ssize_t n;
 
 	do {
 		n = size <= bare->inject ? fi_tinject(bare->ep, bare->out, size, bare->peer, TAG)
 					 : fi_tsend(bare->ep, bare->out, size, NULL, bare->peer,
-						    TAG, &bare->contexts[0]);
+						    TAG, &bare->contexts[0][i]);
 		if (n == -FI_EAGAIN)
 			(void)fi_cq_read(bare->cq, NULL, 0);
 	} while (n == -FI_EAGAIN);
 	check(n, "fi_tsend");
 }
 
-static inline void post_one(struct bare *bare, size_t size)
+static inline void post_one(struct bare *bare, size_t size, int i)
 {
 	ssize_t n;
 
 	while ((n = fi_trecv(bare->ep, bare->in, size, NULL, bare->peer, TAG, 0,
-			     &bare->contexts[1])) == -FI_EAGAIN)
+			     &bare->contexts[1][i])) == -FI_EAGAIN)
 		(void)fi_cq_read(bare->cq, NULL, 0);
 	check(n, "fi_trecv");
 }
@@ -149,15 +153,42 @@ static void rounds(struct bare *bare, size_t size, long count)
 
 	for (long i = 0; i < count; i++) {
 		if (bare->parent) {
-			send_one(bare, size);
-			post_one(bare, size);
+			send_one(bare, size, 0);
+			post_one(bare, size, 0);
 			complete(bare, 1 + sent);
 		} else {
-			post_one(bare, size);
+			post_one(bare, size, 0);
 			complete(bare, 1);
-			send_one(bare, size);
+			send_one(bare, size, 0);
 			complete(bare, sent);
 		}
+	}
+}
+
+/* A window of messages, and an empty one back when all of them have come. */
+static void windows(struct bare *bare, size_t size, long count)
+{
+	int sent = size > bare->inject;
+
+	for (long i = 0; i < count; i++) {
+		if (bare->parent) {
+			post_one(bare, 0, 0);
+			for (int k = 0; k < WINDOW; k++)
+				send_one(bare, size, k);
+			complete(bare, 1 + WINDOW * sent);
+		} else {
+			for (int k = 0; k < WINDOW; k++)
+				post_one(bare, size, k);
+			complete(bare, WINDOW);
+			send_one(bare, 0, 0);
+		}
+	}
+	/* The sends of the last window end while the receiver is inside the library. */
+	if (bare->parent) {
+		send_one(bare, 0, 0);
+	} else {
+		post_one(bare, 0, 0);
+		complete(bare, 1);
 	}
 }
 
@@ -165,7 +196,7 @@ static void measure(struct bare *bare, const struct options *options, int socket
 {
 	double ns[BENCH_SAMPLES_MAX], each;
 	uint32_t seed = (uint32_t)size;
-	long count, probe = size <= 16384 ? 200 : 2;
+	long count, probe = (size <= 16384 ? 200 : 2) / (options->stream ? WINDOW : 1) + 1;
 
 	bench_fill(bare->out, size, seed + bare->parent);
 	memset(bare->in, 0xee, size);
@@ -174,8 +205,9 @@ static void measure(struct bare *bare, const struct options *options, int socket
 		printf("corrupt bare %zu\n", size);
 		exit(3);
 	}
+	void (*run)(struct bare *, size_t, long) = options->stream ? windows : rounds;
 	double start = bench_now();
-	rounds(bare, size, probe);
+	run(bare, size, probe);
 	each = (bench_now() - start) / (double)probe;
 	count = (long)(options->ms * 1e6 / options->samples / each);
 	if (count < 2)
@@ -186,11 +218,13 @@ static void measure(struct bare *bare, const struct options *options, int socket
 		count = theirs;
 	for (int i = 0; i < options->samples; i++) {
 		start = bench_now();
-		rounds(bare, size, count);
-		ns[i] = (bench_now() - start) / (double)count / 2;
+		run(bare, size, count);
+		ns[i] = (bench_now() - start) / (double)count / (options->stream ? WINDOW : 2);
 	}
 	if (bare->parent)
-		bench_sample(options->threading == FI_THREAD_SAFE ? "bare-safe" : "bare-domain",
+		bench_sample(options->stream			    ? "bare-stream"
+			     : options->threading == FI_THREAD_SAFE ? "bare-safe"
+								    : "bare-domain",
 			     size, bench_median(ns, options->samples));
 }
 
@@ -199,7 +233,7 @@ static bool parse(int argc, char **argv, struct options *options)
 	int option;
 
 	bench_parse_sizes("0,8,64,128,1024", &options->sizes);
-	while ((option = getopt(argc, argv, "p:T:c:s:m:r:")) != -1) {
+	while ((option = getopt(argc, argv, "p:T:c:s:m:r:w")) != -1) {
 		bool good = true;
 
 		switch (option) {
@@ -222,6 +256,9 @@ static bool parse(int argc, char **argv, struct options *options)
 		case 'r':
 			options->samples = atoi(optarg);
 			good = options->samples > 0 && options->samples <= BENCH_SAMPLES_MAX;
+			break;
+		case 'w':
+			options->stream = true;
 			break;
 		default:
 			good = false;
@@ -246,7 +283,7 @@ int main(int argc, char **argv)
 
 	if (!parse(argc, argv, &options)) {
 		fprintf(stderr, "usage: bare [-p PROVIDER] [-T domain|safe] [-c CPU,CPU] "
-				"[-s SIZES] [-m MILLISECONDS] [-r SAMPLES]\n");
+				"[-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-w]\n");
 		return 2;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)

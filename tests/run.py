@@ -9,6 +9,7 @@ A suite is a suite of meson's (unit, process, ...) or a folder under tests/ with
   * pytest files test_*.py that are not executable.
 A meson test or a driver may report many cases, one line of stdout each:
     ok NAME            not ok NAME: why            skip NAME: why
+What follows a `not ok` on lines that begin with # belongs to its reason.
 One that prints none of these counts as one case, by its exit status (77: skipped,
 the reason being the last line it printed). A driver that ends badly after lines
 that are all good counts as one more failure. Drivers find in their environment
@@ -35,7 +36,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 LIMIT = 900.0  # seconds for one driver
 CASE = re.compile(r"^(ok|not ok|skip)\s+(?:\d+\s+)?(?:-\s+)?([^:]+?)(?::\s*(.*))?$")
-TAP_SKIP = re.compile(r"^ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)
+# cmocka's skip() prints "not ok N # SKIP NAME".
+TAP_SKIP = re.compile(r"^(?:not )?ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)
+NO_REASON = "no reason given"
 SKIPPED = 77  # the exit status that says so, as in automake and meson
 
 
@@ -63,22 +66,30 @@ def tail(text: str, lines: int = 25) -> str:
 def read_cases(name: str, stdout: str, output: str, status: int | None) -> Tally:
     """Turn what one program printed into cases. status None: it was stopped."""
     tally = Tally()
+    case_failed = False
     for line in stdout.splitlines():
         skip = TAP_SKIP.match(line)
         case = CASE.match(line)
         if skip:
-            tally.skips.append((f"{name}: {skip[1]}", skip[2] or "no reason given"))
+            what, why = (skip[1], skip[2]) if skip[1] else (skip[2], "")
+            tally.skips.append((f"{name}: {what}", why or NO_REASON))
         elif case and case[1] == "ok":
             tally.passed += 1
         elif case and case[1] == "not ok":
-            tally.failures.append((f"{name}: {case[2]}", case[3] or "no reason given"))
+            tally.failures.append((f"{name}: {case[2]}", case[3] or NO_REASON))
         elif case:
-            tally.skips.append((f"{name}: {case[2]}", case[3] or "no reason given"))
+            tally.skips.append((f"{name}: {case[2]}", case[3] or NO_REASON))
+        elif line.startswith("# ") and case_failed:
+            where, why = tally.failures[-1]
+            why = "" if why == NO_REASON else why + "; "
+            tally.failures[-1] = (where, why + line[2:].strip())
+            continue
+        case_failed = bool(case and case[1] == "not ok" and not skip)
     reported = tally.passed or tally.failures or tally.skips
     if status is None:
         tally.failures.append((name, "stopped: it took too long\n" + tail(output)))
     elif status == SKIPPED and not reported:
-        tally.skips.append((name, tail(output, 1).strip() or "no reason given"))
+        tally.skips.append((name, tail(output, 1).strip() or NO_REASON))
     elif status != 0 and not tally.failures:
         tally.failures.append((name, f"exit status {status}\n" + tail(output)))
     elif status != 0:  # its own lines say what failed; what led there helps
@@ -92,6 +103,11 @@ def read_cases(name: str, stdout: str, output: str, status: int | None) -> Tally
 def announce(name: str, tally: Tally, seconds: float) -> None:
     state = "FAIL" if tally.failures else "ok" if tally.passed else "skip"
     print(f"{state:4} {name:40} {tally.line()} ({seconds:.1f} s)", flush=True)
+    for where, why in tally.failures:
+        first, *rest = [line for line in why.splitlines() if line.strip()] or [NO_REASON]
+        print(f"       {where.removeprefix(name + ': ')}: {first}", flush=True)
+        for line in [line for line in rest if "ERROR" in line][:3]:
+            print(f"         {line}", flush=True)
 
 
 # --- meson ---------------------------------------------------------------
@@ -210,7 +226,7 @@ def read_junit(name: str, path: Path) -> Tally:
         if bad is not None:
             tally.failures.append((title, tail(bad.text or bad.get("message", ""))))
         elif skipped is not None:
-            tally.skips.append((title, skipped.get("message", "no reason given")))
+            tally.skips.append((title, skipped.get("message", NO_REASON)))
         else:
             tally.passed += 1
     return tally

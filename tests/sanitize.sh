@@ -3,6 +3,7 @@
 # sanitize.sh DIR KIND [SUITE...]: build in DIR with the sanitizers of KIND and run
 # the suites (default: unit process fault), one line per test:
 #	ok NAME        not ok NAME        skip NAME: why
+# and one of the latter for each part of a test that was skipped.
 # KIND is `memory` (AddressSanitizer, leaks, undefined behaviour) or `threads`
 # (ThreadSanitizer). Reports of a failed test are printed behind its line. Exit
 # status 1 if any failed.
@@ -49,6 +50,7 @@ for suite in "$@"; do
 		-e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *\(FAIL\|TIMEOUT\|ERROR\)  .*/not ok \1/p' \
 		"$dir/$suite.out" >"$dir/$suite.lines"
 	cat "$dir/$suite.lines"
+	grep '^skip ' "$dir/meson-logs/$suite.txt" || true # parts of a test, with the reason
 	if [ ! -s "$dir/$suite.lines" ]; then
 		echo "not ok $suite: no test ran"
 		cat "$dir/$suite.out"

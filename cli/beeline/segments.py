@@ -2,11 +2,12 @@
 """Reads what running endpoints show of themselves: src/local/stats.h says what that
 is and where it lies.
 
-An endpoint's segment is a memfd that its process keeps open; it is found among
-/proc/PID/fd and read through there, a copy at a time. Nothing is mapped, so no
-process that ends can take memory away under us; nothing is written, and the process
-takes no part. Every size and place in it may be a neighbour's nonsense and is
-checked. A process that ends meanwhile is no error: it is not in the answer.
+An endpoint's header is a memfd that its process keeps open; it is found among
+/proc/PID/fd and read through there, a copy at a time. What it doesn't show is read
+from /proc/PID/mem, where the kernel lets us. Nothing is mapped, so no process that
+ends can take memory away under us; nothing is written, and the process takes no
+part. Every size and place in it may be nonsense and is checked. A process that ends
+meanwhile is no error: it is not in the answer.
 """
 
 from __future__ import annotations
@@ -22,24 +23,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-LINK = re.compile(r"^/memfd:beeline\b")
+LINK = re.compile(r"^/memfd:beeline(?: |$)")
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
-SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 3
+SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 5
 SEGMENT = struct.Struct("<IHH16s")
 LIFE_AT = 64
 LIFE = struct.Struct("<II")
 FUTEX_OWNER_DIED = 0x40000000
-STATS_MAGIC, STATS_VERSION = 0x74617453, 1
-STATS = struct.Struct("<IHHIiQII4H7H10x")
+STATS_MAGIC, STATS_VERSION = 0x74617453, 3
+STATS = struct.Struct("<IHHIiQII5H7H8x")
 COUNTER = struct.Struct("<32sQ")
-COUNTERS_MOST = 52
+COUNTERS_MOST = 64
 STATS_AT = PAGE - STATS.size - COUNTERS_MOST * COUNTER.size
 COUNTER_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
+BELLS_SIZE = 4096
+
 # struct bl_lane_stats, and the line of a lane that its receiver writes
-LANE = struct.Struct("<16sIiBBBxHHHxxIQ5Q4Qxxxxxxxx")
+LANE = struct.Struct("<16sIiBBBxHHHxx3I2Q8Q4Q")
 CREDITS = struct.Struct("<IIQQQ")
 SLOT = struct.Struct("<II")
 LANES_MOST = 4096
@@ -90,12 +93,14 @@ class Peer:
     endpoint: str
     state: str
     error: int
-    polled: bool  # it polls the lane; else we ring its bell
+    polled: bool | None  # it polls the lane; else we ring its bell; None: not known
     pull: str  # how we read its memory, and how we write it
     push: str
     pull_errno: int
     push_errno: int
-    fallbacks: int
+    not_pulled: int  # messages and operations that took another way because of these
+    not_pushed: int
+    no_memory: int  # and because the kernel had none for a copy just then
     in_flight: int  # packets that it hasn't acknowledged
     sent: Count
     received: Count
@@ -108,7 +113,7 @@ class Endpoint:
     command: str
     id: str
     seconds: float  # since it was opened
-    exact: bool  # receives are as of now; else as of its last look, 10 ms or less
+    exact: bool  # messages are as of now; else as of its last look, 10 ms or less
     # before it was last in the library
     eager_max: int
     node: int
@@ -233,7 +238,8 @@ class _Layout:
     slots: int
     slot_size: int
     slot_at: int
-    lane_stats_at: int
+    shown_at: int  # what is shown of neighbours, in the file
+    shown_size: int
     rx_next: int
     rx_bytes: int
     rx_total: int
@@ -243,14 +249,20 @@ class _Layout:
     in_slot: int  # bytes of a packet that lie in its slot
 
     @property
+    def lane_used(self) -> int:
+        """Of a lane, by us."""
+        return self.slot_at + self.slots * self.slot_size
+
+    @property
     def sane(self) -> bool:
         return (
             PAGE <= self.lane_size <= 1 << 24
             and 0 < self.slots <= 4096
             and SLOT.size <= self.slot_size
             and self.slot_at >= CREDITS.size
-            and self.slot_at + self.slots * self.slot_size <= self.lane_stats_at
-            and self.lane_stats_at + LANE.size <= self.lane_size
+            and self.lane_used <= self.lane_size
+            and self.shown_at >= PAGE
+            and LANE.size <= self.shown_size <= PAGE
             and max(self.rx_total, self.rx_long, self.rx_long_bytes) + 8 <= self.rx_size
             and max(self.rx_next, self.rx_bytes) + 4 <= self.rx_size
             and self.rx_size <= PAGE
@@ -262,7 +274,7 @@ def _extend(base: int, low: int) -> int:
     return base + ((low - base) & MASK32)
 
 
-def _sent(lane: bytes, layout: _Layout, shown: int) -> tuple[Packets, int]:
+def _in_lane(lane: bytes, layout: _Layout, shown: int) -> tuple[Packets, int]:
     """Everything put into the lane, from its slots and its receiver's word; and how
     much of it is in flight."""
     consumed32, _, told_bytes, told_long, told_long_bytes = CREDITS.unpack_from(lane, 0)
@@ -287,6 +299,21 @@ def _sent(lane: bytes, layout: _Layout, shown: int) -> tuple[Packets, int]:
             packets.long += 1
             packets.long_bytes += length
     return packets, in_flight
+
+
+def _sent(
+    memory: _Memory, layout: _Layout, address: int, shown: Packets
+) -> tuple[Packets, int, bool | None, bool]:
+    """What has been sent, how much of it is in flight, whether the receiver polls, and
+    whether that is as of now."""
+    lane = memory.read(address, layout.lane_used)
+    if lane is None:
+        return shown, 0, None, False
+    packets, in_flight = _in_lane(lane, layout, shown.number)
+    # Another's memory by now: it would have gone backwards.
+    if packets.bytes < shown.bytes or packets.long > packets.number:
+        return shown, 0, None, False
+    return packets, in_flight, bool(struct.unpack_from("<I", lane, 64)[0]), True
 
 
 def _received(
@@ -361,11 +388,8 @@ def _counters(page: bytes, count: int) -> dict[str, int]:
 
 
 def _lane(
-    fd: int, at: int, layout: _Layout, memory: _Memory
+    record: bytes, layout: _Layout, memory: _Memory
 ) -> tuple[Peer, Packets, Packets, bool] | None:
-    lane = os.pread(fd, layout.lane_stats_at + LANE.size, at)
-    if len(lane) < layout.lane_stats_at + LANE.size:
-        return None
     (
         raw_id,
         pid,
@@ -376,34 +400,37 @@ def _lane(
         pull_why,
         push_why,
         error,
-        fallbacks,
+        not_pulled,
+        not_pushed,
+        no_memory,
         rx,
-        shown_sent,
+        lane,
         *rest,
-    ) = LANE.unpack_from(lane, layout.lane_stats_at)
-    shown = Packets(*rest[:4])
-    other_out, other_out_bytes, other_in, other_in_bytes = map(_difference, rest[4:])
+    ) = LANE.unpack_from(record)
+    other_out, other_out_bytes, other_in, other_in_bytes = map(_difference, rest[8:])
     if not 0 < state < len(STATES) or max(pull, push) >= len(WAYS):
         return None
     connected = STATES[state] not in ("connecting", "failed")
-    sent, in_flight = _sent(lane, layout, shown_sent)
-    received, exact = _received(memory, layout, rx, shown)
+    sent, in_flight, polled, sent_now = _sent(memory, layout, lane, Packets(*rest[:4]))
+    received, received_now = _received(memory, layout, rx, Packets(*rest[4:8]))
     peer = Peer(
         pid=(seen if seen > 0 else 0) if connected else pid,
         endpoint=raw_id.hex(),
         state=STATES[state],
         error=error,
-        polled=bool(struct.unpack_from("<I", lane, 64)[0]),
+        polled=polled,
         pull=WAYS[pull] if connected else "",
         push=WAYS[push] if connected else "",
         pull_errno=pull_why,
         push_errno=push_why,
-        fallbacks=fallbacks,
+        not_pulled=not_pulled,
+        not_pushed=not_pushed,
+        no_memory=no_memory,
         in_flight=in_flight if STATES[state] == "connected" else 0,
         sent=Count(max(sent.number - other_out, 0), max(sent.bytes - other_out_bytes, 0)),
         received=Count(max(received.number - other_in, 0), max(received.bytes - other_in_bytes, 0)),
     )
-    return peer, sent, received, exact or not connected
+    return peer, sent, received, (sent_now and received_now) or not connected
 
 
 def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
@@ -429,13 +456,16 @@ def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
     counters = _counters(page, count)
     peers: list[Peer] = []
     sent, received, all_exact = Packets(), Packets(), True
-    for at in range(lane_size, min(size, LANES_MOST * lane_size) - lane_size + 1, lane_size):
-        found = _lane(fd, at, layout, memory)
+    most = layout.shown_size * LANES_MOST
+    records = os.pread(fd, min(max(size - layout.shown_at, 0), most), layout.shown_at)
+    for at in range(0, len(records) - layout.shown_size + 1, layout.shown_size):
+        found = _lane(records[at : at + layout.shown_size], layout, memory)
         if found:
             peers.append(found[0])
             sent += found[1]
             received += found[2]
             all_exact &= found[3]
+    lanes = sum(peer.state not in ("connecting", "failed") for peer in peers)
     return Endpoint(
         pid=pid,
         uid=owner(pid),
@@ -449,7 +479,7 @@ def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
         received=_short(received, counters, "in") | _paths(counters, "received_"),
         counters=counters,
         peers=peers,
-        segment_bytes=size,
+        segment_bytes=size + BELLS_SIZE + lanes * lane_size,
     )
 
 

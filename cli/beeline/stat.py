@@ -17,16 +17,73 @@ from beeline.errors import EXIT_FAILURE, BeelineError
 from beeline.segments import Count, Endpoint, Peer
 
 PERIOD = 1.0
-# The order and the words of the table; paths that it doesn't know come behind.
+# The order of the table, its words and what they mean, as beeline(1) says it too; paths
+# that aren't known here come behind.
 PATHS = {
-    "inline": "inline",
-    "eager": "eager",
-    "one_copy": "one copy",
-    "both_hands": "both hands",
-    "streamed": "streamed",
-    "claimed": "claimed",
+    "inline": ("inline", "short enough to lie in one slot of the ring between the two"),
+    "eager": ("eager", "longer, through that ring, up to the eager limit"),
+    "one_copy": ("one copy", "larger: copied once, by the receiver"),
+    "both_hands": ("both hands", "copied once, by both processes together"),
+    "by_proxy": (
+        "by proxy",
+        "copied once, by the sender for the receiver, which may not read its memory",
+    ),
+    "streamed": (
+        "streamed",
+        "copied twice, in part or wholly, through the ring: no other way was permitted",
+    ),
+    "claimed": (
+        "claimed",
+        "copied once, by the sender, into a receive whose process was away, computing",
+    ),
 }
-WHY_ALONE = "no shared descriptor was free"
+# The same for one-sided operations: by this process itself, and on another's behalf.
+ONE_SIDED = {
+    "reads": "reads",
+    "writes": "writes",
+    "atomics": "atomics",
+    "by_proxy": "by proxy (done by their target, for this process)",
+    "served": "served (done here, for others)",
+}
+# What is done where the kernel refuses a direct copy, and reasons of another kind: the
+# counter, why, what is done.
+INSTEAD_OF_READING = "the sender copied, or both through the ring; targets did what was one-sided"
+INSTEAD_OF_WRITING = "the receiver copied, or both through the ring; targets did what was one-sided"
+# How a neighbour's memory is reached: segments.WAYS, in words.
+WAYS = {
+    "self": "same process",
+    "vm": "directly",
+    "none": "refused",
+    "module": "by the module",
+}
+INSTEAD_THIS_TIME = "another way, that time only"
+OTHER_REASONS = {
+    "fallback_alone": (
+        "no descriptor for sharing a large message was free",
+        "one process copied it alone",
+    ),
+    "fallback_lock": (
+        "the target's lock for atomic operations is not shared with this process",
+        "the target did them",
+    ),
+    "fallback_behind": (
+        "one-sided operations behind one that the target did keep their order",
+        "the target did them too",
+    ),
+    "fallback_regions": (
+        "one-sided operations on several regions that count what is done to them",
+        "the target did them",
+    ),
+}
+
+
+@dataclasses.dataclass
+class Fallback:
+    peer: int | None  # a process; None: not known, or several
+    times: int  # messages and one-sided operations
+    call: str | None  # that was refused
+    reason: str
+    instead: str
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -89,23 +146,29 @@ def nothing(pid: int | None) -> str:
     return f"process {pid} has no Beeline endpoint open"
 
 
-def fallbacks(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """Messages that took another way than planned, and why."""
-    found: list[dict[str, Any]] = []
-    for peer in endpoint.peers:
-        reasons = {
-            call: segments.reason(code)
-            for call, way, code in (
-                ("process_vm_readv", peer.pull, peer.pull_errno),
-                ("process_vm_writev", peer.push, peer.push_errno),
-            )
-            if way == "none"
-        }
-        if reasons:
-            found.append({"peer": peer.pid, "messages": peer.fallbacks, "refused": reasons})
-    alone = endpoint.counters.get("fallback_alone", 0)
-    if alone:
-        found.append({"peer": None, "messages": alone, "refused": {"share": WHY_ALONE}})
+def refused(peer: Peer) -> list[Fallback]:
+    """Direct copies that the kernel refused, or for which it had no memory."""
+    ways = (
+        ("process_vm_readv", peer.pull, peer.pull_errno, peer.not_pulled, INSTEAD_OF_READING),
+        ("process_vm_writev", peer.push, peer.push_errno, peer.not_pushed, INSTEAD_OF_WRITING),
+    )
+    found = [
+        Fallback(peer.pid or None, times, call, segments.reason(code), instead)
+        for call, way, code, times, instead in ways
+        if times or way == "none"
+    ]
+    if peer.no_memory:
+        why = "ENOMEM: the kernel had no memory for a direct copy just then"
+        found.append(Fallback(peer.pid or None, peer.no_memory, None, why, INSTEAD_THIS_TIME))
+    return found
+
+
+def fallbacks(endpoint: Endpoint) -> list[Fallback]:
+    """What took another way than planned, how often, and why."""
+    found = [fallback for peer in endpoint.peers for fallback in refused(peer)]
+    for counter, (reason, instead) in OTHER_REASONS.items():
+        if times := endpoint.counters.get(counter, 0):
+            found.append(Fallback(None, times, None, reason, instead))
     return found
 
 
@@ -116,11 +179,26 @@ def describe_peer(peer: Peer) -> dict[str, Any]:
         "state": peer.state,
         "error": segments.reason(peer.error) if peer.error else None,
         "polls_us": peer.polled,
-        "copy": {"pull": peer.pull or None, "push": peer.push or None},
+        "copy": {
+            "pull": peer.pull or None,
+            "push": peer.push or None,
+            "pull_refused": segments.reason(peer.pull_errno) if peer.pull_errno else None,
+            "push_refused": segments.reason(peer.push_errno) if peer.push_errno else None,
+        },
         "in_flight": peer.in_flight,
         "sent": dataclasses.asdict(peer.sent),
         "received": dataclasses.asdict(peer.received),
     }
+
+
+def bytes_of(kind: str) -> str:
+    return kind.removesuffix("s") + "_bytes"
+
+
+def one_sided(counters: dict[str, int]) -> dict[str, int]:
+    """Operations of each kind and their bytes."""
+    keys = (key for kind in ONE_SIDED for key in (kind, bytes_of(kind)))
+    return {key: counters.get(f"rma_{key}", 0) for key in keys}
 
 
 def describe(endpoint: Endpoint) -> dict[str, Any]:
@@ -137,16 +215,7 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
             "pulled_bytes": counters.get("pulled_bytes", 0),
             "pushed_bytes": counters.get("pushed_bytes", 0),
         },
-        "one_sided": {
-            "reads": counters.get("rma_reads", 0),
-            "read_bytes": counters.get("rma_read_bytes", 0),
-            "writes": counters.get("rma_writes", 0),
-            "write_bytes": counters.get("rma_write_bytes", 0),
-            "atomics": counters.get("rma_atomics", 0),
-            "atomic_bytes": counters.get("rma_atomic_bytes", 0),
-            "asked": counters.get("rma_asked", 0),
-            "served": counters.get("rma_served", 0),
-        },
+        "one_sided": one_sided(counters),
         "unexpected": {
             "now": counters.get("unexpected", 0),
             "bytes": counters.get("unexpected_bytes", 0),
@@ -157,7 +226,7 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
             "sends": counters.get("failed_sends", 0),
             "receives": counters.get("failed_receives", 0),
         },
-        "fallbacks": fallbacks(endpoint),
+        "fallbacks": [dataclasses.asdict(fallback) for fallback in fallbacks(endpoint)],
         "peers": [describe_peer(peer) for peer in endpoint.peers],
         "memory": {
             "shared_bytes": endpoint.segment_bytes,
@@ -211,27 +280,38 @@ def remarks(endpoint: Endpoint) -> list[str]:
     lines: list[str] = []
     counters = endpoint.counters
     early, most = counters.get("unexpected", 0), counters.get("unexpected_most", 0)
-    lines.append(f"unexpected: {early} waiting, {most} at most")
+    kept = size(counters.get("unexpected_bytes", 0))
+    lines.append(
+        f"unexpected (came before their receive): {early} now, {kept} kept here; {most} at most"
+    )
     lines.append(
         f"memory: {size(endpoint.segment_bytes)} shared"
         + (f" on NUMA node {endpoint.node}" if endpoint.node >= 0 else "")
-        + f", {size(counters.get('private_bytes', 0))} of its own"
+        + f", {size(counters.get('private_bytes', 0))} private"
     )
     for fallback in fallbacks(endpoint):
-        who = f"process {fallback['peer']}" if fallback["peer"] else "some"
-        for call, why in fallback["refused"].items():
-            lines.append(f"fallback: {who}: {call}: {why} ({fallback['messages']} messages)")
-    names = {"reads": "rma_reads", "writes": "rma_writes", "atomics": "rma_atomics"}
-    names |= {"asked for": "rma_asked", "served": "rma_served"}
-    one_sided = {name: counters.get(key, 0) for name, key in names.items()}
-    if any(one_sided.values()):
-        shown = (f"{human(value)} {name}" for name, value in one_sided.items() if value)
-        lines.append("one-sided: " + ", ".join(shown))
+        who = f" with process {fallback.peer}" if fallback.peer else ""
+        call = f"{fallback.call}: " if fallback.call else ""
+        often = {0: "not needed yet", 1: "once"}.get(fallback.times)
+        lines.append(
+            f"fallback: {often or human(fallback.times) + ' times'}{who}: {call}{fallback.reason}"
+        )
+        lines.append(f"  instead: {fallback.instead}")
+    operations = one_sided(counters)
+    shown = [
+        f"{human(operations[kind])} {words}, {size(operations[bytes_of(kind)])}"
+        for kind, words in ONE_SIDED.items()
+        if operations[kind]
+    ]
+    if shown:
+        lines.append("one-sided: " + "; ".join(shown))
     failed = counters.get("failed_sends", 0), counters.get("failed_receives", 0)
     if any(failed):
         lines.append(f"failed: {failed[0]} large sends, {failed[1]} large receives")
     if not endpoint.exact:
-        lines.append("receives are as of its last look (its memory can't be read from here)")
+        lines.append(
+            "short messages are as of its last look around (its memory can't be read from here)"
+        )
     return lines
 
 
@@ -254,7 +334,7 @@ def paths_table(endpoint: Endpoint, before: Endpoint | None) -> Any:
             for side in ((before.sent, before.received) if before else ({}, {}))
         ]
         table.add_row(
-            PATHS.get(path, path.replace("_", " ")),
+            PATHS[path][0] if path in PATHS else path.replace("_", " "),
             *cell(sent, was[0], elapsed),
             *cell(received, was[1], elapsed),
         )
@@ -270,19 +350,40 @@ def peers_table(endpoint: Endpoint) -> Any:
         table.add_column(head)
     for head in ("sent", "bytes", "received", "bytes", "in flight"):
         table.add_column(head, justify="right")
-    table.add_column("reads, writes it by")
+    for head in ("reads it", "writes it"):
+        table.add_column(head)
     for peer in endpoint.peers:
         state = peer.state + (f": {segments.reason(peer.error)}" if peer.error else "")
-        ways = f"{peer.pull}, {peer.push}" if peer.pull else ""
         table.add_row(
             str(peer.pid) if peer.pid else peer.endpoint[:8],
             state,
             *cell(peer.sent, None, 0),
             *cell(peer.received, None, 0),
             str(peer.in_flight),
-            ways,
+            WAYS.get(peer.pull, ""),
+            WAYS.get(peer.push, ""),
         )
     return table
+
+
+def legend(endpoints: list[Endpoint]) -> list[str]:
+    """What the words above mean, of those that occur."""
+    used = {
+        path
+        for endpoint in endpoints
+        for side in (endpoint.sent, endpoint.received)
+        for path, count in side.items()
+        if count.messages
+    }
+    width = max(len(word) for word, _ in PATHS.values())
+    lines = [f"  {word:{width}}  {means}" for path, (word, means) in PATHS.items() if path in used]
+    if lines:
+        lines.insert(0, "Paths of messages:")
+    if any(peer.in_flight for endpoint in endpoints for peer in endpoint.peers):
+        lines.append("In flight: packets that the peer hasn't acknowledged; a few are normal.")
+    if any(fallback.call for endpoint in endpoints for fallback in fallbacks(endpoint)):
+        lines.append("`beeline doctor` says why the kernel refuses a direct copy.")
+    return lines
 
 
 def rendering(endpoints: list[Endpoint], before: dict[str, Endpoint], notes: list[str]) -> Any:
@@ -298,7 +399,7 @@ def rendering(endpoints: list[Endpoint], before: dict[str, Endpoint], notes: lis
             parts.append(peers_table(endpoint))
         parts += [Text(f"  {line}") for line in remarks(endpoint)]
         parts.append(Text())
-    return Group(*parts, *(Text(note) for note in notes))
+    return Group(*parts, *(Text(line) for line in [*legend(endpoints), *notes]))
 
 
 # --- the command --------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include <linux/mempolicy.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <linux/netlink.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bpf.h"
 #include "uapi/beeline.h"
 
 #define PAGE	4096
@@ -57,6 +59,23 @@ static int try_memfd(void)
 	if (page == MAP_FAILED)
 		return errno;
 	memset(page, 1, 16 * PAGE);
+	return 0;
+}
+
+/* What wakes who sleeps on a descriptor: a datagram to a netlink socket's number. */
+static int try_netlink(void)
+{
+	struct sockaddr_nl name = {.nl_family = AF_NETLINK};
+	socklen_t len = sizeof name;
+	int from = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_USERSOCK);
+	int to = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_USERSOCK);
+	char byte = 0;
+
+	if (from < 0 || to < 0 || bind(to, (struct sockaddr *)&name, len) ||
+	    getsockname(to, (struct sockaddr *)&name, &len) ||
+	    sendto(from, &byte, 1, 0, (struct sockaddr *)&name, len) != 1 ||
+	    recv(to, &byte, 1, MSG_DONTWAIT) != 1)
+		return errno;
 	return 0;
 }
 
@@ -160,9 +179,17 @@ static const struct attempt {
 	const char *name;
 	int (*try)(void);
 } attempts[] = {
-	{"memfd", try_memfd},	{"socket", try_socket},		{"readv", try_readv},
-	{"writev", try_writev}, {"membarrier", try_membarrier}, {"robust_list", try_robust_list},
+	{"memfd", try_memfd},
+	{"socket", try_socket},
+	{"netlink", try_netlink},
+	{"readv", try_readv},
+	{"writev", try_writev},
+	{"membarrier", try_membarrier},
+	{"robust_list", try_robust_list},
 	{"mbind", try_mbind},
+	{"bpf_memory", try_bpf_memory},
+	{"bpf_receive", try_bpf_receive},
+	{"bpf_read", try_bpf_read},
 };
 
 static void say(const char *name, int status)

@@ -8,21 +8,43 @@
 #include <stdatomic.h>
 
 #define MEASURE_NS 200000 /* long enough for 0.1 % on a 25 ns clock_gettime */
+#define LOOKS	   8
+
+/* What both say at one moment. Of a few looks the quickest: a thread that loses its core
+ * between the two would take a part of that time for the rate. */
+struct moment {
+	uint64_t ns, ticks;
+};
+
+static struct moment moment_now(void)
+{
+	uint64_t least = UINT64_MAX;
+	struct moment m = {0};
+
+	for (int i = 0; i < LOOKS; i++) {
+		uint64_t before = bl_ticks(), ns = bl_clock_ns(), took = bl_ticks() - before;
+
+		if (took < least) {
+			least = took;
+			m = (struct moment){ns, before + took / 2};
+		}
+	}
+	return m;
+}
 
 uint64_t bl_ticks_per_us(void)
 {
 	static _Atomic uint64_t rate;
 	uint64_t known = atomic_load_explicit(&rate, memory_order_relaxed);
+	struct moment from, to;
 
 	if (known)
 		return known;
-
-	uint64_t ns0 = bl_clock_ns(), t0 = bl_ticks(), ns1;
-
-	do
-		ns1 = bl_clock_ns();
-	while (ns1 - ns0 < MEASURE_NS);
-	known = (bl_ticks() - t0) * 1000 / (ns1 - ns0);
+	from = moment_now();
+	while (bl_clock_ns() - from.ns < MEASURE_NS)
+		;
+	to = moment_now();
+	known = (to.ticks - from.ticks) * 1000 / (to.ns - from.ns);
 	if (!known)
 		known = 1;
 	atomic_store_explicit(&rate, known, memory_order_relaxed);

@@ -16,6 +16,7 @@ enum bl_window {
 	BL_WINDOW_ASKED,    /* a call has been read, nothing has been answered */
 	BL_WINDOW_ANSWERED, /* the answer is out, our owner doesn't know of it yet */
 	BL_WINDOW_ATTACHED, /* the caller has read the answer */
+	BL_WINDOW_AGREED,   /* it is said that they are connected, and not acted on */
 	/* any message */
 	BL_WINDOW_ADOPTED, /* the owner has taken the neighbour in */
 	BL_WINDOW_PACKET,  /* written, but its number; what: the slot */
@@ -29,6 +30,14 @@ enum bl_window {
 	BL_WINDOW_PUSHED,    /* a chunk is written, not counted */
 	BL_WINDOW_STREAMING, /* some fragments are out, some not */
 	BL_WINDOW_TOLD,	     /* the end is read, not yet reported */
+	/* the same, for a receiver that has gone away: a claim */
+	BL_WINDOW_WON,	     /* the message is the sender's, no receive is */
+	BL_WINDOW_CLAIMED,   /* a receive is as well, the message doesn't say which */
+	BL_WINDOW_ANNOUNCED, /* it does, nothing is copied */
+	BL_WINDOW_WRITTEN,   /* all is copied, the receive doesn't say so */
+	BL_WINDOW_JOINED,    /* its receiver is back: it has taken a chunk, not copied it */
+	/* a one-sided operation: its origin */
+	BL_WINDOW_REACHING, /* the target's memory is found, nothing is copied */
 	/* the end */
 	BL_WINDOW_CLOSING, /* closed is said, all is still mapped */
 	BL_WINDOWS_MOST,

@@ -111,8 +111,14 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 {
 	if (err == -ESRCH || err == -EFAULT)
 		return err;
-	if (err == -ENOMEM) /* the kernel is short of memory now; another time it may not be */
+	if (err == -ENOMEM) { /* the kernel is short of memory now; another time it may not be */
+		static _Atomic bool told;
+
+		if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+			bl_info("process %d: %s: %s; large messages take another way meanwhile",
+				(int)pair->pid, what, strerror(ENOMEM));
 		return -EOPNOTSUPP;
+	}
 	*way = BL_COPY_NOTHING;
 	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = -err;
 	bl_copy_unreached(pair, false);

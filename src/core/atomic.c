@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "local/commons.h"
+#include "local/prove.h"
 
-#define CHUNK 4096u /* a multiple of every element's size */
+#define CHUNK 4096u	    /* a multiple of every element's size */
+#define PIECE (16u * CHUNK) /* then others may have the lock, if they want it */
 
 struct run {
 	struct bl_copy_pair *pair; /* NULL: our own memory */
@@ -63,23 +65,44 @@ static int step(const struct run *r, size_t off, size_t len)
 	return 0;
 }
 
-static int run(const struct run *r, struct bl_commons *commons, struct bl_commons_wait *wait)
+/* As many bytes from `off` on as are done without letting go of the lock. */
+static int piece(const struct run *r, size_t *off)
+{
+	size_t end = bl_min(*off + PIECE, r->mem->len);
+
+	while (*off < end) {
+		size_t len = bl_min(CHUNK, end - *off);
+		int err = step(r, *off, len);
+
+		if (err)
+			return err == -EOPNOTSUPP && *off ? -EPERM : err; /* nobody begins anew */
+		*off += len;
+	}
+	return 0;
+}
+
+/* From *off on, of which *off tells the end, too. */
+static int run(const struct run *r, struct bl_commons *commons, struct bl_commons_wait *wait,
+	       size_t *off)
 {
 	int err = bl_commons_lock(commons, wait);
 
 	if (err)
 		return err;
-	for (size_t off = 0; off < r->mem->len && !err; off += CHUNK) {
-		err = step(r, off, bl_min(CHUNK, r->mem->len - off));
-		if (err == -EOPNOTSUPP && off) /* refused midway: no other way may begin anew */
-			err = -EPERM;
+	for (;;) {
+		err = piece(r, off);
+		if (err || *off == r->mem->len)
+			break;
+		err = bl_commons_share(commons, wait);
+		if (unlikely(err))
+			return err;
 	}
 	bl_commons_unlock(commons);
 	return err;
 }
 
 int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
-		     const struct bl_rma_memory *mem)
+		     const struct bl_rma_memory *mem, size_t *off)
 {
 	const struct run r = {
 		.pair = &peer->copy,
@@ -94,16 +117,19 @@ int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma
 		.result = rma->result,
 		.nresult = rma->nresult,
 	};
+	struct bl_commons *commons;
+	int err;
 
 	if (!bl_atomic_fits(rma->what, rma->type, rma->op, mem->len))
 		return -EINVAL;
-	if (!peer->commons)
-		return -EOPNOTSUPP;
-	return run(&r, peer->commons, &peer->rma->wait);
+	err = bl_peer_commons(peer, &commons);
+	if (unlikely(err))
+		return err;
+	return run(&r, commons, &peer->rma->wait, off);
 }
 
 int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
-		  const struct bl_rma_memory *mem, char *staging)
+		  const struct bl_rma_memory *mem, char *staging, size_t *off)
 {
 	/* Of no bytes there is no staging. */
 	const struct iovec operand = {staging, mem->len},
@@ -121,5 +147,5 @@ int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsign
 		.nresult = 1,
 	};
 
-	return run(&r, bl_commons_own(), &ep->commons_wait);
+	return run(&r, bl_commons_own(), &ep->commons_wait, off);
 }

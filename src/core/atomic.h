@@ -2,7 +2,8 @@
 /*
  * atomic.h: atomic operations on another process's registered memory: read,
  * change, write, under a lock that all who change that process's memory this way
- * take, its own process too (local/commons.h). Each element changes as a whole;
+ * take, its own process too (local/commons.h). Each element changes as a whole; of a
+ * long operation others may see, and change, a part of the elements in its middle;
  * programs that touch the same memory with the CPU's own instructions meanwhile are
  * not kept out, which libfabric doesn't ask for.
  *
@@ -69,12 +70,16 @@ bool bl_atomic_fits(enum bl_rma_what what, unsigned type, unsigned op, size_t le
 void bl_atomic_apply(unsigned type, unsigned op, void *to, const void *from, const void *compare,
 		     size_t count);
 
-/* Directly, on a peer's memory. 0, -EAGAIN: it is locked; -EOPNOTSUPP; -ESRCH... */
+/*
+ * Directly, on a peer's memory, from the byte *off on. 0, -EOPNOTSUPP, -ESRCH...; -EAGAIN:
+ * somebody else has the lock. Elements up to *off are done then, so that who comes
+ * again with it goes on there.
+ */
 int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
-		     const struct bl_rma_memory *mem);
-/* On our own, for an origin that can't: `staging` holds the operands, then what they
+		     const struct bl_rma_memory *mem, size_t *off);
+/* The same on our own, for an origin that can't: `staging` holds the operands, then what they
  * are compared with, and receives the old values. */
 int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
-		  const struct bl_rma_memory *mem, char *staging);
+		  const struct bl_rma_memory *mem, char *staging, size_t *off);
 
 #endif

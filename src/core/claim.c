@@ -1,220 +1,113 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * claim.c: the receiver's side of claims: boards, and messages that senders have
- * claimed; see claim.h. claim_send.c is the other side. Serialised by the domain.
+ * claim.c: the receiver's side of claims: receives that are shown, and messages that senders
+ * have claimed; see claim.h. claim_show.c shows them, claim_send.c is the other side.
+ * Serialised by the domain.
  */
-#include "core/claim.h"
+#include "core/claim_board.h"
 
+#include "base/window.h"
+#include "core/shared.h"
 #include "core/stat.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_BACK     64u /* receives before one to be shown; more: it isn't */
-#define AGAIN_US      2u  /* between two attempts to show what could not be shown */
-#define CLOSE_WAIT_NS 1000000000ull
-
-/* Our own copy of what is on a board of ours. */
-struct bl_own_board {
-	struct bl_board *shared;
-	uint64_t used;
-	struct bl_post *post[BL_ADVERTS];
-	uint32_t generation[BL_ADVERTS];
-	bool tagged[BL_ADVERTS];
-	bool landing[BL_ADVERTS]; /* its RTS has been read */
-};
-
-/* A claimed message whose RTS has been read, until its receive is over. */
-struct bl_landing {
-	struct bl_landing *next_free;
-	struct bl_arrival arrival;
-	struct iovec piece[BL_IOV_MAX];
-	struct bl_key key[BL_KEYS];
-	struct bl_own_board *board;
-	uint32_t index;
-	/* helping */
-	struct bl_coop *coop; /* NULL: the claimer copies alone */
-	uint32_t coop_generation, count;
-	size_t chunk, want;
-	bool refused; /* the kernel doesn't let us: a chunk is missing */
-};
-
-/* All that an endpoint needs for its part; made with the first large receive. */
-struct bl_claims {
-	struct bl_own_board any;
-	uint64_t number;
-	uint32_t generation;
-	struct bl_landing **landing;
-	uint32_t nlanding, room;
-	struct bl_landing *free;
-	uint64_t next_again; /* ticks */
-};
-
 static struct bl_sink no_sink; /* completions go to the queues */
 
-/* --- boards -------------------------------------------------------------- */
+/* --- claims that are none ------------------------------------------------ */
 
-static struct bl_claims *claims_of(struct bl_ep *ep)
+/* The advert says that its claimer has claimed it. */
+static bool says_claimed(const struct bl_own_board *board, uint32_t i)
 {
-	if (unlikely(!ep->claims)) {
-		struct bl_claims *c = bl_slab(ep, sizeof *c);
+	uint64_t state = bl_advert_look(&board->shared->advert[i]);
 
-		if (!c || !ep->local.seg.header)
-			return NULL;
-		c->any.shared = &ep->local.seg.header->board;
-		ep->claims = c;
+	return BL_ADVERT_GENERATION(state) == board->generation[i] &&
+	       BL_ADVERT_CLAIMER(state) == board->peer->index &&
+	       BL_ADVERT_STATE(state) >= BL_ADVERT_CLAIMED;
+}
+
+/* The slot is the sender's; this word is for both to write. */
+static _Atomic uint32_t *taken_in(const struct bl_slot *slot)
+{
+	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rts, taken));
+}
+
+/* A message in the claimer's ring is about to claim the receive, or has; so may one have
+ * been that was dropped when he died. */
+static bool message_claims(const struct bl_own_board *board, uint32_t i)
+{
+	uint32_t rts = board->tagged[i] ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS;
+	struct bl_peer *peer = board->peer, *name = bl_source_name(bl_ep_of(peer), peer);
+	struct bl_rx rx = peer->rx;
+	const struct bl_slot *slot;
+
+	if (board->dropped)
+		return true;
+	for (; rx.next != peer->rx.next + BL_SLOTS && (slot = bl_rx_peek(&rx)); rx.next++) {
+		uint32_t head = *(const volatile uint32_t *)&slot->head;
+		uint64_t tag = *(const volatile uint64_t *)&slot->tag;
+		uint32_t word;
+
+		if (BL_HEAD_OP(head) != rts ||
+		    !bl_match(board->post[i], name, board->tagged[i] ? tag : 0))
+			continue;
+		word = bl_taken_look(taken_in(slot));
+		if (BL_TAKEN_STATE(word) == BL_TAKEN_SENDER || word == BL_TAKEN_BY(i))
+			return true;
 	}
-	return ep->claims;
+	return false;
 }
 
-/* Our lane to the peer; the service thread may have made it before we knew it. */
-static struct bl_lane *lane_to(struct bl_peer *peer)
+/*
+ * The claimer has changed a receive's state, and we want the receive for another message, or
+ * to cancel it. Is there a message of his that takes it? Who keeps to the protocol
+ * has put one into the ring, and said SENDER there, before he touched the state, which
+ * we have just seen; he says CLAIMED after that, and neither is taken away until we have
+ * read the message, from when on it is landing. Who has none there has broken
+ * the protocol, and nobody else is to wait for him: no message of his has matched.
+ */
+static bool claim_stands(const struct bl_own_board *board, uint32_t i)
 {
-	struct bl_lane *lane;
+	struct bl_peer *peer = board->peer;
 
-	if (likely(peer->adopted))
-		return peer->tx.lane;
-	pthread_mutex_lock(&peer->local->lock);
-	lane = peer->has_lane ? peer->tx.lane : NULL;
-	pthread_mutex_unlock(&peer->local->lock);
-	return lane;
-}
-
-static struct bl_own_board *board_of(struct bl_ep *ep, struct bl_peer *src)
-{
-	struct bl_lane *lane;
-
-	if (!src)
-		return &ep->claims->any;
-	if (unlikely(src->dead))
-		return NULL;
-	if (unlikely(!src->board)) {
-		lane = lane_to(src);
-		if (!lane)
-			return NULL;
-		src->board = bl_slab(ep, sizeof *src->board);
-		if (!src->board)
-			return NULL;
-		src->board->shared = &lane->board;
-	}
-	return src->board;
-}
-
-static void hurry(struct bl_ep *ep, struct bl_peer *peer)
-{
-	bool lane = peer->board && peer->board->used;
-
-	if (!peer->adopted)
-		return;
-	peer->rx.hurry = lane || ep->claims->any.used ? BL_CREDIT_EVERY - 1 : 0;
-	if (peer->rx.credited != peer->rx.next - peer->rx.hurry)
-		bl_rx_credit(&peer->rx);
-}
-
-/* Tell those who can see the board how far we have read, if they are to know it
- * exactly from now on, or no longer. */
-static void hurry_all(struct bl_ep *ep, struct bl_peer *src)
-{
-	if (src) {
-		hurry(ep, src);
-		return;
-	}
-	for (uint32_t i = 0; i < ep->local.nby_index; i++)
-		if (ep->local.by_index[i])
-			hurry(ep, ep->local.by_index[i]);
-}
-
-void bl_claim_meet(struct bl_ep *ep, struct bl_peer *peer)
-{
-	if (ep->claims)
-		hurry(ep, peer);
-}
-
-static bool overlap(const struct bl_post *a, const struct bl_post *b)
-{
-	return !((a->tag ^ b->tag) & ~a->ignore & ~b->ignore) &&
-	       (!a->src || !b->src || a->src == b->src);
-}
-
-/* Every receive before this one that may take the same message is shown as well. */
-static bool may_show(const struct bl_post_queue *queue, const struct bl_post *post)
-{
-	uint32_t looked = 0;
-
-	for (const struct bl_post *p = queue->head; p != post; p = p->next)
-		if ((!(p->flags & BL_POST_SHARED) && overlap(p, post)) || ++looked > LOOK_BACK)
-			return false;
-	return true;
-}
-
-static bool suitable(const struct bl_post *post)
-{
-	return post->len >= BL_CLAIM_MIN && post->niov <= 1 &&
-	       !(post->flags & (BL_POST_MULTI | BL_POST_SHARED));
-}
-
-/* Show it on the board that its senders look at; false: not now. */
-static bool show(struct bl_ep *ep, struct bl_post *post, bool tagged)
-{
-	struct bl_own_board *board;
-	struct bl_found f;
-	uint32_t i;
-
-	if (unlikely(!ep->local.seg.header) || !may_show(tagged ? &ep->tagged : &ep->msg, post))
+	if (board->landing[i] ||
+	    ((board->passed[i] || says_claimed(board, i)) && message_claims(board, i)))
+		return true;
+	if (bl_peer_life(peer)) /* bl_ep_look() ends it anyway */
 		return false;
-	board = board_of(ep, post->src);
-	if (!board || !~(board->used | ~(UINT64_MAX >> (64 - BL_ADVERTS))))
-		return false;
-	i = (uint32_t)__builtin_ctzll(~board->used);
-	if (!++ep->claims->generation)
-		ep->claims->generation = 1;
-	f = (struct bl_found){NULL,
-			      i,
-			      ep->claims->generation,
-			      ++ep->claims->number,
-			      post->tag,
-			      post->ignore,
-			      (uintptr_t)post->buf,
-			      post->len};
-	board->post[i] = post;
-	board->generation[i] = f.generation;
-	board->tagged[i] = tagged;
-	board->landing[i] = false;
-	post->flags |= BL_POST_SHARED;
-	post->advert = i;
-	if (!board->used) {
-		board->used = 1ULL << i;
-		hurry_all(ep, post->src);
-	} else {
-		board->used |= 1ULL << i;
-	}
-	bl_board_post(board->shared, board->used, &f, tagged);
-	return true;
+	if (!peer->broken)
+		bl_warn("process %u claimed a receive for no message; it is not listened to any "
+			"more",
+			peer->addr.pid);
+	peer->broken = true; /* bl_ep_look() ends it */
+	return false;
 }
 
-static void retire(struct bl_ep *ep, struct bl_own_board *board, uint32_t i)
-{
-	struct bl_post *post = board->post[i];
-
-	post->flags &= ~BL_POST_SHARED;
-	board->post[i] = NULL;
-	board->used &= ~(1ULL << i);
-	bl_board_retire(board->shared, board->used);
-	if (!board->used)
-		hurry_all(ep, post->src);
-}
-
+/* A claim that was believed once is for good: the message that wanted the receive has been
+ * matched elsewhere, or waits, and none that comes later may have it. It ends with its
+ * claimer, who is found out if the message that claimed it has come and claimed nothing. */
 bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post)
 {
-	struct bl_own_board *board = post->src ? post->src->board : &ep->claims->any;
+	struct bl_own_board *board = post->board;
 	uint32_t i = post->advert;
 
-	if (unlikely(!ep->local.seg.header)) /* of the process that we are forked from */
+	/* of the process that we are forked from */
+	if (unlikely(!bl_ep_of(board->peer)->local.seg.header))
 		return false;
-	if (board->landing[i] || !bl_advert_own(&board->shared->advert[i], board->generation[i]))
+	if (board->landing[i])
 		return false;
-	retire(ep, board, i);
+	if (board->passed[i]) {
+		claim_stands(board, i);
+		return false;
+	}
+	if (!bl_advert_own(&board->shared->advert[i], board->generation[i]) &&
+	    claim_stands(board, i)) {
+		board->passed[i] = true;
+		return false;
+	}
+	bl_board_take_down(board, i);
 	return true;
 }
 
@@ -228,80 +121,6 @@ struct bl_post **bl_claim_match(struct bl_ep *ep, struct bl_post_queue *queue,
 		    (!(post->flags & BL_POST_SHARED) || bl_claim_take_back(ep, post)))
 			break;
 	return at;
-}
-
-/* --- posting ------------------------------------------------------------- */
-
-static void look_at_rings(struct bl_ep *ep, struct bl_peer *src)
-{
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
-
-	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
-		bl_ep_adopt(ep);
-	if (src) {
-		if (src->adopted && !src->dead)
-			bl_poll_peer(ep, &none, src);
-		return;
-	}
-	for (uint32_t i = 0; i < ep->local.nhot; i++)
-		bl_poll_peer(ep, &none, ep->local.hot[i]);
-	if (ep->local.ncold)
-		bl_ep_bells(ep, &none);
-}
-
-void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged)
-{
-	struct bl_peer *src = post->src;
-
-	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
-		return;
-	if (suitable(post) && claims_of(ep) && !show(ep, post, tagged))
-		ep->unshown = true;
-	if (ep->leaves) {
-		bl_claim_fence();
-		bl_say_here(ep, bl_ticks());
-		ep->posting = true;
-		look_at_rings(ep, src);
-		ep->posting = false;
-		bl_large_finish(ep, &no_sink);
-	}
-	bl_claim_leave(ep);
-}
-
-/* Show what can be shown of a queue; true: something has been. */
-static bool show_queue(struct bl_ep *ep, bool tagged, bool *left)
-{
-	uint32_t looked = 0;
-	bool any = false;
-
-	for (struct bl_post *p = (tagged ? &ep->tagged : &ep->msg)->head; p && looked < LOOK_BACK;
-	     p = p->next, looked++) {
-		if (!suitable(p) || (p->src && p->src->dead))
-			continue;
-		if (show(ep, p, tagged))
-			any = true;
-		else
-			*left = true;
-	}
-	return any;
-}
-
-bl_cold void bl_claim_again(struct bl_ep *ep)
-{
-	uint64_t now = bl_ticks();
-	bool any, left = false;
-
-	if ((int64_t)(now - ep->claims->next_again) < 0)
-		return;
-	ep->claims->next_again = now + AGAIN_US * bl_ticks_per_us();
-	any = show_queue(ep, true, &left);
-	any |= show_queue(ep, false, &left);
-	ep->unshown = left;
-	if (!any)
-		return;
-	bl_claim_fence();
-	look_at_rings(ep, NULL);
-	bl_large_finish(ep, &no_sink);
 }
 
 /* --- landing ------------------------------------------------------------- */
@@ -358,6 +177,7 @@ static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *p
 	chunk = bl_coop_take(l->coop, l->coop_generation, l->count, true);
 	if (chunk == BL_COOP_NONE)
 		return;
+	bl_window(BL_WINDOW_JOINED, NULL);
 	off = chunk * l->chunk;
 	len = bl_min(l->chunk, l->want - off);
 	bl_say_busy(ep, len);
@@ -404,7 +224,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 	}
 	if (copy && !bl_transfer_ready(ep))
 		return false;
-	retire(ep, board, l->index);
+	bl_board_take_down(board, l->index);
 	if (!copy)
 		bl_stat_received(ep, BL_WAY_CLAIMED, l->arrival.len,
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
@@ -454,25 +274,13 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_board *bo
 	return true;
 }
 
-/* The advert says that the peer has claimed it. */
-static bool claimed_by(const struct bl_own_board *board, uint32_t i, const struct bl_peer *peer)
-{
-	uint64_t state = bl_advert_look(&board->shared->advert[i]);
-
-	return BL_ADVERT_GENERATION(state) == board->generation[i] &&
-	       BL_ADVERT_CLAIMER(state) == peer->index &&
-	       BL_ADVERT_STATE(state) >= BL_ADVERT_CLAIMED;
-}
-
 enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 				  const struct bl_slot *slot, const struct bl_arrival *a,
 				  bool tagged)
 {
-	/* The slot is the sender's; this word is for both to write. */
-	_Atomic uint32_t *taken =
-		(_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rts, taken));
+	_Atomic uint32_t *taken = taken_in(slot);
 	uint32_t word = bl_taken_look(taken), i = BL_TAKEN_ADVERT(word);
-	struct bl_own_board *board;
+	struct bl_own_board *board = a->peer->board;
 
 	bl_claim_back_now(ep);
 	if (BL_TAKEN_STATE(word) == BL_TAKEN_OPEN) {
@@ -489,18 +297,20 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 		return word == BL_TAKEN_OPEN ? BL_CLAIM_RTS_WAIT : BL_CLAIM_RTS_NONSENSE;
 	case BL_TAKEN_SENDER:
 		/* One that died over its decision leaves a message that is lost. */
-		return bl_peer_life(a->peer) ? BL_CLAIM_RTS_DONE : BL_CLAIM_RTS_WAIT;
+		if (!bl_peer_life(a->peer))
+			return BL_CLAIM_RTS_WAIT;
+		if (board)
+			board->dropped = true;
+		return BL_CLAIM_RTS_DONE;
 	case BL_TAKEN_CLAIMED:
 		break;
 	default:
 		return BL_CLAIM_RTS_NONSENSE;
 	}
-	if (!ep->claims || i >= BL_ADVERTS)
-		return BL_CLAIM_RTS_NONSENSE;
-	board = BL_TAKEN_ANYBODYS(word) ? &ep->claims->any : a->peer->board;
-	if (!board || !board->post[i] || board->landing[i] || board->tagged[i] != tagged ||
-	    !bl_match(board->post[i], a->peer, tagged ? a->tag : 0) ||
-	    !claimed_by(board, i, a->peer))
+	if (!board || word != BL_TAKEN_BY(i) || i >= BL_ADVERTS || !board->post[i] ||
+	    board->landing[i] || board->tagged[i] != tagged ||
+	    !bl_match(board->post[i], bl_source_name(ep, a->peer), tagged ? a->tag : 0) ||
+	    !says_claimed(board, i))
 		return BL_CLAIM_RTS_NONSENSE;
 	return land(ep, sink, board, i, a) ? BL_CLAIM_RTS_DONE : BL_CLAIM_RTS_WAIT;
 }
@@ -518,69 +328,50 @@ void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink)
 
 /* --- the end ------------------------------------------------------------- */
 
-/* Receives on a board that the peer has claimed end with err. */
-static void abandon_board(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_board *board,
-			  struct bl_peer *peer, int err)
-{
-	for (uint64_t used = board->used; used; used &= used - 1) {
-		uint32_t i = (uint32_t)__builtin_ctzll(used);
-		uint64_t state = bl_advert_look(&board->shared->advert[i]);
-		struct bl_post *post = board->post[i];
-
-		if (board->landing[i] || (board->generation[i] == BL_ADVERT_GENERATION(state) &&
-					  (BL_ADVERT_STATE(state) <= BL_ADVERT_OPEN ||
-					   BL_ADVERT_CLAIMER(state) != peer->index)))
-			continue;
-		retire(ep, board, i);
-		bl_recv_fail(ep, sink, post, board->tagged[i], err);
-	}
-}
-
 bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
+	struct bl_own_board *board = peer->board; /* there are claims of ep, too, then */
 	struct bl_claims *c = ep->claims;
+	struct bl_ep *home = ep->home;
 
-	if (!c)
+	if (!home->claims)
 		return;
-	for (uint32_t i = 0; i < c->nlanding;) {
+	bl_guess_forget(&home->claims->guesses, peer);
+	bl_claim_neighbours(home);
+	for (uint32_t i = 0; board && i < c->nlanding;) {
 		struct bl_landing *l = c->landing[i];
+		uint32_t at = l->index;
 
-		if (l->arrival.peer != peer) {
+		if (l->board != board) {
 			i++;
 			continue;
 		}
-		struct bl_own_board *board = l->board;
-		struct bl_post *post = board->post[l->index];
+		struct bl_post *post = board->post[at];
 
-		retire(ep, board, l->index);
+		bl_board_take_down(board, at);
 		landing_free(ep, i);
-		bl_recv_fail(ep, sink, post, board->tagged[l->index], err);
+		bl_recv_fail(ep, sink, post, board->tagged[at], err);
 	}
-	abandon_board(ep, sink, &c->any, peer, err);
-	if (!peer->board)
+	if (!board)
 		return;
-	abandon_board(ep, sink, peer->board, peer, err);
-	/* What stays posted isn't shown: the lane is somebody else's soon. Who claims it
-	 * at this very moment is alive, has broken the protocol, and harms only itself. */
-	for (uint64_t used = peer->board->used; used; used &= used - 1) {
+	/*
+	 * What a message of its that we have not read, or have dropped, had claimed, ends
+	 * as well. What else is there stays posted and isn't shown: the lane is somebody
+	 * else's soon. Who claims it at this very moment is alive, has broken the
+	 * protocol, and harms only itself.
+	 */
+	for (uint64_t used = board->used; used; used &= used - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(used);
+		struct bl_post *post = board->post[i];
+		bool lost = (!bl_advert_own(&board->shared->advert[i], board->generation[i]) &&
+			     peer->adopted && says_claimed(board, i) && message_claims(board, i)) ||
+			    board->passed[i];
 
-		bl_advert_own(&peer->board->shared->advert[i], peer->board->generation[i]);
-		retire(ep, peer->board, i);
+		bl_board_take_down(board, i);
+		if (lost)
+			bl_recv_fail(ep, sink, post, board->tagged[i], err);
 	}
 	peer->board = NULL;
-}
-
-/* One that broke the protocol and lives still sees what is shown to anybody. */
-bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink)
-{
-	if (!ep->claims)
-		return;
-	pthread_mutex_lock(&ep->local.lock);
-	for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
-		if (p->dead == EPROTO)
-			abandon_board(ep, sink, &ep->claims->any, p, EPROTO);
-	pthread_mutex_unlock(&ep->local.lock);
 }
 
 /* Not even a thread of a dead one that is still in the kernel writes into our memory. */
@@ -591,40 +382,70 @@ static bool has_stopped(struct bl_peer *peer)
 	return err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks()));
 }
 
-static void close_board(struct bl_ep *ep, struct bl_own_board *board, uint64_t until)
+static void close_board(struct bl_own_board *board, struct bl_patience *patience)
 {
 	for (uint64_t used = board->used; used; used &= used - 1) {
-		uint32_t i = (uint32_t)__builtin_ctzll(used), who;
+		uint32_t i = (uint32_t)__builtin_ctzll(used);
 		struct bl_advert *a = &board->shared->advert[i];
-		struct bl_peer *peer;
-		uint64_t state;
 
-		if (bl_advert_own(a, board->generation[i]))
+		if (bl_advert_own(a, board->generation[i]) || !claim_stands(board, i))
 			continue;
-		while (state = bl_advert_look(a), BL_ADVERT_STATE(state) == BL_ADVERT_CLAIMED) {
-			who = BL_ADVERT_CLAIMER(state);
-			peer = who < ep->local.nby_index ? ep->local.by_index[who] : NULL;
-			if ((peer && has_stopped(peer)) || bl_clock_ns() > until)
-				break;
+		board->lost |= 1ULL << i;
+		while (BL_ADVERT_STATE(bl_advert_look(a)) == BL_ADVERT_CLAIMED &&
+		       !has_stopped(board->peer) &&
+		       /* It may compute for as long between two pieces: see no more of it. */
+		       !bl_patience_ends(patience, 0))
 			sched_yield();
-		}
 	}
+}
+
+/* Its member closes, the context's receives live on, unless they have been claimed. */
+static void leave_queue(struct bl_ep *ep, const struct bl_post_queue *queue, bool tagged)
+{
+	for (struct bl_post *post = queue->head, *next; post; post = next) {
+		struct bl_own_board *board = post->board;
+		uint32_t i = post->advert;
+
+		next = post->next;
+		if (!(post->flags & BL_POST_SHARED) || bl_ep_of(board->peer) != ep)
+			continue;
+		if (unlikely(!ep->local.seg.header)) { /* forked: the board isn't mapped */
+			post->flags &= ~BL_POST_SHARED;
+			continue;
+		}
+		bl_board_take_down(board, i);
+		if (board->lost & 1ULL << i)
+			bl_recv_fail(ep, &no_sink, post, tagged, ECANCELED);
+	}
+}
+
+static void leave_home(struct bl_ep *ep)
+{
+	struct bl_ep *home = ep->home;
+
+	if (home == ep || !home->claims)
+		return;
+	pthread_mutex_lock(&ep->local.lock);
+	for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
+		bl_guess_forget(&home->claims->guesses, p);
+	pthread_mutex_unlock(&ep->local.lock);
+	leave_queue(ep, &home->tagged, true);
+	leave_queue(ep, &home->msg, false);
 }
 
 void bl_claim_close(struct bl_ep *ep)
 {
-	uint64_t until = bl_clock_ns() + CLOSE_WAIT_NS;
+	struct bl_patience patience = {0};
 
-	if (!ep->claims)
-		return;
-	if (ep->local.enabled) {
-		close_board(ep, &ep->claims->any, until);
+	if (ep->claims && ep->local.enabled) {
 		/* Connected or nearly: who doesn't know it yet may have shown receives. */
 		pthread_mutex_lock(&ep->local.lock);
 		for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
 			if (p->board)
-				close_board(ep, p->board, until);
+				close_board(p->board, &patience);
 		pthread_mutex_unlock(&ep->local.lock);
 	}
-	free(ep->claims->landing);
+	leave_home(ep);
+	if (ep->claims)
+		free(ep->claims->landing);
 }

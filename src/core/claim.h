@@ -5,20 +5,35 @@
  * what is decided by the two words of local/advert.h.
  *
  *   receiver                                 sender
- *   advert on its board ◄──────────────────  RTS in the ring, then a look at the boards
+ *   advert on its board ◄──────────────────  RTS in the ring, then a look at the board
  *   a look at the rings, on its way out      2 us for the receiver to take the RTS
  *   (computes)                               SENDER, CLAIMED, copies, DONE; completes
  *   reads the RTS: claimed, by which advert
  *   DONE: completes;  CLAIMED: helps;  LEFT, YOURS: finishes by itself
  *
  * What must hold for a claim:
- *  - Order among receives: an advert is shown only if every earlier receive that
- *    could take the same message is shown too. Then the first that is open and
- *    matches is the first that matches.
+ *  - One claimer: a receive is shown to one neighbour, who shares its board with
+ *    nobody but us. If it is from anybody, that is the only neighbour there is, or the
+ *    one that is most likely to send (guess.h); what others send meets it in the
+ *    ordinary way, when we are there, and we take it back by our compare-and-swap.
+ *    So is one of a shared context (shared.h), also one from one source, since that may
+ *    send to any member. "Neighbour" is one of one member then: who knows two is two.
+ *  - Order among receives: a receive is shown to a neighbour only if every earlier one
+ *    that could take the same message of that neighbour's is shown to it too. Then
+ *    the first that is open and matches is the first that matches. One that only
+ *    another can see isn't enough: so all receives from anybody that could take the
+ *    same message are shown to the same one.
  *  - Order among messages: no earlier message of this sender that the receive would
  *    take is still in the ring, unless it is claimed itself. A receiver with adverts
  *    out says after each packet how far it has read (bl_rx.hurry).
  *  - Nobody misses the other: each shows what it has, fences, and looks.
+ *  - A claim is for a message: its RTS is in the ring, and says SENDER, before the state
+ *    is touched. So a state that isn't ours, with no such RTS, is a lie; the receive
+ *    is as if nobody had claimed it, and the liar isn't listened to any more. What a
+ *    neighbour writes on its board costs at most receives for which it has sent a
+ *    message that matches, as it may.
+ *  - A neighbour that goes: receives that a message of its had claimed end with an
+ *    error. The others stay posted, and those from anybody may be shown to another.
  *
  * Everything here is serialised by the domain, as all of the core; what is shared is
  * in local/advert.h.
@@ -32,7 +47,10 @@
 
 /* --- receiver ------------------------------------------------------------ */
 
-/* A large receive was appended to its queue: show it to senders if that is
+/* A large receive from src, or NULL, is about to be posted: first of all, since others may
+ * enter while this waits until it can be shown. 0, or why its sender can't ever be reached. */
+bl_cold int bl_claim_connect(struct bl_ep *ep, struct bl_peer *src);
+/* A large receive was appended to its queue: show it to a sender if that is
  * possible, take what has come for it meanwhile, and copy it. */
 void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged);
 /* Receives that could not be shown when they were posted: perhaps now. */
@@ -42,8 +60,20 @@ bl_cold void bl_claim_again(struct bl_ep *ep);
  * returns is no longer shown. */
 struct bl_post **bl_claim_match(struct bl_ep *ep, struct bl_post_queue *queue,
 				const struct bl_peer *peer, uint64_t tag);
-/* The owner takes a receive from its senders: to cancel it. False: too late. */
+/* The owner takes a receive from its sender: to cancel it. False: too late. */
 bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post);
+
+/* A large message of the peer's has met a receive from anybody, to whom the next one like
+ * it may be shown. */
+bl_noinline void bl_claim_learn(struct bl_ep *ep, const struct bl_post *post, bool tagged,
+				struct bl_peer *peer);
+/* The same for any message of len bytes and any receive. */
+static inline void bl_claim_came(struct bl_ep *ep, const struct bl_post *post, bool tagged,
+				 struct bl_peer *peer, size_t len)
+{
+	if (len >= BL_CLAIM_MIN && (!post->src || ep->home != ep))
+		bl_claim_learn(ep, post, tagged, peer);
+}
 
 /* What to do with an RTS packet. */
 enum bl_claim_rts {
@@ -95,13 +125,13 @@ static inline void bl_claim_back_now(struct bl_ep *ep)
 /* A pass over the claimed messages whose copies are under way. */
 void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink);
 
+/* Receives may have somebody else to be shown to now. */
+void bl_claim_neighbours(struct bl_ep *home);
 /* A peer has connected. */
 void bl_claim_meet(struct bl_ep *ep, struct bl_peer *peer);
 /* The peer is gone: what it had claimed and not finished ends with err. */
 bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 			      int err);
-/* Receives that outcasts have claimed since they were cast out end with an error. */
-bl_cold void bl_claim_sweep(struct bl_ep *ep, struct bl_sink *sink);
 /* Before the endpoint closes: nobody writes into a receive's buffer on return. */
 void bl_claim_close(struct bl_ep *ep);
 

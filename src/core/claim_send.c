@@ -6,6 +6,7 @@
  */
 #include <sched.h>
 
+#include "base/window.h"
 #include "core/claim.h"
 #include "core/stat.h"
 
@@ -71,11 +72,9 @@ static bool taken_by_earlier(const struct bl_peer *peer, uint32_t n, bool tagged
 }
 
 /* The receive that message n takes; false: none is shown, or not yet for it. */
-static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, struct bl_found *f,
-		   bool *anybodys)
+static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, struct bl_found *f)
 {
-	return bl_boards_find(&peer->rx.lane->board, &peer->header->board, tagged, tag, f,
-			      anybodys) &&
+	return bl_board_find(&peer->rx.lane->board, tagged, tag, f) &&
 	       !taken_by_earlier(peer, n, tagged, f);
 }
 
@@ -153,6 +152,8 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 		bl_say_busy(ep, len);
 		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len);
 		bl_say_done(ep, len);
+		if (err == -EOPNOTSUPP)
+			bl_push_refused(r);
 		if (err)
 			return -1;
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
@@ -175,8 +176,7 @@ static bool other_hand_done(struct bl_request *r, uint32_t mine)
 	return true;
 }
 
-static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f, bool anybodys,
-		    uint32_t n)
+static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f, uint32_t n)
 {
 	uint32_t me = r->peer->bell_index, front, end;
 	struct bl_peer *peer = r->peer; /* the request may be over below */
@@ -184,8 +184,11 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 
 	r->want = bl_min(r->len, f->len);
 	plan(ep, r, f);
-	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(anybodys, f->index));
+	bl_window(BL_WINDOW_CLAIMED, NULL);
+	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(f->index));
+	bl_window(BL_WINDOW_ANNOUNCED, NULL);
 	done = copy(ep, r, f);
+	bl_window(BL_WINDOW_WRITTEN, NULL);
 	if (likely(done >= 0))
 		r->way = BL_WAY_CLAIMED;
 	if (unlikely(done < 0)) {
@@ -205,7 +208,7 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 {
 	struct bl_peer *peer = r->peer;
-	bool anybodys, asked = false, tagged = r->tagged;
+	bool asked = false, tagged = r->tagged;
 	uint64_t tag = r->tag;
 	uint32_t n = r->packet, generation = r->generation;
 	struct bl_found f;
@@ -218,7 +221,7 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 	}
 	for (int round = 0; round < ROUNDS_MOST; round++) {
 		bl_claim_fence();
-		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f, &anybodys))
+		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f))
 			return;
 		if (!asked && receiver_takes(ep, peer, n))
 			return;
@@ -228,9 +231,9 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 		if (read_by_receiver(&peer->tx, n) || bl_peer_life(peer) || peer->dead ||
 		    !bl_taken_take(taken_of(peer, n), BL_TAKEN_SENDER))
 			return;
-		if (choose(peer, n, tagged, tag, &f, &anybodys) &&
-		    bl_advert_claim(&f, peer->bell_index)) {
-			claimed(ep, r, &f, anybodys, n);
+		bl_window(BL_WINDOW_WON, NULL);
+		if (choose(peer, n, tagged, tag, &f) && bl_advert_claim(&f, peer->bell_index)) {
+			claimed(ep, r, &f, n);
 			return;
 		}
 		/* Somebody else was faster. The receiver may have met our word meanwhile

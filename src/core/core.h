@@ -162,8 +162,8 @@ void bl_ep_progress(struct bl_ep *ep);
  * receiver has the data; not together with BL_INJECT). What is sent without it is
  * where the receiver finds it when the send completes, even if we die then. The counter of sends
  * counts every send that isn't a plain inject.
- * -EAGAIN: no room or not yet connected. -EHOSTUNREACH: the address is not on
- * this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.
+ * -EAGAIN: no room, not yet connected, or too much waits behind a fence. -EHOSTUNREACH: the address
+ * is not on this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.
  */
 struct bl_send {
 	const struct iovec *iov;
@@ -176,7 +176,8 @@ struct bl_send {
 	struct bl_work *work; /* hears of the end instead of the endpoint's counter; NULL */
 };
 int bl_send(struct bl_ep *ep, const struct bl_send *send);
-/* The same, but -EAGAIN while anything sent to or asked of dest before is not over. */
+/* The same, but it begins when all that was sent to or asked of dest before is over, and
+ * what is posted later goes behind it. */
 int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send);
 size_t bl_inject_max(void); /* bytes; constant over the life of a process */
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/core.h"
+#include "core/fence.h"
 #include "core/mr.h"
 #include "core/rma.h"
 #include "core/claim.h"
@@ -420,6 +421,7 @@ int bl_ep_close(struct bl_ep *ep)
 	bl_rma_close(ep);
 	bl_shared_leave(ep);
 	bl_work_drop(ep);
+	bl_fence_drop(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
@@ -467,6 +469,13 @@ static int grow_dest(struct bl_ep *ep, uint64_t count)
 	return 0;
 }
 
+void bl_ep_unname(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	for (uint64_t i = 0; i < ep->ndest; i++)
+		if (ep->dest[i] == peer)
+			ep->dest[i] = &bl_nobody;
+}
+
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 {
 	struct bl_addr addr;
@@ -476,6 +485,8 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 		*peer = ep->dest[index];
 		return 0;
 	}
+	if (unlikely(ep->shared && !ep->av))
+		return bl_shared_expect(ep, index, peer);
 	if (!ep->av || bl_av_lookup(ep->av, index, &addr))
 		return -EINVAL;
 	if (index >= ep->ndest && (err = grow_dest(ep, ep->av->room)))
@@ -483,7 +494,8 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 	*peer = bl_local_peer(&ep->local, &addr);
 	if (!*peer)
 		return -ENOMEM;
-	if (likely(!(*peer)->dead)) /* else what names it goes the slow way, and fails */
+	/* Else what names it goes the slow way, and fails, or waits. */
+	if (likely(!(*peer)->dead && !(*peer)->fence))
 		ep->dest[index] = *peer;
 	if ((*peer)->av_index == BL_ADDR_ANY)
 		(*peer)->av_index = index;
@@ -570,6 +582,8 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (ep->rma_active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
+		if (ep->nfence)
+			bl_fence_progress(ep);
 	}
 	if (unlikely(ep->attends))
 		bl_work_progress(ep->domain, ep, sink);
@@ -598,7 +612,8 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer + ep->attends)
+	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence ||
+	    ep->fence_starved)
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
@@ -627,9 +642,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	peer->dead = (uint32_t)err;
 	bl_stats_peer_gone(peer, err);
 	peer->tx.next = peer->tx.limit; /* full: senders take the slow path and learn why */
-	for (uint64_t i = 0; i < ep->ndest; i++) /* and so do receivers */
-		if (ep->dest[i] == peer)
-			ep->dest[i] = &bl_nobody;
+	bl_ep_unname(ep, peer);		/* and so do receivers */
 	if (peer->ncontrol) {
 		peer->ncontrol = 0;
 		ep->work--;
@@ -644,7 +657,6 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		bl_recv_abandon(ep, sink, peer, err);
 	if (ep->warm == peer)
 		ep->warm = NULL;
-	ep->outcasts += err == EPROTO;
 	/* Whoever broke the protocol lives and may write to its lane for as long. */
 	if (err == ECONNRESET || err == ENOTCONN || err == ECONNREFUSED)
 		bl_local_release(&ep->local, peer);
@@ -689,6 +701,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		/* What it sent before it went still counts. */
 		if (err != -EPROTO && bl_rx_peek(&peer->rx)) {
 			bl_poll_peer(ep, sink, peer);
+			ep->next_look = now; /* until nothing is left */
 			continue;
 		}
 		if (err == -ECONNRESET && bl_peer_lingers(peer, now)) {
@@ -699,8 +712,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			bl_info("process %u has died", peer->addr.pid);
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}
-	if (unlikely(ep->outcasts))
-		bl_claim_sweep(ep, sink);
+	if (ep->local.ncold)
+		bl_local_listen(&ep->local, visit, &(struct visit){ep, sink});
 	/* Whoever looks at bells anyway need poll no lane that is silent. */
 	if (ep->local.nhot > (ep->local.ncold ? BL_HOT_KEEP : BL_HOT_CALM))
 		bl_local_calm(&ep->local, now - SILENT_LOOKS * period);

@@ -120,15 +120,16 @@ struct bl_post {
 	void *context;
 	uint32_t flags; /* BL_POST_* */
 	uint32_t niov;
-	struct iovec *iov;    /* niov > 1; pooled */
-	uint32_t users;	      /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
-	uint32_t advert;      /* BL_POST_SHARED: which */
-	struct bl_work *work; /* BL_POST_WORK */
+	struct iovec *iov; /* niov > 1; pooled */
+	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
+	uint32_t advert;   /* BL_POST_SHARED: which */
+	struct bl_own_board *board; /* on this board */
+	struct bl_work *work;	    /* BL_POST_WORK */
 };
 #define BL_POST_QUIET  0x1u  /* no completion unless it fails */
 #define BL_POST_MULTI  0x2u  /* many messages into one buffer */
 #define BL_POST_SPENT  0x4u  /* of these: it takes no more */
-#define BL_POST_SHARED 0x8u  /* senders can see it; whoever takes it asks claim.h first */
+#define BL_POST_SHARED 0x8u  /* a sender can see it; whoever takes it asks claim.h first */
 #define BL_POST_WORK   0x10u /* it counts in `work` */
 
 /* From here on a posted receive is shown to senders, and a message may claim it. */
@@ -193,11 +194,10 @@ struct bl_ep {
 	struct bl_iov8 *free_iov;
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
-	struct bl_claims *claims; /* claim.c's */
+	struct bl_claims *claims; /* claim_board.h */
 	uint32_t nlanding;	  /* claimed messages that are still being copied */
 	bool posting;		  /* in a call that posts a large receive: large.c */
 	bool unshown;		  /* a large receive could not be shown to its senders */
-	uint32_t outcasts;	  /* peers that broke the protocol and live */
 	uint32_t nopen;		  /* requests whose RTS may not have been taken */
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
@@ -216,8 +216,13 @@ struct bl_ep {
 	bool attends;	    /* its domain has work: counted in `work` */
 	struct bl_ep **member;
 	uint32_t nmember;
-	uint32_t looks;	    /* in vain, while operations waited for a peer to be connected */
-	uint64_t next_look; /* ticks: after the lives of peers */
+	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
+	struct bl_fence *fences;  /* of peers for which something waits; fence.h */
+	uint32_t nfence;	  /* so many, counted in `work` */
+	bool fence_starved;	  /* one of them waits for room, which rings no bell */
+	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
+	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
+	uint64_t next_look;	  /* ticks: after the lives of peers */
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -419,6 +424,15 @@ static inline void bl_cq_brought(struct bl_cq *cq)
 		bl_cq_look(cq);
 }
 
+/* A message of len bytes is over. Whoever moves megabytes between two reads takes a good
+ * while for so many: the next read looks, if it is time. */
+#define BL_LONG_BYTES (256u << 10)
+static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t len)
+{
+	if (len >= BL_LONG_BYTES && cq && (int64_t)(bl_ticks() - ep->next_look) >= 0)
+		cq->full |= BL_LOOK_READS - 1;
+}
+
 static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 				 uint64_t *src)
 {
@@ -441,11 +455,20 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 
 /* --- sending ------------------------------------------------------------ */
 
-/* The peer at dest with room for a packet, or why not. */
+/* What goes there is to wait behind a fence. */
+#define BL_FENCED (-EINPROGRESS)
+
+/* The peer at dest with room for a packet, or why not; BL_FENCED. */
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer);
 /* A message longer than bl_ep.eager_max, in one piece. */
 bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			     uint64_t tag, uint64_t data, void *context, uint64_t flags);
+
+/* The same, or one that may be longer, waits. fence.c */
+bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			    uint64_t tag, uint64_t data, uint64_t flags);
+bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
+			 uint64_t data, void *context, uint64_t flags);
 
 /* One message of at most eager_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
@@ -502,7 +525,12 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 {
 	if (unlikely(len > ep->eager_max))
 		return -EMSGSIZE;
-	return bl_put_flags(ep, dest, buf, len, tag, data, flags);
+
+	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
+
+	if (unlikely(err == BL_FENCED))
+		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	return err;
 }
 
 static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
@@ -513,6 +541,8 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
 
+	if (unlikely(err == BL_FENCED))
+		return bl_fence_buf(ep, buf, len, dest, tag, data, context, flags);
 	if (unlikely(err))
 		return err;
 	if (ep->tx_cntr)

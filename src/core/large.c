@@ -5,6 +5,7 @@
  * checked here, against what this side keeps for itself.
  */
 #include "core/claim.h"
+#include "core/fence.h"
 
 #include <sched.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
 #define FRAGMENT_SIZE 8192u
 #define PUSH_STEP     262144u
-#define CLOSE_WAIT_NS 1000000000ull
 
 static uint64_t request_number(const struct bl_request *r)
 {
@@ -48,10 +48,12 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_take_back(&t->ours);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
 	bl_stat_received(ep,
-			 t->missing ? BL_WAY_STREAMED
-			 : t->coop  ? BL_WAY_BOTH_HANDS
-				    : BL_WAY_ONE_COPY,
+			 t->streamed  ? BL_WAY_STREAMED
+			 : t->missing ? BL_WAY_PROXY
+			 : t->coop    ? BL_WAY_BOTH_HANDS
+				      : BL_WAY_ONE_COPY,
 			 t->want, err);
+	bl_cq_moved(ep, cq, t->want);
 	if (!err && t->sent > t->want)
 		err = BL_ETRUNC;
 	if (unlikely(t->multi) && bl_multi_done(ep, t->multi)) {
@@ -119,7 +121,8 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 {
 	uint32_t front, end;
 
-	bl_stats_fallback(t->peer, BL_STAT_fallback_pull);
+	if (!t->missing) /* once for each message */
+		bl_stats_fallback(t->peer, false);
 	stop_handing_out(t, &front, &end);
 	if (front == end) {
 		ask_for(ep, t, chunk, 1);
@@ -326,6 +329,7 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		t->arrived += bl_min(pushed, t->missing - t->arrived);
 		return;
 	}
+	t->streamed = true;
 	if (unlikely(t->ours.n)) { /* it has no use for our keys */
 		bl_copy_unreached(&peer->copy, true);
 		bl_take_back(&t->ours);
@@ -352,8 +356,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, send->dest, &peer);
 
-		if (err)
-			return err;
+		if (unlikely(err))
+			return bl_fence_send(ep, send, err);
 	}
 	r = bl_request_new(ep);
 	if (!r)
@@ -416,6 +420,7 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 	stop_serving(ep, r);
 	bl_take_back(&r->ours);
 	bl_stat_sent(ep, r->way, r->len, err);
+	bl_cq_moved(ep, ep->tx_cq, r->len);
 	if (likely(!err)) {
 		if (ep->tx_cntr && !r->work)
 			bl_cntr_up(ep->tx_cntr);
@@ -469,6 +474,13 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	serve(ep, r);
 }
 
+bl_cold void bl_push_refused(struct bl_request *r)
+{
+	if (!r->push_refused)
+		bl_stats_fallback(r->peer, true);
+	r->push_refused = true;
+}
+
 /* Take a chunk; false: no more to do here. */
 static bool help(struct bl_ep *ep, struct bl_request *r)
 {
@@ -494,7 +506,7 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 		bl_coop_count(r->coop);
 	} else {
 		if (err == -EOPNOTSUPP)
-			bl_stats_fallback(r->peer, BL_STAT_fallback_push);
+			bl_push_refused(r);
 		bl_coop_give_back(r->coop, chunk);
 	}
 	bl_peer_notify(r->peer); /* the receiver may sleep until its last chunk is there */
@@ -526,7 +538,8 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t
 	range->pushing = peer->copy.push == BL_COPY_VM || range->theirs_lent.n;
 	range->pushed = 0;
 	r->nrange++;
-	r->way = BL_WAY_STREAMED;
+	if (r->way != BL_WAY_STREAMED)
+		r->way = BL_WAY_PROXY;
 	serve(ep, r);
 }
 
@@ -545,7 +558,7 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 		range->pushed += len;
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	} else if (err == -EOPNOTSUPP) {
-		bl_stats_fallback(r->peer, BL_STAT_fallback_push);
+		bl_push_refused(r);
 	}
 	if (range->pushed && (err || range->off == range->end)) {
 		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
@@ -583,6 +596,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 		bl_stats_packet_out(r->peer, (uint32_t)len);
 		bl_peer_notify(r->peer);
 		bl_window(BL_WINDOW_STREAMING, NULL);
+		r->way = BL_WAY_STREAMED;
 		range->off += len;
 	}
 }
@@ -743,7 +757,7 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 }
 
 /* The receive is over for its owner. Wait until its sender doesn't write any more. */
-static void call_off(struct bl_ep *ep, struct bl_transfer *t, uint64_t until)
+static void call_off(struct bl_ep *ep, struct bl_transfer *t, struct bl_patience *patience)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	struct bl_peer *peer = t->peer;
@@ -751,7 +765,8 @@ static void call_off(struct bl_ep *ep, struct bl_transfer *t, uint64_t until)
 	if (!t->error)
 		t->error = ECANCELED;
 	while (!peer->dead && !wound_up(t, t->coop ? bl_coop_counted(t->coop) : 0) &&
-	       bl_clock_ns() < until) {
+	       /* What it is asked for it may send when it is back, which isn't waited for. */
+	       !bl_patience_ends(patience, t->coop ? peer->copy.pid : 0)) {
 		int err = bl_peer_life(peer);
 
 		if (err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks())))
@@ -763,10 +778,10 @@ static void call_off(struct bl_ep *ep, struct bl_transfer *t, uint64_t until)
 
 void bl_large_close(struct bl_ep *ep)
 {
-	uint64_t until = bl_clock_ns() + CLOSE_WAIT_NS;
+	struct bl_patience patience = {0};
 
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		call_off(ep, ep->transfer[i], until);
+		call_off(ep, ep->transfer[i], &patience);
 }
 
 void bl_large_drop_all(struct bl_ep *ep)

@@ -49,9 +49,10 @@ struct bl_request {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_lent ours, theirs_lent;
-	bool offered;	 /* the receiver begins soon, or it is ours to copy */
-	bool open;	 /* its RTS may not have been taken: bl_claim_later */
-	bool tagged;	 /* of an open one */
+	bool offered; /* the receiver begins soon, or it is ours to copy */
+	bool open;    /* its RTS may not have been taken: bl_claim_later */
+	bool tagged;  /* of an open one */
+	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
 	uint32_t lent;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
@@ -79,6 +80,7 @@ struct bl_transfer {
 	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
+	bool streamed;		   /* some of it came through the ring */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
 	int error;
@@ -185,6 +187,8 @@ static inline void bl_say_done(struct bl_ep *ep, size_t len)
 
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
 
+/* The kernel didn't let us write to the receiver: a fallback, once for each message. */
+bl_cold void bl_push_refused(struct bl_request *r);
 /* The message is over: complete its send. */
 void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err);
 /* Start a large send; see bl_send(). */
@@ -216,6 +220,8 @@ bool bl_ep_needs_hand(const struct bl_ep *ep);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);
+/* What names this peer takes the slow way, until it is resolved again. ep.c */
+void bl_ep_unname(struct bl_ep *ep, const struct bl_peer *peer);
 /* Take in peers that have connected. ep.c */
 void bl_ep_adopt(struct bl_ep *ep);
 /* Connect to a peer that isn't adopted, waiting for it once. Like bl_peer_connect(). ep.c */

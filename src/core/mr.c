@@ -14,7 +14,6 @@
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
 #define READ_TRIES    100
-#define QUIESCE_NS    1000000000ull /* a neighbour that is stopped midway is not waited for longer */
 
 /* --- the owner ---------------------------------------------------------- */
 
@@ -210,47 +209,49 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 	return 0;
 }
 
-/* A neighbour may have begun before our owner knows it: its lane was there before it
- * could. bl_local.lock held. */
-static struct bl_peer *copying(struct bl_local *local)
+/* Which copy a neighbour says it is at, or 0. It may have begun before our owner knows it, but
+ * not before it was given our lane. */
+static uint32_t copy_of(const struct bl_peer *peer)
 {
-	struct bl_peer *peer;
+	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->given;
 
-	for (peer = local->all; peer; peer = peer->next_all)
-		if (peer->has_lane && !peer->dead && !peer->rma_stuck &&
-		    !(peer->header && bl_peer_ended(peer)) &&
-		    atomic_load_explicit(&peer->tx.lane->rma_busy, memory_order_acquire))
-			break;
-	return peer;
+	if (!lane || peer->dead || (peer->header && bl_peer_ended(peer)))
+		return 0;
+	/* acquire: pairs with the release in rma.c */
+	return atomic_load_explicit(&lane->rma_busy, memory_order_acquire);
+}
+
+/* Until it is no longer at the copy that it is at now. bl_local.lock held, and let go of. */
+static void await_copy(struct bl_local *local, struct bl_peer *peer, struct bl_patience *patience)
+{
+	uint32_t busy = copy_of(peer);
+
+	patience->until = 0;
+	while (busy && busy != peer->rma_stuck && busy == copy_of(peer)) {
+		pthread_mutex_unlock(&local->lock);
+		sched_yield();
+		bool ends = bl_patience_ends(patience, peer->copy.pid);
+		pthread_mutex_lock(&local->lock);
+		if (!ends)
+			continue;
+		bl_warn("process %u stays in the middle of a copy; it is not waited for",
+			peer->addr.pid);
+		peer->rma_stuck = busy; /* nor when the next one is closed */
+	}
 }
 
 void bl_mr_quiesce(struct bl_ep *ep)
 {
 	struct bl_local *local = &ep->local;
-	uint64_t until = 0, now;
+	struct bl_patience patience = {0};
 
 	/* After the stores that close, before the loads: pairs with the exchange in
 	 * rma.c. A neighbour whose flag we don't see will see what we have closed. */
 	atomic_thread_fence(memory_order_seq_cst);
-	for (;;) {
-		pthread_mutex_lock(&local->lock);
-		struct bl_peer *peer = copying(local);
-		pthread_mutex_unlock(&local->lock);
-
-		if (!peer)
-			return;
-		now = bl_clock_ns();
-		if (!until)
-			until = now + QUIESCE_NS;
-		if (now > until) {
-			bl_warn("process %u stays in the middle of a copy; it is not waited for",
-				peer->addr.pid);
-			peer->rma_stuck = true; /* nor when the next one is closed */
-			until = 0;
-			continue;
-		}
-		sched_yield();
-	}
+	pthread_mutex_lock(&local->lock);
+	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all)
+		await_copy(local, peer, &patience);
+	pthread_mutex_unlock(&local->lock);
 }
 
 void bl_mr_close(struct bl_mr *mr)
@@ -337,7 +338,7 @@ static int search(const struct bl_mr_entry *entry, uint64_t key, struct bl_mr_en
 
 int bl_mr_read(struct bl_peer *peer, uint64_t key, struct bl_mr_entry *out)
 {
-	struct bl_seg_mr *mr = &peer->header->mr;
+	const struct bl_seg_mr *mr = &peer->header->mr;
 	struct bl_mr_entry entry[BL_MR_WINDOW];
 	struct bl_copy_pair own, *pair = &peer->copy;
 

@@ -14,9 +14,8 @@
  * for the copies that have begun under it (bl_lane.rma_busy).
  *
  * An origin that lies to itself reaches nothing that the kernel wouldn't have let it
- * reach. Where the table is lies in a header that all of the owner's neighbours can
- * write: one that forges it misleads others about that owner's memory, which it could
- * have changed itself, and nothing else: nobody follows it but by the kernel's copies.
+ * reach. Where the table is only its owner can say (wire.h), and nobody follows that but by
+ * the kernel's copies.
  */
 #ifndef BL_CORE_MR_H
 #define BL_CORE_MR_H

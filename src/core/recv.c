@@ -223,6 +223,8 @@ static bool give_early(struct bl_sink *sink, struct bl_unex *u, struct bl_post *
 
 	if (u->large && !bl_transfer_ready(ep))
 		return false;
+	if (u->large)
+		bl_claim_came(ep, post, tagged, u->peer, u->len);
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
 		struct bl_arrival a = {u->peer,	 u->request, u->tag,   u->data, u->len,
@@ -328,6 +330,7 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 	post = *at;
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
+	bl_claim_came(ep, post, tagged, a->peer, a->len);
 
 	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
 
@@ -442,12 +445,12 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
 	int err;
 
-	if (post->src == &bl_nobody) {
-		err = bl_ep_resolve(ep, src, &post->src);
-		if (err) {
-			release_post(ep, post);
-			return err;
-		}
+	err = post->src == &bl_nobody ? bl_ep_resolve(ep, src, &post->src) : 0;
+	if (!err && post->len >= BL_CLAIM_MIN && !ep->shared) /* a context's: below */
+		err = bl_claim_connect(ep, post->src);
+	if (err) {
+		release_post(ep, post);
+		return err;
 	}
 	while (early->head) {
 		struct bl_unex **at = find_early(early, post, tagged), *u = *at;
@@ -482,7 +485,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		}
 	}
 	append_post(queue, post);
-	if (post->len >= BL_CLAIM_MIN && !ep->shared)
+	if (post->len >= BL_CLAIM_MIN)
 		bl_claim_posted(ep, post, tagged);
 	return 0;
 }
@@ -670,7 +673,7 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 	if (post->users)
 		post->flags |= BL_POST_SPENT;
 	else
-		release_post(ep, post);
+		release_post(ep->home, post);
 }
 
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
@@ -709,37 +712,39 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 	}
 }
 
-static void unlink_post(struct bl_post_queue *queue, struct bl_post *post)
+static struct bl_post **link_to(struct bl_post_queue *queue, const struct bl_post *post)
 {
 	struct bl_post **at = &queue->head;
 
 	while (*at != post)
 		at = &(*at)->next;
-	bl_post_unlink(queue, at);
+	return at;
 }
 
 void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 		     struct bl_post *post, bool tagged, bool copy)
 {
+	struct bl_post_queue *queue = tagged ? &ep->home->tagged : &ep->home->msg;
 	struct bl_target t;
 	bool spent;
 
-	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
+	bl_post_unlink(queue, link_to(queue, post));
+	bl_claim_came(ep, post, tagged, a->peer, a->len);
 	t = target_of(ep, NULL, &post, a->len, tagged, &spent);
+	bl_cq_moved(ep, ep->rx_cq, a->len);
 	if (unlikely(copy))
 		bl_transfer_begin(ep, sink, a, &t);
 	else
 		bytes_are_there(ep, sink, a->peer, &t, a->len, a->tag, a->data, a->slot_flags);
-	release_post(ep, post);
+	release_post(ep->home, post);
 }
 
 bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
 			  int err)
 {
-	unlink_post(tagged ? &ep->tagged : &ep->msg, post);
-	fail_recv(ep, sink, work_of(post), post->context, (tagged ? BL_TAGGED : BL_MSG) | BL_RECV,
-		  post->tag, err, true);
-	release_post(ep, post);
+	struct bl_post_queue *queue = tagged ? &ep->home->tagged : &ep->home->msg;
+
+	end_post(ep, sink, queue, link_to(queue, post), tagged, err);
 }
 
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/atomic.h"
+#include "core/fence.h"
 #include "core/large.h"
 #include "core/stat.h"
 #include "core/work.h"
@@ -29,6 +30,12 @@ struct bl_rma_op {
 	size_t sent, got;
 	bool asked;
 	char copy[]; /* BL_INJECT */
+};
+
+/* An atomic operation: others have got the lock between two pieces of it. */
+struct bl_rma_rest {
+	struct bl_work work; /* its description, with copies of what that points to */
+	size_t len, off;     /* done up to here */
 };
 
 static struct bl_sink no_sink = {.cq = &bl_no_queue, .max = SIZE_MAX};
@@ -87,6 +94,8 @@ static int reach(struct bl_ep *ep, uint64_t dest, struct bl_peer **out)
 	*out = peer;
 	if (unlikely(peer->dead))
 		return -(int)peer->dead;
+	if (unlikely(bl_fenced(ep, peer)))
+		return BL_FENCED;
 	if (likely(peer->adopted))
 		return 0;
 	return bl_ep_connect(ep, peer);
@@ -118,6 +127,7 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		cntr = NULL;
 		bl_work_over(work, err);
 	}
+	bl_cq_moved(ep, ep->tx_cq, len);
 	if (likely(!err)) {
 		if (cntr)
 			bl_cntr_up(cntr);
@@ -280,9 +290,10 @@ static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
 	bl_stat_add(ep, stat + 1, len);
 }
 
-/* -EOPNOTSUPP: the target must do it. Else as bl_rma(), with *err for the queue. */
+/* -EOPNOTSUPP: the target must do it. Else as bl_rma(), with *err for the queue. off: of
+ * an atomic operation; after -EAGAIN it says where to go on. */
 static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		    int *err)
+		    size_t *off, int *err)
 {
 	struct bl_peer *peer = rp->peer;
 	struct bl_rma_memory mem;
@@ -300,8 +311,9 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	tell = target_listens(peer, rma, mem.flags);
 	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 		return -EAGAIN;
+	bl_window(BL_WINDOW_REACHING, NULL);
 	if (rma->what >= BL_RMA_ATOMIC)
-		*err = bl_atomic_direct(ep, peer, rma, &mem);
+		*err = bl_atomic_direct(ep, peer, rma, &mem, off);
 	else
 		*err = bl_rma_move(&peer->copy, rma->what == BL_RMA_WRITE, &mem, 0, rma->iov,
 				   rma->niov, len);
@@ -317,21 +329,61 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	return 0;
 }
 
-static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
+static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		  size_t *off)
 {
 	_Atomic uint32_t *busy = &rp->peer->rx.lane->rma_busy;
 	int ret, err;
 
 	/* seq_cst: pairs with the fence in bl_mr_quiesce: either we see what has been
 	 * closed, or the target sees us and waits */
-	atomic_exchange_explicit(busy, 1, memory_order_seq_cst);
-	ret = copy_now(ep, rp, rma, len, &err);
+	atomic_exchange_explicit(busy, (rp->turn += 2) | 1, memory_order_seq_cst);
+	ret = copy_now(ep, rp, rma, len, off, &err);
 	atomic_store_explicit(busy, 0, memory_order_release);
 	if (ret)
 		return ret;
 	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len,
 		 err == -ESRCH ? ECONNRESET : -err);
 	return 0;
+}
+
+/* The rest of it follows with progress. */
+static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
+			      size_t len, size_t off)
+{
+	struct bl_rma_rest *rest = malloc(sizeof *rest);
+
+	if (!rest) {
+		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, ENOMEM);
+		return 0;
+	}
+	rest->work = (struct bl_work){.what = BL_WORK_RMA, .rma = *rma};
+	bl_work_own(&rest->work);
+	rest->len = len;
+	rest->off = off;
+	rp->rest = rest;
+	bl_rma_activate(ep, rp);
+	return 0;
+}
+
+bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_rma_rest *rest = rp->rest;
+	const struct bl_rma *rma;
+	int err;
+
+	if (likely(!rest))
+		return false;
+	rma = &rest->work.rma;
+	err = direct(ep, rp, rma, rest->len, &rest->off);
+	if (err == -EAGAIN)
+		return true;
+	rp->rest = NULL;
+	if (err)
+		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, rest->len,
+			 EPERM); /* no other way may begin anew */
+	free(rest);
+	return false;
 }
 
 /* --- by message --------------------------------------------------------------- */
@@ -380,6 +432,26 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 	return op;
 }
 
+/* And why the target does it. */
+static bl_cold void count_asked(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
+				size_t len)
+{
+	const struct bl_copy_pair *pair = &rp->peer->copy;
+
+	bl_stat_add(ep, BL_STAT_rma_by_proxy, 1);
+	bl_stat_add(ep, BL_STAT_rma_by_proxy_bytes, len);
+	if (pair->pull == BL_COPY_NOTHING || pair->push == BL_COPY_NOTHING)
+		bl_stats_fallback(rp->peer, pair->pull != BL_COPY_NOTHING);
+	else if (rp->head)
+		bl_stat_add(ep, BL_STAT_fallback_behind, 1);
+	else if (rma->what >= BL_RMA_ATOMIC && !rp->peer->commons)
+		bl_stat_add(ep, BL_STAT_fallback_lock, 1);
+	else if (rma->nplace > 1)
+		bl_stat_add(ep, BL_STAT_fallback_regions, 1);
+	else
+		bl_stats_fallback(rp->peer, rma->what == BL_RMA_WRITE);
+}
+
 static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
 		      size_t len)
 {
@@ -387,7 +459,7 @@ static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 
 	if (!op)
 		return -EAGAIN;
-	bl_stat_add(ep, BL_STAT_rma_asked, 1);
+	count_asked(ep, rp, rma, len);
 	op->number = ++ep->rma_number;
 	*rp->tail = op;
 	rp->tail = &op->next;
@@ -520,14 +592,14 @@ bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 	for (uint32_t i = 0; ep->requests && i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
 			return true;
-	return peer->rma && peer->rma->head;
+	return peer->rma && (peer->rma->head || peer->rma->rest);
 }
 
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 {
 	struct bl_rma_peer *rp;
 	struct bl_peer *peer;
-	size_t len;
+	size_t len, off = 0;
 	int err;
 
 	if (unlikely(!lengths(rma, &len)))
@@ -535,14 +607,18 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(rma->flags & BL_INJECT && len > bl_inject_max()))
 		return -EMSGSIZE;
 	err = reach(ep, rma->dest, &peer);
+	if (unlikely(!err && rma->flags & BL_FENCE && bl_rma_pending(ep, peer)))
+		err = BL_FENCED;
 	if (unlikely(err))
-		return err;
+		return bl_fence_rma(ep, rma, err);
 	rp = bl_rma_peer(peer);
-	if (unlikely(!rp || (rma->flags & BL_FENCE && bl_rma_pending(ep, peer))))
+	if (unlikely(!rp || (rp->rest && bl_rma_go_on(ep, rp))))
 		return -EAGAIN;
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
-		err = direct(ep, rp, rma, len);
+		err = direct(ep, rp, rma, len, &off);
+		if (unlikely(err == -EAGAIN && off))
+			return leave_rest(ep, rp, rma, len, off);
 		if (likely(err != -EOPNOTSUPP))
 			return err;
 	}
@@ -556,6 +632,13 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	if (!rp)
 		return;
 	deactivate(ep, rp);
+	if (rp->rest) {
+		const struct bl_rma *rma = &rp->rest->work.rma;
+
+		complete(ep, sink, rma->work, rma->what, rma->flags, rma->context, rp->rest->len,
+			 err);
+		free(rp->rest);
+	}
 	while (rp->head) {
 		struct bl_rma_op *op = pop(rp);
 
@@ -580,6 +663,7 @@ void bl_rma_close(struct bl_ep *ep)
 		if (!rp)
 			continue;
 		deactivate(ep, rp);
+		free(rp->rest);
 		while (rp->head)
 			free(pop(rp));
 		bl_rma_drop_job(rp);

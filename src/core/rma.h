@@ -77,17 +77,20 @@ struct bl_rma_memory {
 
 #define BL_RMA_CACHE 16u
 
-struct bl_rma_op;  /* rma.c: an operation that the target does for us */
-struct bl_rma_job; /* rma_serve.c: one that we do for an origin */
+struct bl_rma_rest; /* rma.c: an atomic operation, a part of which is done */
+struct bl_rma_op;   /* rma.c: an operation that the target does for us */
+struct bl_rma_job;  /* rma_serve.c: one that we do for an origin */
 
 /* What an endpoint knows of a peer, from the first operation on. */
 struct bl_rma_peer {
 	struct bl_peer *peer;
 	uint64_t epoch;				/* bl_seg_mr.closed, when the cache was begun */
 	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
+	struct bl_rma_rest *rest;		/* begun, before all that comes later; NULL */
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
 	struct bl_commons_wait wait; /* for the lock of its memory */
+	uint32_t turn;		     /* tells our direct copies apart: bl_lane.rma_busy */
 	struct bl_rma_peer *next_active;
 	bool active; /* in bl_ep.rma_active, and counted in bl_ep.work */
 };
@@ -122,6 +125,8 @@ int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, 
 		  uint64_t tag, uint64_t data, const void *bytes);
 /* A step for all that is active. rma_serve.c */
 void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink);
+/* Go on with an atomic operation of which a part is done; true: there is still more. rma.c */
+bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp);
 /* Send what fits of the first operation; true: there is more. rma.c */
 bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp);
 void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, const void *bytes,

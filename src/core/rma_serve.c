@@ -24,7 +24,8 @@ struct bl_rma_job {
 	size_t in_len, in_got, out_len, out_sent;
 	char *staging; /* atomics: operands, what they are compared with; then the results */
 	bool applied;
-	int error; /* positive errno: what comes is thrown away, nothing goes back */
+	size_t off; /* of an atomic operation: done up to here */
+	int error;  /* positive errno: what comes is thrown away, nothing goes back */
 };
 
 /* Operands and results wait in memory of ours: a neighbour can't ask for all of it. */
@@ -245,7 +246,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 		return false;
 	if (job->ask.what >= BL_RMA_ATOMIC && !job->applied && still_ours(ep, job)) {
 		int err = bl_atomic_own(ep, job->ask.what, job->ask.type, job->ask.op, &job->mem,
-					job->staging);
+					job->staging, &job->off);
 
 		if (err == -EAGAIN)
 			return true;
@@ -256,6 +257,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
+	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->mem.len);
 	if (!job->error)
 		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.place, job->ask.nplace,
 			    job->mem.len, job->has_data, job->data);
@@ -268,8 +270,9 @@ void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink)
 	struct bl_rma_peer **at = &ep->rma_active, *rp;
 
 	while ((rp = *at)) {
-		bool more = bl_rma_pump(ep, rp);
+		bool more = bl_rma_go_on(ep, rp);
 
+		more |= bl_rma_pump(ep, rp);
 		more |= job_step(ep, sink, rp);
 		if (more) {
 			at = &rp->next_active;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/fence.h"
 #include "core/large.h"
 #include "core/stat.h"
 #include "core/work.h"
@@ -31,6 +32,8 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	*peer = p;
 	if (unlikely(p->dead))
 		return -(int)p->dead;
+	if (unlikely(bl_fenced(ep, p)))
+		return BL_FENCED;
 	if (unlikely(!p->adopted)) {
 		err = bl_ep_connect(ep, p);
 		if (err)
@@ -75,8 +78,8 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 				   send->data, send->flags);
 	else
 		err = send_pieces(ep, send, len);
-	if (err)
-		return err;
+	if (unlikely(err))
+		return bl_fence_send(ep, send, err);
 	if (ep->tx_cntr && !send->work)
 		bl_cntr_up(ep->tx_cntr);
 	if (send->flags & BL_COMPLETION && ep->tx_cq)
@@ -97,7 +100,9 @@ int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
 
 	if (err)
 		return err;
-	return bl_rma_pending(ep, peer) ? -EAGAIN : bl_send(ep, send);
+	if (!peer->dead && !bl_fenced(ep, peer) && bl_rma_pending(ep, peer))
+		return bl_fence_send(ep, send, BL_FENCED);
+	return bl_send(ep, send);
 }
 
 bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/large.h"
+#include "core/claim.h"
 #include "core/work.h"
 
 /* --- the context ----------------------------------------------------------- */
@@ -54,13 +54,57 @@ int bl_shared_join(struct bl_ep *ep, struct bl_ep *home)
 	return 0;
 }
 
+bl_cold int bl_shared_expect(struct bl_ep *home, uint64_t index, struct bl_peer **peer)
+{
+	struct bl_peer *p = home->expected;
+
+	while (p && p->av_index != index)
+		p = p->next_all;
+	if (!p) {
+		p = bl_slab(home, sizeof *p);
+		if (!p)
+			return -ENOMEM;
+		p->av_index = index;
+		p->next_all = home->expected;
+		home->expected = p;
+	}
+	*peer = p;
+	return 0;
+}
+
+/* There is a vector now: what stands in for a source gives way to its name. A receive from
+ * nobody ends. */
+static void name_sources(struct bl_ep *home, const struct bl_post_queue *queue, bool tagged)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	for (struct bl_post *post = queue->head, *next; post; post = next) {
+		int err;
+
+		next = post->next;
+		if (!post->src || post->src->local)
+			continue;
+		err = bl_ep_resolve(home, post->src->av_index, &post->src);
+		if (err)
+			bl_recv_fail(home, &none, post, tagged, -err);
+	}
+}
+
 int bl_shared_ready(struct bl_ep *ep)
 {
 	struct bl_ep *home = ep->home;
+	int err;
 
 	if (home == ep || home->av == ep->av)
 		return 0;
-	return home->av ? -EINVAL : bl_ep_bind_av(home, ep->av);
+	if (home->av)
+		return -EINVAL;
+	err = bl_ep_bind_av(home, ep->av);
+	if (err)
+		return err;
+	name_sources(home, &home->tagged, true);
+	name_sources(home, &home->msg, false);
+	return 0;
 }
 
 /* A message into a multi-receive is dropped with its member. If it was the last,
@@ -105,6 +149,7 @@ void bl_shared_leave(struct bl_ep *ep)
 	while (home->member[i] != ep)
 		i++;
 	home->member[i] = home->member[--home->nmember];
+	bl_claim_neighbours(home);
 	bl_recv_drop_from(home, ep);
 	for (i = 0; i < ep->ntransfer; i++) {
 		struct bl_transfer *t = ep->transfer[i];

@@ -15,10 +15,13 @@
  *
  * Each member knows a neighbour by a struct bl_peer of its own. The context has one
  * more for each address that a receive was posted for, never connected: the name
- * by which bl_match() knows the source (bl_peer.name).
+ * by which bl_match() knows the source (bl_peer.name). Which address that is, the
+ * members' vector says; before one of them is enabled there is none, and a receive's
+ * source is only a place in it. Then something stands in for the name (it is no
+ * endpoint's peer, and no message comes from it), until the first member is enabled.
  *
- * What is posted here isn't shown to senders (claim.h): it is matched when the
- * receiver is inside the library. Serialised by the domain.
+ * Large receives are shown to senders (claim.h), each to one neighbour of one member.
+ * Serialised by the domain.
  */
 #ifndef BL_CORE_SHARED_H
 #define BL_CORE_SHARED_H
@@ -39,6 +42,8 @@ static inline struct bl_peer *bl_source_name(struct bl_ep *ep, struct bl_peer *p
 	return likely(ep->home == ep) ? peer : bl_shared_find_name(ep, peer);
 }
 
+/* The source at this place of a vector that isn't known yet. 0 or -ENOMEM. */
+bl_cold int bl_shared_expect(struct bl_ep *home, uint64_t index, struct bl_peer **peer);
 /* Whose queue hears of receives that no member's message has ended; may have none. */
 struct bl_ep *bl_shared_teller(struct bl_ep *ep);
 /* A receive from the source at this index was posted: be connected to it, so that

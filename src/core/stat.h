@@ -20,10 +20,13 @@ static inline void bl_stat_add(struct bl_ep *ep, enum bl_stat which, uint64_t n)
 enum bl_stat_way {
 	BL_WAY_ONE_COPY,
 	BL_WAY_BOTH_HANDS,
+	BL_WAY_PROXY,
 	BL_WAY_STREAMED,
 	BL_WAY_CLAIMED,
 };
 static_assert(BL_STAT_sent_both_hands == BL_STAT_sent_one_copy + 2 * BL_WAY_BOTH_HANDS,
+	      "the table's order");
+static_assert(BL_STAT_sent_by_proxy == BL_STAT_sent_one_copy + 2 * BL_WAY_PROXY,
 	      "the table's order");
 static_assert(BL_STAT_sent_streamed == BL_STAT_sent_one_copy + 2 * BL_WAY_STREAMED,
 	      "the table's order");

@@ -117,7 +117,7 @@ void bl_work_taken_back(struct bl_work *w)
 
 /* It never began: say so as the operation itself would. counts: its owner hasn't taken
  * it back. */
-static bl_cold void fail(const struct bl_work *w, int err, bool counts)
+bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	struct bl_comp_err e = {.err = err, .src = BL_ADDR_ANY};
@@ -127,6 +127,9 @@ static bl_cold void fail(const struct bl_work *w, int err, bool counts)
 	bool fetches;
 
 	switch (w->what) {
+	case BL_WORK_INJECT:
+		counts = false;
+		/* fallthrough */
 	case BL_WORK_SEND:
 		e.comp.context = w->send.context;
 		e.comp.flags = (w->send.flags & (BL_MSG | BL_TAGGED)) | BL_SEND;
@@ -161,9 +164,12 @@ static bl_cold void fail(const struct bl_work *w, int err, bool counts)
 }
 
 /* Do it. 0: it has begun, and if it is deferred it may be over and gone. */
-static int perform(struct bl_work *w)
+int bl_work_perform(struct bl_work *w)
 {
 	switch (w->what) {
+	case BL_WORK_INJECT:
+		return bl_inject(w->ep, w->iov[0][0].iov_base, w->iov[0][0].iov_len, w->send.dest,
+				 w->send.tag, w->send.data, w->send.flags);
 	case BL_WORK_SEND:
 		return w->send.flags & BL_FENCE ? bl_send_fenced(w->ep, &w->send)
 						: bl_send(w->ep, &w->send);
@@ -188,7 +194,7 @@ static bool start(struct bl_work *w)
 
 	if (told)
 		begun(w->trigger->domain, w);
-	err = perform(w);
+	err = bl_work_perform(w);
 	if (!err && told)
 		return true;
 	if (err == -EAGAIN) {
@@ -197,7 +203,7 @@ static bool start(struct bl_work *w)
 		return false;
 	}
 	if (err)
-		fail(w, -err, true);
+		bl_work_fail(w, -err, true);
 	if (told)
 		bl_work_over(w, -err);
 	else
@@ -347,18 +353,15 @@ static bool copy_iov(struct bl_work *w, unsigned which, const struct iovec **iov
 	return true;
 }
 
-/* Point to copies of our own. */
-static bool own(struct bl_work *w)
+bool bl_work_own(struct bl_work *w)
 {
 	switch (w->what) {
 	case BL_WORK_SEND:
-		w->send.work = w->deferred ? w : NULL;
+	case BL_WORK_INJECT:
 		return copy_iov(w, 0, &w->send.iov, w->send.niov);
 	case BL_WORK_RECV:
-		w->recv.work = w->deferred ? w : NULL;
 		return copy_iov(w, 0, &w->recv.iov, w->recv.niov);
 	case BL_WORK_RMA:
-		w->rma.work = w->deferred ? w : NULL;
 		if (w->rma.nplace > BL_IOV_MAX)
 			return false;
 		if (w->rma.nplace)
@@ -372,6 +375,19 @@ static bool own(struct bl_work *w)
 	}
 }
 
+/* Who is to hear of its end. */
+static void tell(struct bl_work *w)
+{
+	struct bl_work *self = w->deferred ? w : NULL;
+
+	if (w->what == BL_WORK_SEND)
+		w->send.work = self;
+	else if (w->what == BL_WORK_RECV)
+		w->recv.work = self;
+	else if (w->what == BL_WORK_RMA)
+		w->rma.work = self;
+}
+
 int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 {
 	struct bl_work *w = malloc(sizeof *w);
@@ -379,10 +395,11 @@ int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 	if (!w)
 		return -EAGAIN;
 	*w = *work;
-	if (!own(w)) {
+	if (!bl_work_own(w)) {
 		free(w);
 		return -EINVAL;
 	}
+	tell(w);
 	hold(w, true);
 	enqueue(w);
 	count_work(domain, true);
@@ -429,7 +446,7 @@ static uint32_t take_back(struct bl_domain *domain, const struct which *which, u
 			}
 			*at = w->next;
 			if (which->context)
-				fail(w, ECANCELED, false);
+				bl_work_fail(w, ECANCELED, false);
 			end(w);
 			n++;
 		}

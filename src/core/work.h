@@ -28,7 +28,14 @@
 
 #include "core/rma.h"
 
-enum bl_work_what { BL_WORK_SEND, BL_WORK_RECV, BL_WORK_RMA, BL_WORK_SET, BL_WORK_ADD };
+enum bl_work_what {
+	BL_WORK_SEND,
+	BL_WORK_INJECT, /* a send that counts nowhere and reports only its failure */
+	BL_WORK_RECV,
+	BL_WORK_RMA,
+	BL_WORK_SET,
+	BL_WORK_ADD
+};
 
 struct bl_work {
 	enum bl_work_what what;
@@ -62,6 +69,12 @@ int bl_work_cancel(struct bl_domain *domain, const void *name);
 void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger);
 
 /* --- the core's ------------------------------------------------------------ */
+
+/* Of what is queued elsewhere (fence.h): have it point to copies of its own, which its
+ * buffers aren't; false: too many pieces. Do it; say that it has failed. */
+bool bl_work_own(struct bl_work *work);
+int bl_work_perform(struct bl_work *work);
+bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 
 /* A triggered operation that hasn't begun ends with ECANCELED; false: there is none. */
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * advert.h: who has a large message and who has a posted receive, so that a
+ * advert.h: who has a large message and who has a posted receive, so that its
  * sender can find the receive of a process that has gone away to compute, and
  * write into its buffer. Two words decide, each by one compare-and-swap:
  *
@@ -20,11 +20,13 @@
  * posted receive that matches, and stays it. A generation in the state keeps a
  * claimer that comes late from winning a receive that it did not look at.
  *
- * A board (bl_board) has one owner, who posts and retires; any neighbour that maps
- * it may look and claim. All lock-free; a claimer that dies leaves SENDER or
+ * A board (bl_board) has one owner, who posts and retires, and one neighbour, who may
+ * look and claim: among several, none of whom need trust the others, no word that all
+ * may write could decide. All lock-free; a claimer that dies leaves SENDER or
  * CLAIMED, and the receiver, who learns of the death, drops the message or ends the
  * receive with an error. Nobody believes more of a board than its private copy of
- * the receive says: a neighbour can write here.
+ * the receive says, since the neighbour can write anything here: but then only of
+ * receives that a message of its own could take.
  */
 #ifndef BL_LOCAL_ADVERT_H
 #define BL_LOCAL_ADVERT_H
@@ -38,11 +40,9 @@ enum bl_taken {
 	BL_TAKEN_SENDER,
 	BL_TAKEN_CLAIMED, /* BL_TAKEN_ADVERT says which advert */
 };
-#define BL_TAKEN_STATE(word)	((word)&0xff)
-#define BL_TAKEN_ADVERT(word)	((word) >> 8 & 0xff)
-#define BL_TAKEN_ANYBODYS(word) ((word) >> 16 & 1) /* on the board in the header */
-#define BL_TAKEN_BY(anybodys, i)                                                                   \
-	(BL_TAKEN_CLAIMED | (uint32_t)(i) << 8 | (uint32_t)(anybodys) << 16)
+#define BL_TAKEN_STATE(word)  ((word)&0xff)
+#define BL_TAKEN_ADVERT(word) ((word) >> 8 & 0xff)
+#define BL_TAKEN_BY(i)	      (BL_TAKEN_CLAIMED | (uint32_t)(i) << 8)
 
 enum bl_advert_state {
 	BL_ADVERT_FREE,
@@ -81,10 +81,10 @@ static inline void bl_board_post(struct bl_board *board, uint64_t used, const st
 	atomic_store_explicit(&a->len, f->len, memory_order_relaxed);
 	atomic_store_explicit(&a->tagged, tagged, memory_order_relaxed);
 	atomic_store_explicit(&a->coop, 0, memory_order_relaxed);
-	/* release: pairs with the acquire of the state in bl_board_find */
+	/* release: pairs with the acquire of the state in bl_board_look */
 	atomic_store_explicit(&a->state, BL_ADVERT_WORD(f->generation, 0, BL_ADVERT_OPEN),
 			      memory_order_release);
-	/* release: pairs with the acquire of `posted` in bl_board_find: who sees this
+	/* release: pairs with the acquire of `posted` in bl_board_look: who sees this
 	 * receive sees those posted before it */
 	atomic_store_explicit(&board->posted, used, memory_order_release);
 }
@@ -113,9 +113,9 @@ static inline uint64_t bl_advert_look(const struct bl_advert *a)
 
 /* --- a claimer ----------------------------------------------------------- */
 
-/* The first receive on the board that takes such a message and was posted before
- * `below`; f holds it. */
-static inline bool bl_board_find(struct bl_board *board, bool tagged, uint64_t tag, uint64_t below,
+/* One look at the board: f is the first receive in sight that takes such a message and
+ * was posted before `below`. */
+static inline bool bl_board_look(struct bl_board *board, bool tagged, uint64_t tag, uint64_t below,
 				 struct bl_found *f)
 {
 	/* acquire: pairs with the release in bl_board_post */
@@ -153,25 +153,17 @@ static inline bool bl_board_find(struct bl_board *board, bool tagged, uint64_t t
 }
 
 /*
- * The first of two boards of one owner: its receives from this claimer, and from
- * anybody. What is found first may have been posted after something that the look
- * at the other board came too early for; but what was posted before it is visible
- * from then on: so both are looked at again for what is older. *second: it is on
- * the second board.
+ * The first receive on the board that takes such a message. What one look finds may have
+ * been posted after something that the look came too early for, in the place of
+ * one that was over; but what was posted before it is visible from then on: so a second
+ * look is for what is older.
  */
-static inline bool bl_boards_find(struct bl_board *first, struct bl_board *second, bool tagged,
-				  uint64_t tag, struct bl_found *f, bool *on_second)
+static inline bool bl_board_find(struct bl_board *board, bool tagged, uint64_t tag,
+				 struct bl_found *f)
 {
-	*on_second = false;
-	if (!bl_board_find(first, tagged, tag, UINT64_MAX, f)) {
-		if (!bl_board_find(second, tagged, tag, UINT64_MAX, f))
-			return false;
-		*on_second = true;
-	}
-	if (bl_board_find(first, tagged, tag, f->number, f))
-		*on_second = false;
-	if (bl_board_find(second, tagged, tag, f->number, f))
-		*on_second = true;
+	if (!bl_board_look(board, tagged, tag, UINT64_MAX, f))
+		return false;
+	bl_board_look(board, tagged, tag, f->number, f);
 	return true;
 }
 

@@ -3,15 +3,13 @@
  * alive.c: neighbours whose death the kernel doesn't mark, because their process may not
  * have robust futexes (set_robust_list denied by seccomp): their headers say so. The name
  * that such a one listens under is gone when the last thread of its process has let go of
- * its descriptors, so who can bind a socket to that name knows that it has died, and marks
- * its life word as the kernel would have: all its neighbours see it there.
+ * its descriptors, so who can bind a socket to that name knows that it has died.
  *
  * It needs no PID, no /proc and nothing of the neighbour; a system call for each such
  * neighbour, at most every PERIOD_NS. Who takes the name at that moment hides the death.
  * Owner and service thread enter; bl_local.lock guards all.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -50,9 +48,8 @@ void bl_local_check_unkept_locked(struct bl_local *local)
 	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all)
 		if (peer->unkept && peer->header && !bl_peer_ended(peer) &&
 		    has_lost_its_name(local, peer))
-			/* release: as the kernel's, pairs with bl_peer_ended */
-			atomic_fetch_or_explicit(&peer->header->life, FUTEX_OWNER_DIED,
-						 memory_order_release);
+			/* release: as the kernel's mark, pairs with bl_peer_ended */
+			atomic_store_explicit(&peer->found_dead, true, memory_order_release);
 }
 
 bl_cold void bl_local_check_unkept(struct bl_local *local)

@@ -28,7 +28,8 @@ static struct {
 	unsigned users;
 	int fd;
 	struct bl_commons *page;
-	int socket; /* named by the token */
+	uint64_t secret; /* random; 0: there is none */
+	int socket;	 /* named by the token */
 	_Atomic uint64_t token;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .socket = -1};
 
@@ -47,6 +48,8 @@ int bl_commons_get(void)
 			own.page->magic = BL_COMMONS_MAGIC;
 			own.page->version = BL_COMMONS_VERSION;
 		}
+		if (getrandom(&own.secret, sizeof own.secret, GRND_NONBLOCK) != sizeof own.secret)
+			own.secret = 0;
 	}
 	own.users += !err;
 	pthread_mutex_unlock(&own.lock);
@@ -69,6 +72,7 @@ void bl_commons_put(void)
 		close(own.fd);
 		own.page = NULL;
 		own.fd = -1;
+		own.secret = 0;
 		forget_token();
 	}
 	pthread_mutex_unlock(&own.lock);
@@ -84,6 +88,16 @@ int bl_commons_fd(void)
 	return own.fd;
 }
 
+uint64_t bl_commons_secret_at(void)
+{
+	return own.secret ? (uintptr_t)&own.secret : 0;
+}
+
+bool bl_commons_is_secret(uint64_t word)
+{
+	return word && word == own.secret;
+}
+
 void bl_commons_orphan(void)
 {
 	pthread_mutex_init(&own.lock, NULL);
@@ -91,6 +105,7 @@ void bl_commons_orphan(void)
 		close(own.fd);
 	own.fd = -1;
 	own.page = NULL;
+	own.secret = 0;
 	own.users = 0;
 	forget_token();
 }
@@ -135,7 +150,8 @@ static int make_token(void)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)&name, token_name(&name, token)) || shutdown(fd, SHUT_RD)) {
+	/* In this order: nobody who finds the name can leave anything there. */
+	if (shutdown(fd, SHUT_RD) || bind(fd, (struct sockaddr *)&name, token_name(&name, token))) {
 		int err = -errno;
 
 		close(fd);
@@ -189,6 +205,7 @@ static bl_cold int wait_for(struct bl_commons *commons, struct bl_commons_wait *
 {
 	uint64_t holder, now;
 
+	atomic_store_explicit(&commons->wanted, 1, memory_order_relaxed);
 	for (int i = 0; i < SPINS + YIELDS; i++) {
 		if (!atomic_load_explicit(&commons->holder, memory_order_relaxed) &&
 		    take(commons, 0, token))
@@ -226,8 +243,32 @@ int bl_commons_lock(struct bl_commons *commons, struct bl_commons_wait *wait)
 	return err;
 }
 
+/* It is free, and somebody has wanted it: he may be about to run, here or beside us. */
+static bl_cold void give_way(struct bl_commons *commons)
+{
+	atomic_store_explicit(&commons->wanted, 0, memory_order_relaxed);
+	for (int i = 0; i < SPINS + YIELDS; i++) {
+		if (atomic_load_explicit(&commons->holder, memory_order_relaxed))
+			return;
+		if (i < SPINS)
+			bl_cpu_relax();
+		else
+			sched_yield();
+	}
+}
+
 void bl_commons_unlock(struct bl_commons *commons)
 {
 	/* release: pairs with the acquire in take() */
 	atomic_store_explicit(&commons->holder, 0, memory_order_release);
+	if (unlikely(atomic_load_explicit(&commons->wanted, memory_order_relaxed)))
+		give_way(commons);
+}
+
+int bl_commons_share(struct bl_commons *commons, struct bl_commons_wait *wait)
+{
+	if (likely(!atomic_load_explicit(&commons->wanted, memory_order_relaxed)))
+		return 0;
+	bl_commons_unlock(commons);
+	return bl_commons_lock(commons, wait);
 }

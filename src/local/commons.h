@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * commons.h: a page that a process shares with all neighbours of all its endpoints:
- * the lock of its memory, which whoever changes that memory by an atomic operation
- * holds, its own process too.
+ * commons.h: a page that a process shares with those neighbours of its endpoints that may
+ * write all of its memory anyway (prove.c): the lock of that memory, which whoever
+ * changes it by an atomic operation holds, its own process too.
  *
  * The lock is one word: 0, or the token of the process that holds it. A token is a
  * random number, and a socket in the abstract namespace is named by it for as long
  * as its process lives: so a waiter can tell, with no right and no PID, whether the
  * holder has died, and takes the lock over. What the dead had begun stays as it was:
  * each element is old or new, or, if it is longer than the machine's word, both.
+ *
+ * Who is at it for long looks now and then whether somebody else wants it, and lets
+ * him have his turn.
  *
  * Nobody waits in here for longer than a few yields; the caller comes again. A
  * holder that is stopped keeps others out until it goes on.
@@ -32,7 +35,8 @@ struct bl_commons {
 	uint32_t version;
 	uint8_t pad0[BL_LINE - 8];
 	_Atomic uint64_t holder;
-	uint8_t pad1[BL_LINE - 8];
+	_Atomic uint32_t wanted; /* somebody has met the lock held; a hint */
+	uint8_t pad1[BL_LINE - 12];
 	uint8_t unused[BL_COMMONS_SIZE - 2 * BL_LINE];
 };
 static_assert(sizeof(struct bl_commons) == BL_COMMONS_SIZE, "shared layout");
@@ -50,6 +54,9 @@ void bl_commons_put(void);
 /* This process's page and its descriptor, while it has an endpoint. */
 struct bl_commons *bl_commons_own(void);
 int bl_commons_fd(void);
+/* Where this process's secret lies, for who may read its memory; 0: there is none. */
+uint64_t bl_commons_secret_at(void);
+bool bl_commons_is_secret(uint64_t word);
 /* In a forked child, which has no endpoint and none of the mappings. */
 void bl_commons_orphan(void);
 
@@ -61,5 +68,8 @@ void bl_commons_unmap(struct bl_commons *commons);
  * descriptor is left for its token). */
 int bl_commons_lock(struct bl_commons *commons, struct bl_commons_wait *wait);
 void bl_commons_unlock(struct bl_commons *commons);
+/* In the middle of something long: if others want the lock let them have it, and take
+ * it again. 0, or -EAGAIN: one of them has it now, and we haven't. */
+int bl_commons_share(struct bl_commons *commons, struct bl_commons_wait *wait);
 
 #endif

@@ -71,16 +71,18 @@ static inline void bl_stats_announce_in(struct bl_peer *peer, uint64_t len)
 	bl_stats_bump(&peer->stats->other_in_bytes, -len);
 }
 
-/* A message for or from this peer takes another way than planned, because the
- * kernel refused; peer->copy says what and why. */
-void bl_stats_fallback(struct bl_peer *peer, enum bl_stat which);
+/* A message for or from this peer, or a one-sided operation, takes another way than
+ * planned: the kernel has refused a copy, by our writing (push) or our reading.
+ * peer->copy says why. */
+void bl_stats_fallback(struct bl_peer *peer, bool push);
 
 /* The owner's look: publish what is private. */
 void bl_stats_look(struct bl_peer *peer);
 
 /* stages of an endpoint's and a peer's life */
 void bl_stats_open(struct bl_local *local);
-void bl_stats_add_peer(struct bl_peer *peer);
+void bl_stats_add_peer(struct bl_peer *peer, struct bl_lane_stats *stats);
+void bl_stats_peer_none(struct bl_peer *peer); /* as if it had never been */
 void bl_stats_peer_ready(struct bl_peer *peer);
 void bl_stats_peer_failed(struct bl_peer *peer, int error); /* a positive errno */
 void bl_stats_peer_gone(struct bl_peer *peer, int error);

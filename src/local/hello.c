@@ -13,8 +13,11 @@
 #include "base/log.h"
 #include "base/window.h"
 #include "local/commons.h"
+#include "local/discard.h"
+#include "local/exchange.h"
 
 #define BACKLOG	     4096
+#define FDS_MOST     253 /* that one message brings */
 #define OVERFLOW_UID 65534ul
 
 unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16])
@@ -128,7 +131,7 @@ int bl_socket_listens(int fd, const uint8_t id[16])
 		return back;
 	/* Over when its queue has taken us in: it need not do anything. */
 	err = connect(back, (struct sockaddr *)&name, len) ? -errno : other_end(back, &listener);
-	close(back);
+	bl_discard_socket(back);
 	if (!err)
 		err = other_end(fd, &caller);
 	if (err)
@@ -137,51 +140,74 @@ int bl_socket_listens(int fd, const uint8_t id[16])
 											: -EACCES;
 }
 
-int bl_hello_send(int fd, const struct bl_peer *peer, int status)
+static struct bl_hello begin(const struct bl_local *local, enum bl_hello_step step)
 {
-	const struct bl_local *local = peer->local;
-	struct bl_hello hello = {
+	return (struct bl_hello){
 		.magic = HELLO_MAGIC,
 		.version = BL_SEG_VERSION,
-		.size = sizeof hello,
+		.size = sizeof(struct bl_hello),
 		.from = local->addr,
-		.lane_at = peer->lane_at,
-		.bell = peer->index,
-		.status = status,
+		.step = step,
 	};
-	struct iovec iov = {&hello, sizeof hello};
+}
+
+/* With n descriptors, or none. 0 or -errno. */
+static int say(int sock, struct bl_hello *hello, const int fds[BL_FDS], size_t n)
+{
+	struct iovec iov = {hello, sizeof *hello};
 	union {
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(BL_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
-	int fds[2] = {local->seg.fd, bl_commons_fd()};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	memcpy(hello.to, peer->addr.id, sizeof hello.to);
-	bl_window(BL_WINDOW_HELLO, &hello);
-	if (!status) {
+	if (n) {
 		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof control.bytes;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof fds[0]);
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof fds);
-		memcpy(CMSG_DATA(c), fds, sizeof fds);
+		c->cmsg_len = CMSG_LEN(n * sizeof fds[0]);
+		memcpy(CMSG_DATA(c), fds, n * sizeof fds[0]);
 	}
-	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof hello ? 0 : -errno;
+	return sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof *hello ? 0 : -errno;
+}
+
+int bl_hello_send(const struct bl_exchange *x, enum bl_hello_step step, int lane)
+{
+	const struct bl_segment *seg = &x->local->seg;
+	struct bl_hello hello = begin(x->local, step);
+	int fds[BL_FDS] = {seg->fd, seg->bells_fd, lane};
+
+	memcpy(hello.to, x->peer->addr.id, sizeof hello.to);
+	hello.bell = x->peer->index;
+	bl_window(BL_WINDOW_HELLO, &hello);
+	return say(x->fd, &hello, fds, lane < 0 ? 0 : BL_FDS);
+}
+
+int bl_hello_prove(int fd, const struct bl_local *local, const uint8_t to[16], uint64_t seen)
+{
+	struct bl_hello hello = begin(local, BL_HELLO_PROVE);
+
+	memcpy(hello.to, to, sizeof hello.to);
+	hello.seen = seen;
+	return say(fd, &hello, NULL, 0);
+}
+
+void bl_hello_give_commons(int fd, const struct bl_local *local)
+{
+	struct bl_hello hello = begin(local, BL_HELLO_COMMONS);
+
+	if (say(fd, &hello, (int[BL_FDS]){bl_commons_fd()}, 1))
+		return; /* it has gone, or will ask again */
 }
 
 void bl_hello_refuse(int fd, const struct bl_local *local, int status)
 {
-	struct bl_hello hello = {
-		.magic = HELLO_MAGIC,
-		.version = BL_SEG_VERSION,
-		.size = sizeof hello,
-		.from = local->addr,
-		.status = status,
-	};
+	struct bl_hello hello = begin(local, BL_HELLO_ANSWER);
 
-	if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) < 0)
+	hello.status = status;
+	if (say(fd, &hello, NULL, 0))
 		return; /* it has gone, or will find that we have */
 }
 
@@ -189,6 +215,7 @@ static bool hello_is_valid(const struct bl_hello *hello, ssize_t n)
 {
 	return n == (ssize_t)sizeof *hello && hello->magic == HELLO_MAGIC &&
 	       hello->size == sizeof *hello && hello->version == BL_SEG_VERSION &&
+	       hello->step >= BL_HELLO_CALL && hello->step <= BL_HELLO_COMMONS &&
 	       bl_addr_valid(&hello->from);
 }
 
@@ -205,15 +232,36 @@ void bl_hello_skip(int fd)
 {
 	char byte;
 
-	if (recv(fd, &byte, sizeof byte, MSG_DONTWAIT) < 0)
-		return; /* it hasn't come yet */
+	if (bl_brings_descriptors(fd) || recv(fd, &byte, sizeof byte, MSG_DONTWAIT) < 0)
+		return; /* whoever sent that needs no answer; or it hasn't come yet */
 }
 
-int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
+/* The descriptors of a message; more than we know of are closed. */
+static void take_descriptors(struct msghdr *msg, int got[BL_FDS])
+{
+	unsigned n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int one;
+
+			memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
+			if (n < BL_FDS)
+				got[n++] = one;
+			else
+				bl_discard_received(one);
+		}
+	}
+}
+
+int bl_hello_receive(int fd, struct bl_hello *hello, int got[BL_FDS])
 {
 	struct iovec iov = {hello, sizeof *hello};
 	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		char bytes[CMSG_SPACE(FDS_MOST * sizeof(int))]; /* none is to end here */
 		struct cmsghdr align;
 	} control;
 	struct msghdr msg = {.msg_iov = &iov,
@@ -222,28 +270,15 @@ int bl_hello_receive(int fd, struct bl_hello *hello, int got[2])
 			     .msg_controllen = sizeof control.bytes};
 	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
-	got[0] = got[1] = -1;
+	for (int i = 0; i < BL_FDS; i++)
+		got[i] = -1;
 	if (n < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
-			if (got[0] < 0)
-				got[0] = one;
-			else if (got[1] < 0)
-				got[1] = one;
-			else
-				close(one);
-		}
-	}
+	take_descriptors(&msg, got);
 	if (!n)
 		return -ECONNRESET;
-	if (got[0] < 0 && msg.msg_flags & MSG_CTRUNC)
-		return -EMFILE; /* one came, and there was no room for it */
-	return hello_is_valid(hello, n) ? 0 : -EPROTO;
+	if (!hello_is_valid(hello, n))
+		return -EPROTO;
+	/* Some came, and there was no room for all. */
+	return msg.msg_flags & MSG_CTRUNC && got[BL_FDS - 1] < 0 ? -EMFILE : 0;
 }

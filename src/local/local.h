@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * local.h: neighbours on this node: an endpoint's segment, the peers it knows
+ * local.h: neighbours on this node: an endpoint's memory, the peers it knows
  * and how they get to know it.
  *
  * Two threads meet here: the one that owns the endpoint (its domain) and the
@@ -9,10 +9,10 @@
  * by one flag that it polls (attention).
  *
  * A connection: the owner asks (bl_peer_connect), the service threads of both
- * processes exchange segments over a Unix socket named by the random id in the
+ * processes exchange memory over a Unix socket named by the random id in the
  * address, check each other's uid by the kernel's word, and put the peer into
  * the `arrived` list; the owner adopts it (bl_local_adopt). Connecting the same
- * pair from both ends at once, or twice, ends in one connection.
+ * pair from both ends at once, or twice, ends in one connection: exchange.h.
  */
 #ifndef BL_LOCAL_LOCAL_H
 #define BL_LOCAL_LOCAL_H
@@ -46,9 +46,22 @@ struct bl_control { /* a control packet that waits for room */
 struct bl_rma_peer; /* core/rma.h */
 struct bl_commons;  /* commons.h */
 
+/* What one neighbour sends another: descriptors, in this order. */
+enum { BL_FD_HEADER, BL_FD_BELLS, BL_FD_LANE, BL_FDS };
+
+/* The memory that two endpoints share, as one of them has it mapped. */
+struct bl_link {
+	struct bl_lane *ours, *theirs;
+	const struct bl_seg_header *header; /* theirs, and so is the rest */
+	struct bl_bells *bells;
+};
+
+enum bl_proof { BL_PROOF_NONE, BL_PROOF_WANTED, BL_PROOF_REFUSED };
+
 struct bl_peer {
 	struct bl_tx tx;
-	alignas(BL_PAIR) struct bl_rx rx;
+	struct bl_addr addr; /* not to be changed, but for an unknown PID */
+	alignas(BL_LINE) struct bl_rx rx;
 	/* owner only */
 	struct bl_copy_pair copy;
 	uint64_t av_index;	    /* where in the address vector; BL_ADDR_ANY */
@@ -56,45 +69,66 @@ struct bl_peer {
 	uint32_t ncontrol, room_control;
 	uint64_t coop_busy;	    /* descriptors of our lane that are in use */
 	uint32_t bell_index;	    /* our number at the peer; BL_BELL_NONE: it has none for us */
-	struct bl_own_board *board; /* our receives from it, shown to it; core/claim.c */
+	struct bl_own_board *board; /* our receives that it can see; core/claim.h */
 	uint32_t dead;		    /* an errno once it is known to be gone */
 	bool adopted, hot;
-	bool broken;			       /* it made no sense, or we can't answer it */
-	uint32_t seen_next;		       /* packets received at the last look */
-	uint64_t seen_at;		       /* ticks: the last look that found new ones */
-	uint64_t died_at;		       /* ticks: the first look that found it dead; or 0 */
-	_Atomic bool gone;		       /* the owner knows; release: bl_local_forget */
-	_Atomic uint64_t *bell, *bell_summary; /* ours in its header */
-	uint64_t bell_bit, bell_summary_bit;
+	bool broken;	    /* it made no sense, or we can't answer it */
+	bool untold;	    /* of some packets, at the last look: stats.c */
+	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
+	uint32_t seen_next; /* packets received at the last look */
+	uint64_t seen_at;   /* ticks: the last look that found new ones */
+	uint64_t died_at;   /* ticks: the first look that found it dead; or 0 */
 	struct bl_local *local;
+	/* The number of the packet expected, while the lane isn't polled; the owner writes,
+	 * the service thread looks there. */
+	_Atomic uint32_t quiet_next;
 	/* under bl_local.lock */
 	_Atomic enum bl_peer_state state;
-	int error; /* negative errno, when BL_PEER_FAILED */
-	struct bl_addr addr;
+	int error;		     /* negative errno, when BL_PEER_FAILED */
+	_Atomic enum bl_proof proof; /* of `commons`, below; prove.h */
 	struct bl_peer *next_hash, *next_all;
 	struct bl_peer *next_arrived, *next_wanting; /* it may be in both lists */
-	struct bl_peer *next_spare;		     /* it is gone, its lane waits for another */
-	uint32_t index; /* once it has a lane: its bell in our header */
-	bool has_lane;
-	bool unkept;		      /* its life word isn't the kernel's; alive.c */
-	struct bl_seg_header *header; /* the peer's, mapped */
-	uint64_t lane_at;	      /* our lane in our segment */
-	struct bl_lane_stats *stats;  /* in our lane; never NULL. See count.h */
-	struct bl_commons *commons;   /* of its process; NULL: none that can be used */
-	struct bl_rma_peer *rma;      /* owner: one-sided operations; NULL: none so far */
-	struct bl_peer *name; /* owner: the same address in a shared context; core/shared.h */
-	bool rma_stuck;	      /* owner: said for a second that it copies; see core/mr.c */
+	struct bl_peer *next_spare;		     /* it is gone, its index waits for another */
+	uint64_t call_after_ms;			     /* the service thread's: not again before */
+	uint32_t index;				     /* its bell among ours, if has_index */
+	bool has_index;
+	bool has_lane;		 /* the lanes are there */
+	bool promised;		 /* its call has been answered; exchange.h */
+	uint8_t busy;		 /* the service thread's: calls that have met a limit */
+	struct bl_lane *given;	 /* our lane, which it may have before we are connected */
+	bool unkept;		 /* its life word isn't the kernel's; alive.c */
+	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
+	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
+	bool wanting;		 /* until the service thread has seen to it */
+	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
+	const struct bl_seg_header *header; /* the peer's, mapped */
+	struct bl_bells *bells;		    /* the peer's, mapped */
+	struct bl_lane_stats *stats;	    /* behind our header; never NULL. See count.h */
+	/* The lock of its process's memory; NULL: we don't have it. prove.h */
+	_Atomic(struct bl_commons *) commons;
+	union {
+		uint64_t secret;     /* BL_PROOF_WANTED: as the owner has read it */
+		uint64_t refused_at; /* else: ns when it wasn't to be had; or 0 */
+	};
+	struct bl_rma_peer *rma; /* owner: one-sided operations; NULL: none so far */
+	struct bl_fence *fence;	 /* owner: what waits for earlier operations; core/fence.h */
+	struct bl_peer *name;	 /* owner: the same address in a shared context; core/shared.h */
 };
 
-/* A memfd of ours. Its header and lanes are mapped one by one. */
+/* What an endpoint shares with all its neighbours; segment.c. */
 struct bl_segment {
-	int fd;
-	size_t size; /* of the file */
+	int fd;	     /* of the header and what follows it; -1: closed */
+	size_t size; /* of that, as far as it has pages */
 	struct bl_seg_header *header;
-	void *private_page; /* before the header's */
-	void *life_page;    /* BL_SEG_HEADER before the header, private; see service.c */
-	int node;	    /* NUMA node, or negative */
-	size_t granted;	    /* bytes that we may take without asking for room again */
+	struct bl_lane_stats *shown; /* behind it: of neighbours, by index */
+	void *private_page;	     /* before the header's */
+	void *life_page;	     /* BL_SEG_HEADER before the header, private; see service.c */
+	int bells_fd;
+	struct bl_bells *bells;
+	int node; /* NUMA node, or negative */
+	/* Bytes that we may take without asking for room again; since when. */
+	size_t granted;
+	uint64_t granted_at;
 };
 
 struct bl_local {
@@ -110,19 +144,26 @@ struct bl_local {
 	struct bl_peer **by_index; /* adopted peers by index; owner */
 	uint32_t nby_index;
 	bool enabled;
-	struct bl_stats *stats; /* in our header; never NULL. See count.h */
-	uint32_t others;	/* adopted peers in other processes */
-	uint32_t drowsy;	/* so many more bells before a lane is polled again; sleep.c */
-	uint32_t sleepers;	/* BL_SLEEP_FUTEX ones; sleep.c */
-	int wake_socket;	/* to wake and be woken by; -1 until it is needed */
+	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
+	uint32_t others;	    /* adopted peers in other processes */
+	uint32_t drowsy;	    /* so many more bells before a lane is polled again; sleep.c */
+	uint32_t sleepers;	    /* BL_SLEEP_FUTEX ones; sleep.c */
+	int wake_socket;	    /* to wake and be woken by; -1 until it is needed */
+	bool wake_refused;	    /* and logged */
+	_Atomic uint32_t wake_port; /* its number */
+	_Atomic bool asleep;	    /* on its socket, until it drains it; nobody else writes this */
+	uint32_t listened;	    /* where the last look at lanes that aren't polled ended */
+	_Atomic uint32_t unheard;   /* one more than a lane's where something lies; 0: not known */
 
 	pthread_mutex_t lock;
 	struct bl_peer *table[BL_PEER_TABLE];
 	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
-	struct bl_peer *wanting; /* to be called by the service thread */
+	struct bl_peer *wanting; /* to be called by the service thread, the first first */
+	struct bl_peer *wanting_last;
 	struct bl_peer *all;
-	struct bl_peer *spare; /* gone, with lanes to be used again */
-	uint32_t nlanes;       /* ever made */
+	struct bl_peer_slab *slabs; /* what they live in */
+	struct bl_peer *spare;	    /* gone, with an index to be used again */
+	uint32_t nindexes;	    /* ever given */
 	/* service thread's */
 	int listener;
 	/* neighbours whose deaths must be looked for, ever; alive.c */
@@ -171,6 +212,13 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 			   void *arg);
 
+/*
+ * Look at some of the lanes that aren't polled, others the next time: any neighbour can
+ * take away another's bell. Calls poll for each with something in it. Owner, now and then.
+ */
+void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+		     void *arg);
+
 /* Stop polling lanes that have been silent since `before` (ticks). Owner, rarely. */
 void bl_local_calm(struct bl_local *local, uint64_t before);
 
@@ -182,7 +230,7 @@ int bl_local_stop_polling(struct bl_local *local);
 void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
 
 /* It is gone and can't touch what it had of us: unmap what we had of it, and let
- * another have its lane. After bl_local_forget(), with `dead` set. Owner. */
+ * another have its number. After bl_local_forget(), with `dead` set. Owner. */
 void bl_local_release(struct bl_local *local, struct bl_peer *peer);
 /*
  * Sleeping; sleep.c. The owner stops polling (bl_local_doze), looks once more at
@@ -229,6 +277,13 @@ void bl_local_check_unkept_locked(struct bl_local *local);
 /* A process that has died: 1: no thread of it can write into our memory any more;
  * 0: one may be about to end such a copy; -1: it can't be seen from here. over.c */
 int bl_process_over(pid_t pid);
+/* How long neighbours are waited for that are in the middle of a copy: a second each; ten
+ * in all where they could go on, have a thread on a core or in the line for one. Begins with
+ * the first look. pid 0: one that may be anywhere. */
+struct bl_patience {
+	uint64_t since, until; /* ns; until = 0: another neighbour */
+};
+bool bl_patience_ends(struct bl_patience *patience, pid_t pid);
 
 /* We have written to a lane that its receiver doesn't poll. */
 bl_cold void bl_peer_ring(struct bl_peer *peer);
@@ -248,12 +303,20 @@ bl_always_inline void bl_peer_notify(struct bl_peer *peer)
 uint64_t bl_room(void);
 int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);
 void bl_segment_close(struct bl_segment *seg);
-/* Grow by one lane, bound, touched and mapped; its place in *at. */
-int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane);
-/* Map a neighbour's header, and its lane at `at`, from a received fd, after
- * checking size and seals. */
-int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane);
-void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane);
+/* Where to show the neighbour of this index; made, and cleared. 0 or -errno, logged. */
+int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats **stats);
+/* A lane, bound, touched and mapped: its descriptor, which the caller closes when the
+ * neighbour has been sent it; or -errno, logged. */
+int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane);
+void bl_lane_unmap(struct bl_lane *lane);
+/* The same, and its memory is given back, whoever has been sent it: what one who calls and
+ * hangs up keeps of ours would count as ours without end. Of a connection that never came to
+ * be, or whose other end is dead. */
+void bl_lane_drop(struct bl_lane *lane);
+/* Map what a neighbour has sent, after checking sizes and seals. 0 or -errno;
+ * bl_link_unmap() in either case. */
+int bl_link_map(struct bl_link *link, const int fd[BL_FDS]);
+void bl_link_unmap(struct bl_link *link);
 /* A memfd of size bytes by itself, mapped; its descriptor or -errno, logged. */
 int bl_segment_page(size_t size, void **page);
 /* The same of a neighbour's, after checking size and seals; NULL: it won't do. */
@@ -265,17 +328,24 @@ int bl_service_attach(struct bl_local *local);	 /* starts the thread with the fi
 void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */
 void bl_service_watch(struct bl_local *local);	 /* look after its peers while it sleeps */
-/* The abstract name of an endpoint's socket: "beeline-" or "beewake-". */
+/* The abstract name of a socket: the prefix and the id. */
 struct sockaddr_un;
 unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16]);
 bool bl_service_membarrier(void); /* this process may be drained by others */
 
-/* Service thread, local->lock held: the peer named addr, made with a lane. */
+/* Service thread, local->lock held: the peer named addr, made if need be. */
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);
-int bl_peer_give_lane_locked(struct bl_peer *peer);
-/* fd: its segment, its commons (-1: it has none). */
-int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_at, uint32_t bell,
-			  pid_t pid);
+/* It is to be called, after those that are already. */
+void bl_peer_want_locked(struct bl_peer *peer);
+/* Its call has been answered, or that is over. */
+void bl_peer_promise_locked(struct bl_peer *peer, bool promised);
+/* It gets a number, which is its bell. 0 or -errno. */
+int bl_peer_give_index_locked(struct bl_peer *peer);
+/* It is connected: the link's memory is the peer's from now on. bell: ours there. 0, or
+ * the error for which it has been given up; -EALREADY: it was connected before. */
+int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t bell, pid_t pid);
+/* It is ourselves, and nobody need be called. 0 or -errno. */
+int bl_peer_connect_self_locked(struct bl_peer *peer);
 void bl_peer_fail_locked(struct bl_peer *peer, int error);
 
 #endif

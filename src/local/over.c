@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * over.c: whether a process that is dying can still write into our memory.
+ * over.c: whether a process that is dying, or has been asked to keep off, can still write
+ * into our memory.
  *
  * Its life futex is marked when its service thread ends, and threads end one by one:
  * another of them may at that moment be inside the kernel, in process_vm_writev, with
@@ -22,9 +23,43 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "local/local.h"
 
 #define SIGKILL_BIT (1ull << (SIGKILL - 1))
+#define STOPPED_NS  1000000000u /* as long one is waited for that may be stopped */
+#define CROWDED_NS  10000000000ull
+#define NUMBERS	    "\nNSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
+
+/* What /proc says of a thread, or of a process; -1 with errno: nothing. */
+static int read_status(int dir, const char *path, char *text, size_t size)
+{
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, size - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return 0;
+}
+
+/* In a /proc of an outer PID namespace, where we have a number besides our own, neighbours'
+ * numbers are other processes'. */
+static bool proc_is_ours(void)
+{
+	char text[4096];
+	const char *line;
+
+	if (read_status(AT_FDCWD, "/proc/self/status", text, sizeof text))
+		return false;
+	line = strstr(text, NUMBERS);
+	if (!line)
+		return true; /* this kernel has no namespaces */
+	line += strlen(NUMBERS);
+	return line[strcspn(line, "\t\n")] == '\n';
+}
 
 /* Has the thread been sent a SIGKILL that it hasn't died of yet? -1: can't be said. One
  * that isn't there any more has died. */
@@ -32,18 +67,10 @@ static int dying(int tasks, const char *thread)
 {
 	char path[300], text[4096];
 	const char *line;
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof path, "%s/status", thread);
-	fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (read_status(tasks, path, text, sizeof text))
 		return errno == ENOENT || errno == ESRCH ? 0 : -1;
-	n = read(fd, text, sizeof text - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
 	line = strstr(text, "\nSigPnd:");
 	return line && strtoull(line + strlen("\nSigPnd:"), NULL, 16) & SIGKILL_BIT;
 }
@@ -59,6 +86,8 @@ int bl_process_over(pid_t pid)
 		return -1;
 	if (kill(pid, 0) && errno == ESRCH)
 		return 1;
+	if (!proc_is_ours())
+		return -1;
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	dir = opendir(path);
 	if (!dir)
@@ -71,4 +100,50 @@ int bl_process_over(pid_t pid)
 	}
 	closedir(dir);
 	return over;
+}
+
+static bool runs(int tasks, const char *thread)
+{
+	char path[300], text[512];
+	const char *state;
+
+	snprintf(path, sizeof path, "%s/stat", thread);
+	if (read_status(tasks, path, text, sizeof text))
+		return false;
+	state = strrchr(text, ')'); /* of its name, which may hold more of them */
+	return state && (state[2] == 'R' || state[2] == 'D');
+}
+
+/* A thread of it has a core, waits for one, or is in the kernel for what won't last; one
+ * that is stopped hasn't, and one that can't be seen from here. */
+static bool process_runs(pid_t pid)
+{
+	char path[64];
+	struct dirent *entry;
+	bool any = false;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	dir = pid > 0 && proc_is_ours() ? opendir(path) : NULL;
+	while (dir && !any && (entry = readdir(dir)))
+		any = entry->d_name[0] != '.' && runs(dirfd(dir), entry->d_name);
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
+bool bl_patience_ends(struct bl_patience *patience, pid_t pid)
+{
+	uint64_t now = bl_clock_ns();
+
+	if (!patience->since)
+		patience->since = now;
+	if (!patience->until)
+		patience->until = now + STOPPED_NS;
+	if (now < patience->until)
+		return false;
+	if (now - patience->since >= CROWDED_NS || !process_runs(pid))
+		return true;
+	patience->until = now + STOPPED_NS / 10;
+	return false;
 }

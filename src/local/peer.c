@@ -17,16 +17,27 @@
 #include "base/log.h"
 #include "base/window.h"
 #include "local/commons.h"
+#include "local/prove.h"
 #include "local/count.h"
 #include "local/hello.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 
+/* One by one they would take a sixth more, to be aligned. */
+#define SLAB_PEERS 8
+
+struct bl_peer_slab {
+	struct bl_peer_slab *next;
+	uint32_t used;
+	struct bl_peer peer[SLAB_PEERS];
+};
+
 void bl_local_open_names(struct bl_local *local)
 {
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
-	local->seg.fd = local->listener = local->wake_socket = local->probe = -1;
+	local->seg.fd = local->seg.bells_fd = -1;
+	local->listener = local->wake_socket = local->probe = -1;
 	local->stats = &bl_no_stats;
 }
 
@@ -92,14 +103,27 @@ put_commons:
 	return err;
 }
 
+/* What the neighbour shares with us. */
+static void unmap_theirs(struct bl_peer *peer)
+{
+	struct bl_link link = {
+		.theirs = peer->rx.lane,
+		.header = peer->header,
+		.bells = peer->bells,
+	};
+
+	bl_link_unmap(&link);
+	peer->rx.lane = NULL;
+	peer->header = NULL;
+	peer->bells = NULL;
+	bl_peer_forget_commons(peer);
+}
+
 static void free_peer(struct bl_peer *peer)
 {
-	bl_segment_unmap(peer->header, peer->rx.lane);
-	bl_commons_unmap(peer->commons);
-	if (peer->tx.lane)
-		munmap(peer->tx.lane, BL_LANE_SIZE);
+	unmap_theirs(peer);
+	bl_lane_unmap(peer->tx.lane);
 	free(peer->control);
-	free(peer);
 }
 
 void bl_local_close(struct bl_local *local)
@@ -112,9 +136,11 @@ void bl_local_close(struct bl_local *local)
 		bl_service_detach(local);
 	}
 	bl_service_unlisten(local);
-	for (struct bl_peer *p = local->all, *next; p; p = next) {
-		next = p->next_all;
+	for (struct bl_peer *p = local->all; p; p = p->next_all)
 		free_peer(p);
+	for (struct bl_peer_slab *slab = local->slabs, *next; slab; slab = next) {
+		next = slab->next;
+		free(slab);
 	}
 	bl_segment_close(&local->seg);
 	if (local->enabled)
@@ -133,21 +159,26 @@ void bl_local_orphan(struct bl_local *local)
 {
 	if (local->seg.fd >= 0)
 		close(local->seg.fd);
+	if (local->seg.bells_fd >= 0)
+		close(local->seg.bells_fd);
 	if (local->wake_socket >= 0)
 		close(local->wake_socket);
 	if (local->probe >= 0)
 		close(local->probe);
-	local->seg.fd = local->wake_socket = local->probe = -1;
-	local->seg.header = NULL;
+	local->wake_socket = local->probe = -1;
+	local->seg = (struct bl_segment){.fd = -1, .bells_fd = -1};
 	local->stats = &bl_no_stats;
 	local->enabled = false;
 	local->nhot = local->ncold = 0;
-	local->arrived = local->wanting = local->spare = NULL;
+	local->arrived = local->wanting = local->wanting_last = local->spare = NULL;
 	for (uint32_t i = 0; i < local->nby_index; i++)
 		local->by_index[i] = NULL;
 	for (struct bl_peer *p = local->all; p; p = p->next_all) {
 		p->header = NULL;
+		p->bells = NULL;
 		p->commons = NULL;
+		p->proof = BL_PROOF_NONE;
+		p->wanting = false;
 		p->stats = &bl_no_lane_stats;
 		p->rx.lane = p->tx.lane = NULL;
 		p->has_lane = p->hot = false;
@@ -159,6 +190,21 @@ void bl_local_orphan(struct bl_local *local)
 
 /* --- the table ---------------------------------------------------------- */
 
+static struct bl_peer *new_peer(struct bl_local *local)
+{
+	struct bl_peer_slab *slab = local->slabs;
+
+	if (!slab || slab->used == SLAB_PEERS) {
+		slab = aligned_alloc(alignof(struct bl_peer_slab), sizeof *slab);
+		if (!slab)
+			return NULL;
+		memset(slab, 0, sizeof *slab);
+		slab->next = local->slabs;
+		local->slabs = slab;
+	}
+	return &slab->peer[slab->used++];
+}
+
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr)
 {
 	uint32_t bucket = addr->id[0] % BL_PEER_TABLE; /* random bytes hash themselves */
@@ -167,10 +213,9 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	for (peer = local->table[bucket]; peer; peer = peer->next_hash)
 		if (!memcmp(peer->addr.id, addr->id, sizeof addr->id))
 			return peer;
-	peer = aligned_alloc(alignof(struct bl_peer), sizeof *peer);
+	peer = new_peer(local);
 	if (!peer)
 		return NULL;
-	memset(peer, 0, sizeof *peer);
 	peer->addr = *addr;
 	peer->local = local;
 	peer->av_index = NOT_IN_VECTOR;
@@ -205,72 +250,104 @@ struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr
 
 /* --- connecting --------------------------------------------------------- */
 
-int bl_peer_give_lane_locked(struct bl_peer *peer)
+void bl_peer_want_locked(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
-	struct bl_peer *donor = local->spare;
-	struct bl_lane *lane;
+
+	if (peer->wanting)
+		return;
+	peer->wanting = true;
+	peer->next_wanting = NULL;
+	if (local->wanting)
+		local->wanting_last->next_wanting = peer;
+	else
+		local->wanting = peer;
+	local->wanting_last = peer;
+}
+
+void bl_peer_promise_locked(struct bl_peer *peer, bool promised)
+{
+	peer->promised = promised;
+	if (!promised && atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW)
+		bl_stats_peer_none(peer); /* it has hung up */
+}
+
+/* One whose index another may have: it is gone, or has called and hung up. */
+static struct bl_peer *find_donor(struct bl_local *local)
+{
+	struct bl_peer *peer = local->spare;
+
+	if (peer) {
+		local->spare = peer->next_spare;
+		return peer;
+	}
+	for (peer = local->nindexes == BL_BELLS ? local->all : NULL; peer; peer = peer->next_all)
+		if (peer->has_index && !peer->promised &&
+		    atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW) {
+			peer->has_index = false;
+			return peer;
+		}
+	return NULL;
+}
+
+int bl_peer_give_index_locked(struct bl_peer *peer)
+{
+	struct bl_local *local = peer->local;
+	struct bl_lane_stats *stats;
+	struct bl_peer *donor;
+	uint32_t index;
 	int err;
 
-	if (peer->has_lane)
+	if (peer->has_index) {
+		bl_stats_add_peer(peer, peer->stats);
 		return 0;
-	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_FAILED)
-		return peer->error;
-	if (donor) {
-		local->spare = donor->next_spare;
-		lane = donor->tx.lane;
-		donor->tx.lane = NULL;
-		donor->stats = &bl_no_lane_stats;
-		memset(lane, 0, sizeof *lane);
-		peer->lane_at = donor->lane_at;
-		peer->index = donor->index;
-	} else {
-		if (local->nlanes == BL_BELLS) {
-			bl_warn("more than %u neighbours of one endpoint", BL_BELLS);
-			return -EUSERS;
-		}
-		err = bl_segment_add_lane(&local->seg, &peer->lane_at, &lane);
-		if (err)
-			return err;
-		peer->index = local->nlanes++;
 	}
-	peer->tx.lane = lane;
-	peer->has_lane = true;
-	bl_stats_add_peer(peer);
+	donor = find_donor(local);
+	index = donor ? donor->index : local->nindexes;
+	if (index == BL_BELLS) {
+		bl_warn("more than %u neighbours of one endpoint", BL_BELLS);
+		return -EUSERS;
+	}
+	err = bl_segment_show(&local->seg, index, &stats);
+	if (err)
+		return err; /* not of a donor's, which is there */
+	if (donor) {
+		donor->stats = &bl_no_lane_stats;
+		bl_lane_drop(donor->tx.lane);
+		donor->tx.lane = NULL;
+	} else {
+		local->nindexes++;
+	}
+	peer->index = index;
+	peer->has_index = true;
+	bl_stats_add_peer(peer, stats);
 	return 0;
 }
 
-int bl_peer_attach_locked(struct bl_peer *peer, const int fd[2], uint64_t lane_at, uint32_t bell,
-			  pid_t pid)
+int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t bell, pid_t pid)
 {
 	enum bl_peer_state state = atomic_load_explicit(&peer->state, memory_order_relaxed);
 	struct bl_local *local = peer->local;
-	struct bl_lane *lane;
-	int err;
 
 	if (state == BL_PEER_READY)
-		return 0; /* the other end called at the same time */
+		return -EALREADY;
 	if (state == BL_PEER_FAILED)
 		return peer->error; /* for good: the owner has given up what it had with it */
-	err = bl_segment_map_peer(fd[0], lane_at, &peer->header, &lane);
-	if (err)
-		return err;
-	peer->rx.lane = lane;
-	peer->rx.slot = lane->slot;
-	peer->commons = bl_commons_map(fd[1]);
+	peer->tx.lane = link->ours;
+	peer->rx.lane = link->theirs;
+	peer->rx.slot = link->theirs->slot;
+	peer->header = link->header;
+	peer->bells = link->bells;
+	memset(link, 0, sizeof *link);
+	peer->has_lane = true;
 	peer->unkept = peer->header->flags & BL_SEG_UNKEPT;
 	atomic_store_explicit(&local->unkept,
 			      atomic_load_explicit(&local->unkept, memory_order_relaxed) +
 				      peer->unkept,
 			      memory_order_relaxed);
 	bl_copy_pair_init(&peer->copy, pid);
-	if (bell < BL_BELLS) {
+	if (bell < BL_BELLS)
 		peer->bell_index = bell;
-		peer->bell = &peer->header->bell[bell / 64];
-		peer->bell_bit = 1ULL << bell % 64;
-		peer->bell_summary = &peer->header->bell_summary;
-		peer->bell_summary_bit = 1ULL << bell / 64;
-	}
 	peer->next_arrived = local->arrived;
 	local->arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_READY, memory_order_release);
@@ -314,6 +391,23 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 	bl_local_wake(peer->local);
 }
 
+int bl_peer_connect_self_locked(struct bl_peer *peer)
+{
+	struct bl_segment *seg = &peer->local->seg;
+	struct bl_link link = {0};
+	int fd[BL_FDS] = {seg->fd, seg->bells_fd, bl_lane_make(seg, &link.ours)};
+	int err = fd[BL_FD_LANE];
+
+	if (err < 0)
+		return err;
+	err = bl_link_map(&link, fd);
+	close(fd[BL_FD_LANE]);
+	if (!err)
+		err = bl_peer_attach_locked(peer, &link, peer->index, getpid());
+	bl_link_unmap(&link);
+	return err;
+}
+
 /* First use of a peer that nobody has called yet. local->lock held. */
 static int start_connecting(struct bl_peer *peer)
 {
@@ -330,12 +424,17 @@ static int start_connecting(struct bl_peer *peer)
 			err == -EHOSTUNREACH ? "another host" : "in another network namespace");
 		return err;
 	}
-	err = bl_peer_give_lane_locked(peer);
+	err = bl_peer_give_index_locked(peer);
 	if (err)
 		return err;
+	if (!memcmp(peer->addr.id, local->addr.id, sizeof peer->addr.id)) {
+		err = bl_peer_connect_self_locked(peer);
+		if (err != -EMFILE && err != -ENFILE)
+			return err ? err : -EAGAIN;
+		/* The service thread has some aside. */
+	}
 	atomic_store_explicit(&peer->state, BL_PEER_CONNECTING, memory_order_relaxed);
-	peer->next_wanting = local->wanting;
-	local->wanting = peer;
+	bl_peer_want_locked(peer);
 	return -EAGAIN;
 }
 
@@ -352,7 +451,7 @@ int bl_peer_connect(struct bl_peer *peer)
 		pthread_mutex_lock(&local->lock);
 		if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW) {
 			err = start_connecting(peer);
-			call = err == -EAGAIN;
+			call = local->wanting != NULL; /* not to ourselves */
 		} else {
 			err = -EAGAIN;
 		}
@@ -372,14 +471,14 @@ int bl_peer_connect(struct bl_peer *peer)
 
 /* --- adopting ----------------------------------------------------------- */
 
-static void ring_own_bell(struct bl_local *local, uint32_t index)
+static void ring(struct bl_bells *bells, uint32_t index)
 {
-	struct bl_seg_header *header = local->seg.header;
-
-	atomic_fetch_or_explicit(&header->bell[index / 64], 1ULL << index % 64,
-				 memory_order_relaxed);
-	/* release: pairs with the acquire in bl_local_answer_bells */
-	atomic_fetch_or_explicit(&header->bell_summary, 1ULL << index / 64, memory_order_release);
+	/* release: pairs with the acquires in bl_local_answer_bells; the packet
+	 * is before the bell, the bell before the summary */
+	atomic_fetch_or_explicit(&bells->word[index / 64], 1ULL << index % 64,
+				 memory_order_release);
+	/* seq_cst: one of us sees the other, this or bl_local_doze */
+	atomic_fetch_or_explicit(&bells->summary, 1ULL << index / 64, memory_order_seq_cst);
 }
 
 static void make_hot(struct bl_peer *peer)
@@ -389,7 +488,7 @@ static void make_hot(struct bl_peer *peer)
 	if (local->nhot == BL_HOT_MAX) {
 		local->ncold++;
 		/* It may have rung before we knew it. */
-		ring_own_bell(local, peer->index);
+		ring(local->seg.bells, peer->index);
 		return;
 	}
 	peer->hot = true;
@@ -456,50 +555,85 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 
 bl_cold void bl_peer_ring(struct bl_peer *peer)
 {
-	if (!peer->bell)
+	if (!peer->bells || peer->bell_index == BL_BELL_NONE)
 		return;
-	/* release: pairs with the acquires in bl_local_answer_bells; the packet
-	 * is before the bell, the bell before the summary */
-	atomic_fetch_or_explicit(peer->bell, peer->bell_bit, memory_order_release);
-	/* seq_cst: one of us sees the other, this or bl_local_doze */
-	atomic_fetch_or_explicit(peer->bell_summary, peer->bell_summary_bit, memory_order_seq_cst);
+	ring(peer->bells, peer->bell_index);
 	bl_peer_wake(peer);
+}
+
+/* The lane isn't polled from here on; see is_unheard(). */
+static void stay_quiet(struct bl_peer *peer)
+{
+	/* relaxed: an older number costs a look */
+	atomic_store_explicit(&peer->quiet_next, peer->rx.next, memory_order_relaxed);
+}
+
+/* There may be something in this lane, which isn't polled. */
+static void answer(struct bl_local *local, struct bl_peer *peer,
+		   void (*poll)(struct bl_peer *peer, void *arg), void *arg)
+{
+	if (unlikely(local->drowsy)) {
+		local->drowsy--; /* it may sleep again at once: stay */
+	} else if (local->nhot < BL_HOT_MAX) {
+		local->ncold--;
+		make_hot(peer);
+	}
+	poll(peer, arg);
+	if (peer->hot)
+		return;
+	stay_quiet(peer);
+	/* What a full completion queue left behind must be heard of. */
+	if (bl_rx_peek(&peer->rx))
+		ring(local->seg.bells, peer->index);
 }
 
 bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 			   void *arg)
 {
-	struct bl_seg_header *header = local->seg.header;
+	struct bl_bells *bells = local->seg.bells;
 
-	if (likely(!atomic_load_explicit(&header->bell_summary, memory_order_relaxed)))
+	if (likely(!atomic_load_explicit(&bells->summary, memory_order_relaxed)))
 		return false;
 
-	uint64_t words = atomic_exchange_explicit(&header->bell_summary, 0, memory_order_acquire);
+	uint64_t words = atomic_exchange_explicit(&bells->summary, 0, memory_order_acquire);
 
 	for (; words; words &= words - 1) {
 		uint32_t w = (uint32_t)__builtin_ctzll(words);
-		uint64_t bits = atomic_exchange_explicit(&header->bell[w], 0, memory_order_acquire);
+		uint64_t bits = atomic_exchange_explicit(&bells->word[w], 0, memory_order_acquire);
 
 		for (; bits; bits &= bits - 1) {
 			uint32_t index = w * 64 + (uint32_t)__builtin_ctzll(bits);
 			struct bl_peer *peer =
 				index < local->nby_index ? local->by_index[index] : NULL;
 
-			if (!peer || peer->hot)
-				continue; /* polled anyway, or a neighbour's nonsense */
-			if (unlikely(local->drowsy)) {
-				local->drowsy--; /* it may sleep again at once: stay */
-			} else if (local->nhot < BL_HOT_MAX) {
-				local->ncold--;
-				make_hot(peer);
-			}
-			poll(peer, arg);
-			/* What a full completion queue left behind must be heard of. */
-			if (!peer->hot && bl_rx_peek(&peer->rx))
-				ring_own_bell(local, index);
+			if (peer && !peer->hot) /* else polled anyway, or nonsense */
+				answer(local, peer, poll, arg);
 		}
 	}
 	return true;
+}
+
+#define LISTEN_MOST 256u /* lanes in one look */
+
+void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
+		     void *arg)
+{
+	uint32_t n = bl_min(local->nby_index, LISTEN_MOST);
+	/* relaxed: a hint where to begin, next time if not now */
+	uint32_t at = atomic_exchange_explicit(&local->unheard, 0, memory_order_relaxed);
+
+	if (at)
+		local->listened = at - 1;
+	for (; local->ncold && n--; local->listened++) {
+		struct bl_peer *peer = local->by_index[local->listened % local->nby_index];
+
+		if (!peer || peer->hot || peer->dead)
+			continue;
+		stay_quiet(peer);
+		/* Not by way of its bell, which somebody may take away again. */
+		if (bl_rx_peek(&peer->rx))
+			answer(local, peer, poll, arg);
+	}
 }
 
 /* Make every neighbour's packets visible that were sent before it could see
@@ -513,6 +647,7 @@ static bool drain_all_stores(void)
 static void cool(struct bl_local *local, struct bl_peer *peer)
 {
 	peer->hot = false;
+	stay_quiet(peer);
 	for (uint32_t i = 0; i < local->nhot; i++)
 		if (local->hot[i] == peer) {
 			local->hot[i] = local->hot[--local->nhot];
@@ -545,7 +680,7 @@ static uint32_t stop_polling(struct bl_local *local, struct bl_peer **quiet, uin
 
 static bool can_ring(const struct bl_peer *peer)
 {
-	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) && peer->bell;
+	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) && peer->bell_index != BL_BELL_NONE;
 }
 
 void bl_local_calm(struct bl_local *local, uint64_t before)
@@ -600,14 +735,10 @@ void bl_local_release(struct bl_local *local, struct bl_peer *peer)
 	pthread_mutex_lock(&local->lock);
 	peer->error = -(int)peer->dead;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
-	bl_segment_unmap(peer->header, peer->rx.lane);
-	bl_commons_unmap(peer->commons);
-	peer->commons = NULL;
-	peer->header = NULL;
-	peer->rx.lane = NULL;
-	peer->bell = NULL;
-	if (peer->has_lane) {
-		peer->has_lane = false;
+	unmap_theirs(peer);
+	peer->has_lane = false;
+	if (peer->has_index) {
+		peer->has_index = false;
 		peer->next_spare = local->spare;
 		local->spare = peer;
 	}
@@ -626,7 +757,9 @@ int bl_peer_ended(const struct bl_peer *peer)
 	/* acquire: pairs with the release in bl_local_close */
 	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
 		return -ENOTCONN;
-	return atomic_load_explicit(&peer->header->life, memory_order_acquire) & FUTEX_OWNER_DIED
-		       ? -ECONNRESET
-		       : 0;
+	/* acquire: of all that it wrote before */
+	if (atomic_load_explicit(&peer->header->life, memory_order_acquire) & FUTEX_OWNER_DIED ||
+	    atomic_load_explicit(&peer->found_dead, memory_order_acquire))
+		return -ECONNRESET;
+	return 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * segment.c: an endpoint's shared memory. A memfd: nothing in the file system,
- * gone with the last process that maps it. Sealed against shrinking, its pages
+ * segment.c: the memory that an endpoint shares. Memfds: nothing in the file system,
+ * gone with the last process that maps them. Sealed against shrinking, their pages
  * reserved before they are mapped: no neighbour and no full machine can turn an
- * access into a SIGBUS. The owner's lanes are added by the owner or its service
- * thread, under bl_local.lock.
+ * access into a SIGBUS. What the owner alone may write is sealed against every new
+ * writer too, after it is mapped here; what belongs to a pair is a memfd of its own,
+ * whose descriptor is closed once the neighbour has been sent it. Under bl_local.lock,
+ * but for opening and closing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +14,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
+#include "local/commons.h"
 #include "local/local.h"
 #include "place/place.h"
 
@@ -23,15 +28,23 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-#define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
-#define GRANT_MOST (16u << 20) /* bytes between two looks at it */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef TMPFS_MAGIC
+#define TMPFS_MAGIC 0x01021994
+#endif
 
-static int make_memfd(void)
+#define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
+#define GRANT_MOST (16u << 20) /* bytes between two looks at it ... */
+#define GRANT_NS   1000000u    /* ... and time: the program takes memory as well */
+
+static int make_memfd(const char *name)
 {
-	int fd = memfd_create("beeline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 
 	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create("beeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -59,9 +72,9 @@ static bool fits_file_limit(size_t size)
  * cgroup ask as well, at the same time: so nobody takes the last. */
 static bool leaves_room(struct bl_segment *seg, size_t by)
 {
-	uint64_t room;
+	uint64_t room, now = bl_clock_ns();
 
-	if (seg->granted >= by) {
+	if (seg->granted >= by && now - seg->granted_at < GRANT_NS) {
 		seg->granted -= by;
 		return true;
 	}
@@ -73,50 +86,53 @@ static bool leaves_room(struct bl_segment *seg, size_t by)
 		return false;
 	}
 	seg->granted = bl_min((room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
+	seg->granted_at = now;
 	return true;
 }
 
-static int grow(struct bl_segment *seg, size_t by)
+/* Pages for [at, at + by) of the file. */
+static int reserve(struct bl_segment *seg, int fd, size_t at, size_t by)
 {
 	int err;
 
-	if (!fits_file_limit(seg->size + by)) {
+	if (!fits_file_limit(at + by)) {
 		bl_warn("no %zu KiB of shared memory: raise the limit of file sizes (ulimit -f)",
-			(seg->size + by) / 1024);
+			(at + by) / 1024);
 		return -EFBIG;
 	}
 	if (!leaves_room(seg, by))
 		return -ENOMEM;
 	do /* any signal of the process interrupts it, a profiler's too */
-		err = fallocate(seg->fd, 0, (off_t)seg->size, (off_t)by) ? -errno : 0;
+		err = fallocate(fd, 0, (off_t)at, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
-	if (err) {
+	if (err)
 		bl_warn("no %zu KiB of shared memory: fallocate: %s; %s", by / 1024, strerror(-err),
 			err == -ENOMEM || err == -ENOSPC
 				? "raise the memory limit of this job (memory.max of the cgroup), "
 				  "or free memory"
 				: bl_remedy(-err));
-		return err;
-	}
-	seg->size += by;
-	return 0;
+	return err;
 }
 
-/* It can't become smaller: whoever maps it meets no SIGBUS. */
-static int seal(int fd)
+/* It can't become smaller: whoever maps it meets no SIGBUS. Nor can anybody who is given
+ * it change what it is sealed against. */
+static int seal(int fd, int more)
 {
-	int err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) ? -errno : 0;
+	int err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL | more) ? -errno : 0;
 
+	if (err == -EINVAL && more == F_SEAL_FUTURE_WRITE) { /* before Linux 5.1 */
+		bl_info("this kernel can't keep neighbours from writing to a memfd that they read");
+		err = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) ? -errno : 0;
+	}
 	if (err)
 		bl_warn("shared memory can't be sealed: fcntl: %s; %s", strerror(-err),
 			bl_remedy(-err));
 	return err;
 }
 
-static void *map(int fd, size_t at, size_t len, void *where)
+static void *map(int fd, size_t len, int prot, void *where)
 {
-	void *p = mmap(where, len, PROT_READ | PROT_WRITE, MAP_SHARED | (where ? MAP_FIXED : 0), fd,
-		       (off_t)at);
+	void *p = mmap(where, len, prot, MAP_SHARED | (where ? MAP_FIXED : 0), fd, 0);
 
 	if (p != MAP_FAILED)
 		return p;
@@ -125,167 +141,246 @@ static void *map(int fd, size_t at, size_t len, void *where)
 	return NULL;
 }
 
+/* --- ours -------------------------------------------------------------------- */
+
+/* A memfd of size bytes by itself, mapped, and there; its descriptor or -errno, logged.
+ * can_wait: but for want of a descriptor, which the caller takes care of. */
+static int make(struct bl_segment *seg, const char *name, size_t size, bool can_wait, void **memory)
+{
+	int fd = make_memfd(name), err;
+
+	*memory = NULL;
+	if (fd < 0) {
+		if (!can_wait || (fd != -EMFILE && fd != -ENFILE))
+			no_memfd(fd);
+		return fd;
+	}
+	*memory = map(fd, size, PROT_READ | PROT_WRITE, NULL);
+	err = *memory ? 0 : -ENOMEM;
+	if (!err) {
+		bl_place_prefer(*memory, size, seg->node); /* whoever brings the pages */
+		err = reserve(seg, fd, 0, size);
+	}
+	if (!err)
+		err = seal(fd, F_SEAL_GROW);
+	if (!err)
+		err = bl_place_populate(*memory, size, seg->node);
+	if (!err) {
+		madvise(*memory, size, MADV_DONTFORK);
+		return fd;
+	}
+	if (*memory)
+		munmap(*memory, size);
+	*memory = NULL;
+	close(fd);
+	return err;
+}
+
+/* The page before the header, the header, and what is shown of each neighbour. */
+static size_t header_span(void)
+{
+	return page_size() +
+	       bl_round_up(BL_SEG_HEADER + BL_BELLS * sizeof(struct bl_lane_stats), page_size());
+}
+
 /*
  * The header is mapped right behind a private page, whose end the service thread
  * uses to register the life futex with the kernel at a fixed distance. Pages may be
- * larger than the header: then only the beginning of its page is used.
+ * larger than the header: then only the beginning of its page is used. What follows it
+ * is mapped for all the neighbours that there may be, and has pages for those that
+ * there are.
  */
 static int map_header(struct bl_segment *seg)
 {
-	size_t page = page_size();
-	char *both =
-		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t page = page_size(), span = header_span();
+	char *all = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (both == MAP_FAILED) {
-		bl_warn("no %zu KiB of address space: %s; raise its limit (ulimit -v)",
-			2 * page / 1024, strerror(errno));
+	if (all == MAP_FAILED) {
+		bl_warn("no %zu KiB of address space: %s; raise its limit (ulimit -v)", span / 1024,
+			strerror(errno));
 		return -ENOMEM;
 	}
-	seg->private_page = both;
-	seg->life_page = both + page - BL_SEG_HEADER;
-	seg->header = map(seg->fd, 0, BL_SEG_HEADER, both + page);
+	seg->private_page = all;
+	seg->life_page = all + page - BL_SEG_HEADER;
+	seg->header = map(seg->fd, span - page, PROT_READ | PROT_WRITE, all + page);
 	if (!seg->header)
-		return -ENOMEM; /* the caller unmaps both */
+		return -ENOMEM; /* the caller unmaps it */
+	seg->shown = (void *)(seg->header + 1);
 	/* A forked child has neither the thread nor the right to touch these. */
-	madvise(both, 2 * page, MADV_DONTFORK);
-	return bl_place_populate(seg->header, BL_SEG_HEADER, seg->node);
+	madvise(all, span, MADV_DONTFORK);
+	bl_place_prefer(seg->header, span - page, seg->node); /* whoever brings the pages */
+	return 0;
 }
 
-int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
+static int open_header(struct bl_segment *seg)
 {
 	int err;
 
-	memset(seg, 0, sizeof *seg);
-	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
-	seg->fd = make_memfd();
+	seg->fd = make_memfd("beeline");
 	if (seg->fd < 0) {
 		no_memfd(seg->fd);
 		return seg->fd;
 	}
-	err = grow(seg, BL_SEG_HEADER);
-	if (err)
-		goto close_fd;
-	err = seal(seg->fd);
-	if (err)
-		goto close_fd;
 	err = map_header(seg);
+	if (!err)
+		err = reserve(seg, seg->fd, 0, BL_SEG_HEADER);
+	if (!err)
+		err = bl_place_populate(seg->header, BL_SEG_HEADER, seg->node);
+	seg->size = BL_SEG_HEADER;
+	/* No mapping from now on can write there; ours can. */
+	return err ? err : seal(seg->fd, F_SEAL_FUTURE_WRITE);
+}
+
+int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
+{
+	void *bells;
+	int err;
+
+	memset(seg, 0, sizeof *seg);
+	seg->bells_fd = -1;
+	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
+	err = open_header(seg);
 	if (err)
-		goto close_fd;
+		goto close_all;
+	seg->bells_fd = make(seg, "beeline-bells", BL_BELLS_SIZE, false, &bells);
+	if (seg->bells_fd < 0) {
+		err = seg->bells_fd;
+		goto close_all;
+	}
+	seg->bells = bells;
 	seg->header->magic = BL_SEG_MAGIC;
 	seg->header->version = BL_SEG_VERSION;
 	seg->header->flags = bl_service_membarrier() ? 0 : BL_SEG_NO_MEMBARRIER;
 	memcpy(seg->header->id, addr->id, sizeof addr->id);
+	seg->header->secret_at = bl_commons_secret_at();
 	return 0;
 
-close_fd:
-	if (seg->private_page)
-		munmap(seg->private_page, 2 * page_size());
-	close(seg->fd);
-	memset(seg, 0, sizeof *seg);
-	seg->fd = -1;
+close_all:
+	bl_segment_close(seg);
 	return err;
 }
 
 void bl_segment_close(struct bl_segment *seg)
 {
-	if (seg->fd < 0)
-		return;
-	munmap(seg->private_page, 2 * page_size());
-	close(seg->fd);
-	seg->fd = -1;
-	seg->private_page = seg->life_page = NULL;
-	seg->header = NULL; /* after a failed enable the endpoint lives on without */
+	if (seg->private_page)
+		munmap(seg->private_page, header_span());
+	if (seg->bells)
+		munmap(seg->bells, BL_BELLS_SIZE);
+	if (seg->fd >= 0)
+		close(seg->fd);
+	if (seg->bells_fd >= 0)
+		close(seg->bells_fd);
+	/* After a failed enable the endpoint lives on without. */
+	memset(seg, 0, sizeof *seg);
+	seg->fd = seg->bells_fd = -1;
 }
 
-int bl_segment_add_lane(struct bl_segment *seg, uint64_t *at, struct bl_lane **lane)
+int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats **stats)
 {
-	size_t place = bl_round_up(seg->size, BL_LANE_SIZE);
-	int err = grow(seg, place + BL_LANE_SIZE - seg->size);
+	size_t page = page_size(), end = BL_SEG_HEADER + (index + 1) * sizeof **stats, by;
+	int err;
 
-	if (err)
-		return err;
-	*lane = map(seg->fd, place, BL_LANE_SIZE, NULL);
-	if (!*lane)
-		return -ENOMEM;
-	madvise(*lane, BL_LANE_SIZE, MADV_DONTFORK);
-	err = bl_place_populate(*lane, BL_LANE_SIZE, seg->node);
-	if (err) {
-		munmap(*lane, BL_LANE_SIZE);
-		return err;
+	if (end > seg->size) {
+		by = bl_round_up(end, page) - seg->size;
+		err = reserve(seg, seg->fd, seg->size, by);
+		if (!err)
+			err = bl_place_populate((char *)seg->header + seg->size, by, seg->node);
+		if (err)
+			return err;
+		seg->size += by;
 	}
-	*at = place;
+	*stats = &seg->shown[index];
+	memset(*stats, 0, sizeof **stats);
 	return 0;
 }
 
-int bl_segment_map_peer(int fd, uint64_t at, struct bl_seg_header **header, struct bl_lane **lane)
+int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
+	void *memory;
+	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, true, &memory);
 
-	/* A file that could shrink under us would be a SIGBUS to come. */
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st))
-		return -EPROTO;
-	if (at % BL_LANE_SIZE || !at || st.st_size < BL_SEG_HEADER ||
-	    at > (uint64_t)st.st_size - BL_LANE_SIZE || (uint64_t)st.st_size < BL_LANE_SIZE)
-		return -EPROTO;
-	*header = map(fd, 0, BL_SEG_HEADER, NULL);
-	if (!*header)
-		return -ENOMEM;
-	*lane = map(fd, at, BL_LANE_SIZE, NULL);
-	if (!*lane) {
-		munmap(*header, BL_SEG_HEADER);
-		return -ENOMEM;
-	}
-	madvise(*header, BL_SEG_HEADER, MADV_DONTFORK);
-	madvise(*lane, BL_LANE_SIZE, MADV_DONTFORK);
-	if ((*header)->magic != BL_SEG_MAGIC || (*header)->version != BL_SEG_VERSION) {
-		bl_segment_unmap(*header, *lane);
-		return -EPROTONOSUPPORT;
-	}
-	return 0;
+	*lane = memory;
+	return fd;
 }
 
-void bl_segment_unmap(struct bl_seg_header *header, struct bl_lane *lane)
+void bl_lane_unmap(struct bl_lane *lane)
 {
-	if (header)
-		munmap(header, BL_SEG_HEADER);
 	if (lane)
 		munmap(lane, BL_LANE_SIZE);
 }
 
-/* --- a page by itself ------------------------------------------------------ */
+void bl_lane_drop(struct bl_lane *lane)
+{
+	if (lane)
+		madvise(lane, BL_LANE_SIZE, MADV_REMOVE);
+	bl_lane_unmap(lane);
+}
 
 int bl_segment_page(size_t size, void **page)
 {
-	struct bl_segment seg = {.fd = make_memfd()};
-	int err;
+	struct bl_segment seg = {.node = -1};
 
-	if (seg.fd < 0) {
-		no_memfd(seg.fd);
-		return seg.fd;
-	}
-	err = grow(&seg, size);
-	if (!err)
-		err = seal(seg.fd);
-	*page = err ? NULL : map(seg.fd, 0, size, NULL);
-	if (*page) {
-		madvise(*page, size, MADV_DONTFORK);
-		return seg.fd;
-	}
-	close(seg.fd);
-	return err ? err : -ENOMEM;
+	return make(&seg, "beeline-commons", size, false, page);
+}
+
+/* --- a neighbour's ------------------------------------------------------------- */
+
+/* A file that could shrink under us would be a SIGBUS to come; so would one of huge pages,
+ * which may be out of them. What it can still do is to take pages away, which the kernel
+ * gives anew, and refuses only where no memory is left for anybody. */
+static int map_theirs(int fd, size_t size, int prot, void **memory)
+{
+	struct statfs fs;
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	*memory = NULL;
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)size ||
+	    fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC)
+		return -EPROTO;
+	if (prot & PROT_WRITE && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EPROTO;
+	*memory = map(fd, size, prot, NULL);
+	if (!*memory)
+		return -ENOMEM;
+	madvise(*memory, size, MADV_DONTFORK);
+	return 0;
 }
 
 void *bl_segment_map_page(int fd, size_t size)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
-	void *page;
+	void *memory;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)size)
-		return NULL;
-	page = map(fd, 0, size, NULL);
-	if (page)
-		madvise(page, size, MADV_DONTFORK);
-	return page;
+	return map_theirs(fd, size, PROT_READ | PROT_WRITE, &memory) ? NULL : memory;
+}
+
+int bl_link_map(struct bl_link *link, const int fd[BL_FDS])
+{
+	void *header, *bells, *theirs;
+	int err = map_theirs(fd[BL_FD_HEADER], BL_SEG_HEADER, PROT_READ, &header);
+
+	link->header = header;
+	if (!err)
+		err = map_theirs(fd[BL_FD_BELLS], BL_BELLS_SIZE, PROT_READ | PROT_WRITE, &bells);
+	if (err)
+		return err;
+	link->bells = bells;
+	err = map_theirs(fd[BL_FD_LANE], BL_LANE_SIZE, PROT_READ | PROT_WRITE, &theirs);
+	if (err)
+		return err;
+	link->theirs = theirs;
+	if (link->header->magic != BL_SEG_MAGIC || link->header->version != BL_SEG_VERSION)
+		return -EPROTONOSUPPORT;
+	return 0;
+}
+
+void bl_link_unmap(struct bl_link *link)
+{
+	if (link->header)
+		munmap((void *)(uintptr_t)link->header, BL_SEG_HEADER);
+	if (link->bells)
+		munmap(link->bells, BL_BELLS_SIZE);
+	bl_lane_unmap(link->ours);
+	bl_lane_unmap(link->theirs);
+	memset(link, 0, sizeof *link);
 }

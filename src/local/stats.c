@@ -46,7 +46,8 @@ void bl_stats_open(struct bl_local *local)
 	s->slots = BL_SLOTS;
 	s->slot_size = BL_SLOT_SIZE;
 	s->slot_at = offsetof(struct bl_lane, slot);
-	s->lane_stats_at = offsetof(struct bl_lane, stats);
+	s->shown_at = BL_SEG_HEADER;
+	s->shown_size = sizeof(struct bl_lane_stats);
 	s->rx_next = offsetof(struct bl_rx, next);
 	s->rx_bytes = offsetof(struct bl_rx, bytes);
 	s->rx_total = offsetof(struct bl_rx, total);
@@ -82,10 +83,8 @@ static void show_state(struct bl_peer *peer, enum bl_lane_state state)
 	atomic_store_explicit(&peer->stats->state, (uint8_t)state, memory_order_relaxed);
 }
 
-void bl_stats_add_peer(struct bl_peer *peer)
+void bl_stats_add_peer(struct bl_peer *peer, struct bl_lane_stats *s)
 {
-	struct bl_lane_stats *s = &peer->tx.lane->stats;
-
 	peer->stats = s;
 	memcpy(s->id, peer->addr.id, sizeof s->id);
 	s->pid = peer->addr.pid;
@@ -93,9 +92,16 @@ void bl_stats_add_peer(struct bl_peer *peer)
 	show_state(peer, BL_LANE_CONNECTING);
 }
 
+void bl_stats_peer_none(struct bl_peer *peer)
+{
+	if (peer->stats != &bl_no_lane_stats)
+		show_state(peer, BL_LANE_NONE);
+}
+
 void bl_stats_peer_ready(struct bl_peer *peer)
 {
 	peer->stats->seen = peer->copy.pid;
+	peer->stats->lane = (uintptr_t)peer->tx.lane;
 	show_ways(peer);
 	show_state(peer, BL_LANE_READY);
 	bl_stats_add(peer->local->stats, BL_STAT_private_bytes, sizeof *peer);
@@ -119,10 +125,17 @@ void bl_stats_peer_gone(struct bl_peer *peer, int error)
 					       : BL_LANE_BROKEN);
 }
 
-void bl_stats_fallback(struct bl_peer *peer, enum bl_stat which)
+void bl_stats_fallback(struct bl_peer *peer, bool push)
 {
-	_Atomic uint32_t *count = &peer->stats->fallbacks;
+	struct bl_lane_stats *s = peer->stats;
+	enum bl_stat which = push ? BL_STAT_fallback_push : BL_STAT_fallback_pull;
+	_Atomic uint32_t *count = push ? &s->not_pushed : &s->not_pulled;
 
+	/* A refusal that isn't remembered was for want of memory (engine.c). */
+	if ((push ? peer->copy.push : peer->copy.pull) != BL_COPY_NOTHING) {
+		which = BL_STAT_fallback_memory;
+		count = &s->no_memory;
+	}
 	show_ways(peer);
 	bl_stats_add(peer->local->stats, which, 1);
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
@@ -137,12 +150,42 @@ static void extend(_Atomic uint64_t *shown, uint32_t now)
 	atomic_store_explicit(shown, was + (uint32_t)(now - (uint32_t)was), memory_order_relaxed);
 }
 
+/* What the receiver has told of, and what it hasn't, by the lengths in the slots. */
+static void show_sent(struct bl_peer *peer)
+{
+	const struct bl_lane *lane = peer->tx.lane;
+	struct bl_lane_stats *s = peer->stats;
+	uint32_t next = peer->tx.next, told;
+	uint64_t bytes, nlong, long_bytes;
+
+	if (!peer->untold && (uint32_t)atomic_load_explicit(&s->sent, memory_order_relaxed) == next)
+		return;
+	told = atomic_load_explicit(&lane->consumed, memory_order_acquire);
+	bytes = atomic_load_explicit(&lane->consumed_bytes, memory_order_relaxed);
+	nlong = atomic_load_explicit(&lane->consumed_long, memory_order_relaxed);
+	long_bytes = atomic_load_explicit(&lane->consumed_long_bytes, memory_order_relaxed);
+	peer->untold = told != next;
+	if (next - told > BL_SLOTS) /* its nonsense */
+		told = next;
+	for (; told != next; told++) {
+		uint32_t len = BL_HEAD_LEN(lane->slot[told % BL_SLOTS].head);
+
+		bytes += len;
+		nlong += len > BL_SLOT_INLINE;
+		long_bytes += len > BL_SLOT_INLINE ? len : 0;
+	}
+	extend(&s->sent, next);
+	atomic_store_explicit(&s->sent_bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&s->sent_long, nlong, memory_order_relaxed);
+	atomic_store_explicit(&s->sent_long_bytes, long_bytes, memory_order_relaxed);
+}
+
 void bl_stats_look(struct bl_peer *peer)
 {
 	struct bl_lane_stats *s = peer->stats;
 	const struct bl_rx *rx = &peer->rx;
 
-	extend(&s->sent, peer->tx.next);
+	show_sent(peer);
 	if ((uint32_t)atomic_load_explicit(&s->received, memory_order_relaxed) == rx->next)
 		return;
 	extend(&s->received, rx->next);

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * stats.h: what an endpoint shows of itself in its segment, for `beeline stat`,
- * which opens the memfd through /proc/PID/fd and only reads. Nobody in the
- * process that is looked at takes part, and no descriptor is kept.
+ * stats.h: what an endpoint shows of itself in its header's memfd, for `beeline stat`,
+ * which opens it through /proc/PID/fd and only reads. Nobody in the process that is
+ * looked at takes part, and no descriptor is kept.
  *
  * Two places, both written by the owner (and, before a peer is adopted, by its
  * service thread): `struct bl_stats` at the end of the header page, with the
- * endpoint's counters, and `struct bl_lane_stats` in each lane, with one
- * neighbour. Neighbours can write there too: all of it is for display, nothing
- * reads it back, and the command believes no size and no place without a check.
+ * endpoint's counters, and behind it a `struct bl_lane_stats` for each neighbour.
+ * All of it is for display, nothing reads it back, and the command believes no size
+ * and no place without a check.
  *
  * A short message costs nothing here. What the command needs is there anyway:
  *
  *   packets sent      the numbers in our lane's slots
  *   their bytes       what the receiver has told with its credits (bl_lane), and
  *                     the lengths in the slots that it hasn't told of
- *   packets received  bl_rx, private: published here by the owner's look every
- *   and their bytes   10 ms while it is in the library; the command may take them
- *                     from /proc/PID/mem at `rx`, if the kernel lets it
+ *   packets received  bl_rx
+ *   and their bytes
+ *
+ * The command takes these from /proc/PID/mem, at `lane` and `rx`, if the kernel lets
+ * it. If not, there is what the owner's look publishes here, every 10 ms while it is
+ * in the library.
  *
  * Control packets and large messages count as they happen, so that the rest are
  * the short messages. Numbers in the ring have 32 bits; `sent` and `received` are
@@ -32,8 +35,8 @@
 #include <stdint.h>
 
 #define BL_STATS_MAGIC	 0x74617453u
-#define BL_STATS_VERSION 1
-#define BL_STATS_ROOM	 52u
+#define BL_STATS_VERSION 3
+#define BL_STATS_ROOM	 64u
 
 /*
  * X(name, what it counts). A name goes into the page with its value, so that a
@@ -46,7 +49,9 @@
 	X(sent_one_copy_bytes, "")                                                                 \
 	X(sent_both_hands, "large messages that both could copy")                                  \
 	X(sent_both_hands_bytes, "")                                                               \
-	X(sent_streamed, "large messages that went, in part or wholly, by our hand alone")         \
+	X(sent_by_proxy, "large messages that we copied, asked by a receiver who may not")         \
+	X(sent_by_proxy_bytes, "")                                                                 \
+	X(sent_streamed, "large messages that went, in part or wholly, through the ring")          \
 	X(sent_streamed_bytes, "")                                                                 \
 	X(sent_claimed, "large messages whose receive we claimed, its process being away")         \
 	X(sent_claimed_bytes, "")                                                                  \
@@ -54,6 +59,8 @@
 	X(received_one_copy_bytes, "")                                                             \
 	X(received_both_hands, "")                                                                 \
 	X(received_both_hands_bytes, "")                                                           \
+	X(received_by_proxy, "")                                                                   \
+	X(received_by_proxy_bytes, "")                                                             \
 	X(received_streamed, "")                                                                   \
 	X(received_streamed_bytes, "")                                                             \
 	X(received_claimed, "")                                                                    \
@@ -72,9 +79,13 @@
 	X(unexpected_bytes, "their bytes that are kept here")                                      \
 	X(unexpected_most, "the most that ever waited")                                            \
 	X(unexpected_total, "all that ever waited")                                                \
-	X(fallback_pull, "messages that we couldn't read from the sender")                         \
-	X(fallback_push, "messages that we couldn't write to the receiver")                        \
+	X(fallback_pull, "messages that we may not read from the sender, operations likewise")     \
+	X(fallback_push, "the same: that we may not write to the receiver")                        \
+	X(fallback_memory, "the same: the kernel had no memory for the copy")                      \
 	X(fallback_alone, "messages that one copied alone: no shared descriptor was free")         \
+	X(fallback_lock, "one-sided operations of which the target's lock isn't ours to take")     \
+	X(fallback_behind, "those that keep their order behind one that the target does")          \
+	X(fallback_regions, "those on several regions whose target counts them")                   \
 	X(failed_sends, "large sends that ended with an error")                                    \
 	X(failed_receives, "large receives that ended with an error")                              \
 	X(rma_reads, "one-sided operations on others' memory, by a direct copy")                   \
@@ -83,9 +94,11 @@
 	X(rma_write_bytes, "")                                                                     \
 	X(rma_atomics, "")                                                                         \
 	X(rma_atomic_bytes, "")                                                                    \
-	X(rma_asked, "one-sided operations that their target did for us")                          \
+	X(rma_by_proxy, "one-sided operations that their target did for us")                       \
+	X(rma_by_proxy_bytes, "")                                                                  \
 	X(rma_served, "those that we did for others")                                              \
-	X(private_bytes, "of pools and peers; the segment comes on top")
+	X(rma_served_bytes, "")                                                                    \
+	X(private_bytes, "of pools and peers; what is shared comes on top")
 
 enum bl_stat {
 #define X(name, help) BL_STAT_##name,
@@ -105,17 +118,18 @@ struct bl_stats {
 	uint16_t version;
 	uint16_t count;	   /* counters in use */
 	uint32_t pid;	   /* the owner's, as its own PID namespace numbers it */
-	int32_t node;	   /* NUMA node that the segment is bound to, or negative */
+	int32_t node;	   /* NUMA node that its memory is bound to, or negative */
 	uint64_t began_ns; /* CLOCK_BOOTTIME */
 	uint32_t eager_max;
 	/* where things are: sizes and offsets in a lane, whose slots begin with two
 	 * words, the number and the head (bl_slot) */
 	uint32_t lane_size;
-	uint16_t slots, slot_size, slot_at, lane_stats_at;
+	uint16_t slots, slot_size, slot_at;
+	uint16_t shown_at, shown_size; /* the first bl_lane_stats in the file, and each */
 	/* offsets in struct bl_rx */
 	uint16_t rx_next, rx_bytes, rx_total, rx_long, rx_long_bytes, rx_size;
 	uint16_t in_slot; /* a longer packet lies in the payload ring */
-	uint8_t pad[10];
+	uint8_t pad[8];
 	struct bl_counter counter[BL_STATS_ROOM];
 };
 static_assert(sizeof(struct bl_stats) == 64 + 40 * BL_STATS_ROOM, "shared layout");
@@ -130,7 +144,7 @@ enum bl_lane_state {
 	BL_LANE_FAILED = 6, /* it could not be connected; see error */
 };
 
-/* One neighbour; everything of it that isn't in the lane already. */
+/* One neighbour, by its index. */
 struct bl_lane_stats {
 	uint8_t id[16]; /* of the peer's address */
 	uint32_t pid;	/* as the peer's own PID namespace numbers it */
@@ -141,15 +155,18 @@ struct bl_lane_stats {
 	_Atomic uint16_t pull_why, push_why; /* the errno with which the kernel refused */
 	_Atomic uint16_t error;
 	uint16_t pad2;
-	_Atomic uint32_t fallbacks; /* messages that took another way because of that */
-	uint64_t rx;		    /* where struct bl_rx is in the owner's memory */
+	/* messages and one-sided operations that took another way because of these; and
+	 * because the kernel had no memory for a copy just then */
+	_Atomic uint32_t not_pulled, not_pushed, no_memory;
+	/* in the owner's memory: struct bl_rx, our lane (0: none yet) */
+	uint64_t rx, lane;
 	/* as of the last look */
-	_Atomic uint64_t sent, received, received_bytes, received_long, received_long_bytes;
+	_Atomic uint64_t sent, sent_bytes, sent_long, sent_long_bytes;
+	_Atomic uint64_t received, received_bytes, received_long, received_long_bytes;
 	/* Packets that are no message, and what the bytes of all packets differ by
 	 * from those of all messages (it may have wrapped below 0). */
 	_Atomic uint64_t other_out, other_out_bytes, other_in, other_in_bytes;
-	uint64_t pad3;
 };
-static_assert(sizeof(struct bl_lane_stats) == 128, "shared layout");
+static_assert(sizeof(struct bl_lane_stats) == 160, "shared layout");
 
 #endif

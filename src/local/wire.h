@@ -4,14 +4,18 @@
  * and bytes; no pointer that anybody follows. Every reader takes a field once
  * into a private copy, checks it there and believes nothing else.
  *
- * An endpoint owns one segment (a memfd): a header page, then lanes of 64 KiB,
- * one per neighbour that it sends to. All writes of a packet go to the sender's
- * own memory; the receiver reads there and writes back only what it has
- * consumed, which is how packets return to their owner.
+ * What a process may write, it can spoil. So memory is cut by who writes it:
  *
- *   segment of A               segment of B
- *   +--------------------+     +--------------------+
- *   | header: life, bells|     | header: life, bells|
+ *   header   the endpoint's own words: life, where its regions are, what it shows.
+ *            All neighbours map it, and none can write it (F_SEAL_FUTURE_WRITE).
+ *   lanes    64 KiB for each neighbour that it sends to, which that neighbour maps
+ *            and nobody else. All writes of a packet go to the sender's own lane; the
+ *            receiver reads there and writes back only what it has consumed, which
+ *            is how packets return to their owner.
+ *   bells    what any neighbour writes: which lanes to look at, and who sleeps. Hints;
+ *            what the owner believes is in the lanes.
+ *
+ *   A: header, bells           B: header, bells
  *   +--------------------+     +--------------------+
  *   | lane A -> B        |     | lane B -> A        |
  *   |  credits (B writes)|     |  credits (A writes)|
@@ -21,6 +25,8 @@
  *   |          from B)   |     |          from A)   |
  *   |  adverts (the same)|     |  adverts (the same)|
  *   +--------------------+     +--------------------+
+ *
+ * Each is a memfd by itself (segment.c).
  */
 #ifndef BL_LOCAL_WIRE_H
 #define BL_LOCAL_WIRE_H
@@ -33,7 +39,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 3
+#define BL_SEG_VERSION 5
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -44,6 +50,7 @@
 #define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
+#define BL_BELLS_SIZE	4096u
 #define BL_BELL_WORDS	64u
 #define BL_BELLS	(BL_BELL_WORDS * 64u)
 
@@ -220,10 +227,10 @@ struct bl_lane {
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	struct bl_lane_stats stats;    /* the owner writes, for `beeline stat` */
-	struct bl_board board;	       /* receives from that neighbour alone */
+	uint8_t pad2[128];
+	struct bl_board board; /* receives that neighbour alone can see */
 	/* The receiver writes: it is copying to or from the sender's memory, by a
-	 * registration that must not be closed meanwhile. */
+	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
 	uint8_t unused[1084];
 	uint8_t payload[BL_PAYLOAD_SIZE];
@@ -233,6 +240,8 @@ static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
 static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
+/* The endpoint's owner writes, and its kernel; others read. What `beeline stat` shows
+ * of neighbours follows in the same file: stats.h. */
 struct bl_seg_header {
 	uint32_t magic;
 	uint16_t version;
@@ -242,36 +251,40 @@ struct bl_seg_header {
 	/* A robust futex that a thread of the owner holds: when the owner dies, in
 	 * whatever way, the kernel sets FUTEX_OWNER_DIED here. */
 	_Atomic uint32_t life;
-	_Atomic uint32_t closed; /* the endpoint was closed in good order */
-	uint8_t pad1[BL_LINE - 8];
-	/* Neighbours write: bit i of word w: look at the lane of neighbour 64w+i.
-	 * Bit w of the summary is set after it. */
-	_Atomic uint64_t bell_summary;
-	uint8_t pad2[BL_LINE - 8];
-	_Atomic uint64_t bell[BL_BELL_WORDS];
-	struct bl_board board; /* receives from anybody */
-	/* BL_SLEEP_*: how the owner sleeps. Whoever has rung a bell takes these bits
-	 * and wakes it accordingly. */
-	_Atomic uint32_t sleeping;
-	uint8_t pad3[BL_LINE - 4];
-	/* The owner writes: ticks, when it last was in the library with nothing else to
-	 * do, or with a large message. A hint for whom to leave work to, nothing else. */
+	_Atomic uint32_t closed;    /* the endpoint was closed in good order */
+	_Atomic uint32_t wake_port; /* the owner's netlink socket, to be woken by; 0: none */
+	uint64_t secret_at;	    /* where in the owner's memory its secret lies; prove.h */
+	uint8_t pad1[BL_LINE - 24];
+	/* Ticks, when the owner last was in the library with nothing else to do, or with
+	 * a large message. A hint for whom to leave work to, nothing else. */
 	_Atomic uint64_t here;
-	uint8_t pad4[BL_LINE - 8];
+	uint8_t pad2[BL_LINE - 8];
 	struct bl_seg_mr mr;
-	uint8_t pad5[BL_SEG_HEADER - 6 * BL_LINE - 8 * BL_BELL_WORDS - sizeof(struct bl_board) -
-		     sizeof(struct bl_stats)];
-	struct bl_stats stats; /* the owner writes, for `beeline stat` */
+	uint8_t pad3[BL_SEG_HEADER - 4 * BL_LINE - sizeof(struct bl_stats)];
+	struct bl_stats stats;
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");
 static_assert(offsetof(struct bl_seg_header, life) == 64, "shared layout");
-static_assert(offsetof(struct bl_seg_header, bell) == 192, "shared layout");
-static_assert(offsetof(struct bl_seg_header, board) == 704, "shared layout");
-static_assert(offsetof(struct bl_seg_header, sleeping) % BL_LINE == 0, "shared layout");
 static_assert(offsetof(struct bl_seg_header, mr) % BL_LINE == 0, "shared layout");
 
+/* All neighbours write. Bits that are missing cost a delay, until the owner looks at the
+ * lanes themselves (bl_local_listen); bits that have no reason cost a look. */
+struct bl_bells {
+	/* Bit i of word w: look at the lane of neighbour 64w+i. Bit w of the summary is
+	 * set after it. */
+	_Atomic uint64_t summary;
+	uint8_t pad0[BL_LINE - 8];
+	_Atomic uint64_t word[BL_BELL_WORDS];
+	/* BL_SLEEP_*: how the owner sleeps. Whoever has rung a bell takes these bits
+	 * and wakes it accordingly. */
+	_Atomic uint32_t sleeping;
+	uint8_t unused[BL_BELLS_SIZE - BL_LINE - 8 * BL_BELL_WORDS - 4];
+};
+static_assert(sizeof(struct bl_bells) == BL_BELLS_SIZE, "shared layout");
+static_assert(offsetof(struct bl_bells, sleeping) % BL_LINE == 0, "shared layout");
+
 #define BL_SLEEP_FUTEX	0x1u /* on `sleeping` itself */
-#define BL_SLEEP_SOCKET 0x2u /* on a datagram to the socket named by its id; sleep.c */
+#define BL_SLEEP_SOCKET 0x2u /* on a datagram to its netlink socket; sleep.c */
 
 #define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
 #define BL_SEG_UNKEPT	     0x2u /* the kernel won't mark `life`; alive.c */

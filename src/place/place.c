@@ -27,7 +27,7 @@ int bl_place_node(void)
 	return (int)node;
 }
 
-static void prefer_node(void *addr, size_t len, int node)
+void bl_place_prefer(void *addr, size_t len, int node)
 {
 	unsigned long mask[MAX_NODES / (8 * sizeof(unsigned long))] = {0};
 
@@ -43,7 +43,7 @@ int bl_place_populate(void *addr, size_t len, int node)
 	volatile uint8_t *page = addr;
 	size_t step = (size_t)sysconf(_SC_PAGESIZE);
 
-	prefer_node(addr, len, node);
+	bl_place_prefer(addr, len, node);
 	if (!madvise(addr, len, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS && errno != EPERM)

@@ -13,6 +13,10 @@
 /* The NUMA node that the calling thread runs on now; 0 where there is one only. */
 int bl_place_node(void);
 
+/* New pages of [addr, addr+len), page aligned, come from `node` if it has some, whoever
+ * touches or reserves them; node < 0: as the kernel likes. Advice: it can't fail. */
+void bl_place_prefer(void *addr, size_t len, int node);
+
 /*
  * Prefer `node` for the pages of [addr, addr+len), page aligned, and touch them
  * all. A machine without NUMA, or a kernel that refuses the policy, is no error:

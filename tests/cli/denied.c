@@ -12,18 +12,24 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define ANY ~0u
 
 static const struct {
 	const char *name;
 	unsigned number;
+	unsigned first; /* argument, or ANY */
 } calls[] = {
-	{"process_vm_readv", SYS_process_vm_readv},
-	{"process_vm_writev", SYS_process_vm_writev},
-	{"memfd_create", SYS_memfd_create},
-	{"membarrier", SYS_membarrier},
-	{"mbind", SYS_mbind},
+	{"process_vm_readv", SYS_process_vm_readv, ANY},
+	{"process_vm_writev", SYS_process_vm_writev, ANY},
+	{"memfd_create", SYS_memfd_create, ANY},
+	{"netlink", SYS_socket, AF_NETLINK},
+	{"membarrier", SYS_membarrier, ANY},
+	{"mbind", SYS_mbind, ANY},
+	{"bpf", SYS_bpf, ANY},
 };
 #define NCALLS (sizeof calls / sizeof calls[0])
 
@@ -40,7 +46,10 @@ static int deny(const char *name)
 
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JA, calls[i].first == ANY ? 2 : 0, 0, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].first, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -156,6 +158,34 @@ def test_bare_against_the_cache_line() -> None:
     ]
     assert verdict([], limits, "cache line").met
     assert not verdict([], limits, "FI_THREAD_SAFE").met
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [([], "bare-domain"), (["-T", "safe"], "bare-safe"), (["-w"], "bare-stream")],
+)
+def test_libfabric_alone(options: list[str], name: str) -> None:
+    """What fits a slot, what goes through the ring, and more of it than the ring holds."""
+    build = Path(os.environ.get("BEELINE_BUILD", "build")).resolve()
+    program = build / "bench" / "bare"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("one processor: each sample would wait for turns on it")
+    words = ["-s", "0,8,4096,65536", "-m", "1", "-r", "1", "-c", "{},{}".format(*cpus), *options]
+    done = subprocess.run(
+        [program, *words],
+        env=os.environ | {"FI_PROVIDER_PATH": str(build / "src" / "fabric")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    samples = [line.split() for line in done.stdout.splitlines() if line.startswith("sample")]
+    assert [sample[1:3] for sample in samples] == [[name, s] for s in "0 8 4096 65536".split()]
+    assert all(float(sample[3]) > 0 for sample in samples)
 
 
 def test_sizes_in_words() -> None:

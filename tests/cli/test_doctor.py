@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from beeline import doctor
 from beeline import mpi as mpis
-from beeline.doctor import kernel, machine
+from beeline.doctor import bpf, kernel, machine
 from beeline.doctor import mpi as doctor_mpi
 from beeline.doctor.finding import BAD, NOTE, OK, Finding
 
@@ -58,6 +58,7 @@ def test_here() -> None:
     names = {f["name"] for f in record["findings"]}
     assert {
         "single copy",
+        "waking",
         "shared memory",
         "rendezvous",
         "membarrier",
@@ -69,6 +70,7 @@ def test_here() -> None:
         "huge pages",
         "NUMA",
         "module",
+        "BPF",
     } <= names
 
 
@@ -84,6 +86,7 @@ TAKEN = [
     (("process_vm_readv", "process_vm_writev"), "single copy", NOTE, True),
     (("process_vm_readv",), "single copy", NOTE, True),
     (("process_vm_writev",), "single copy", NOTE, True),
+    (("netlink",), "waking", NOTE, True),
     (("membarrier",), "membarrier", NOTE, True),
     (("memfd_create",), "shared memory", BAD, False),
 ]
@@ -138,10 +141,10 @@ def test_files_of_mpich(tmp_path: Path) -> None:
 
 
 def test_few_open_files() -> None:
-    status, record = run("sh", "-c", 'ulimit -n 14; exec "$@"', "sh")
+    status, record = run("sh", "-c", 'ulimit -n 20; exec "$@"', "sh")
     found = line(record, "open files")
     assert found["state"] == NOTE and found["command"] == "ulimit -n 1024"
-    assert found["data"]["nofile"] == 14
+    assert found["data"]["nofile"] == 20
     assert status == 0 and record["works"]
 
 
@@ -156,6 +159,13 @@ def test_too_few_open_files() -> None:
 def test_little_address_space() -> None:
     _, record = run("sh", "-c", 'ulimit -v 500000; exec "$@"', "sh")
     assert line(record, "address space")["state"] == NOTE
+
+
+def test_short_files() -> None:
+    status, record = run("prlimit", "--fsize=4096:")
+    found = line(record, "file size")
+    assert found["state"] == NOTE and found["command"] == "ulimit -f unlimited"
+    assert status == 1 and not record["works"]
 
 
 def test_one_processor() -> None:
@@ -188,6 +198,67 @@ def test_namespaces_of_its_own(options: list[str], kinds: set[str]) -> None:
     assert kinds <= set(found["data"]["own"])
     assert found["state"] == NOTE and found["command"]
     assert status == 0  # within one container all is well
+
+
+# --- BPF, of which nothing is ever a fault ---------------------------------------
+
+
+def test_bpf_taken_by_a_seccomp_filter() -> None:
+    status, record = run(*denied("bpf"))
+    found = line(record, "BPF")
+    assert status == 0 and found["state"] == OK and "BPF" not in record["verdict"]
+    assert "EPERM" in found["what"] and found["command"]
+    assert "nothing of Beeline needs it" in found["why"]
+    assert [found["data"][part] for part in ("map", "program", "kernel_reads")] == [False] * 3
+    if all(found["data"]["capabilities"].values()):
+        assert "seccomp" in found["why"]
+
+
+def as_nobody(*options: str) -> list[str]:
+    command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *options]
+    beeline = os.environ.get("BEELINE") or shutil.which("beeline") or "beeline"
+    if os.geteuid() or subprocess.run([*command, "test", "-x", beeline], check=False).returncode:
+        pytest.skip("only root becomes nobody, and nobody must be able to run the command")
+    return command
+
+
+def test_bpf_of_nobody() -> None:
+    _, record = run(*as_nobody())
+    found = line(record, "BPF")
+    assert found["state"] == OK and not found["data"]["program"]
+    assert not any(found["data"]["capabilities"].values())
+    assert "CAP_BPF" in found["why"] and "--ambient-caps" in found["command"]
+
+
+def test_bpf_by_the_command_that_is_advised() -> None:
+    if not line(run()[1], "BPF")["data"]["program"]:
+        pytest.skip("not permitted here: BPF")
+    _, record = run(*as_nobody("--inh-caps", bpf.GRANTED, "--ambient-caps", bpf.GRANTED))
+    found = line(record, "BPF")
+    assert "are permitted" in found["what"] and "setpriv" not in found["command"]
+    assert all(found["data"][part] for part in ("map", "program", "kernel_reads"))
+
+
+@pytest.mark.parametrize(
+    ("number", "own", "has", "says"),
+    [
+        (38, [], True, "built without BPF"),
+        (22, [], True, "CONFIG_BPF_STREAM_PARSER"),
+        (1, [], False, "CAP_NET_ADMIN"),
+        (1, ["user"], True, "--userns=host"),
+        (1, [], True, "lockdown"),
+    ],
+)
+def test_why_bpf_is_refused(
+    number: int, own: list[str], has: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bpf, "filtered", lambda: False)
+    monkeypatch.setattr(bpf, "own_namespaces", lambda: own)
+    monkeypatch.setattr(bpf, "capabilities", lambda: dict.fromkeys(bpf.CAPABILITIES, has))
+    refused = kernel.Result(True, number)
+    found = bpf.finding(kernel.Probe(dict.fromkeys(bpf.TRIES, refused), ""))
+    assert found.state == OK and says in found.why + found.command
+    assert found.command and found.what.startswith("refused: ")
 
 
 # --- MPI ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ OUTPUTS = [
     ("lines of its own", "ok a\nnot ok b: why\nskip c: no reason\n", 1, (1, 1, 1)),
     ("TAP", "1..3\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP none here\n", 1, (1, 1, 1)),
     ("TAP without numbers", "ok - a\nok # skip\n", 0, (1, 0, 1)),
+    ("skipped by cmocka", "1..2\nok 1 - a\nnot ok 2 # SKIP b\n", 0, (1, 0, 1)),
     ("no lines, good", "chatter\n", 0, (1, 0, 0)),
     ("no lines, bad", "chatter\n", 3, (0, 1, 0)),
     ("no lines, skipped", "needs two nodes\n", 77, (0, 0, 1)),
@@ -32,6 +33,11 @@ def test_reasons_are_kept() -> None:
     tally = run.read_cases("t", "not ok b: wrong sum\nskip c: one node only\n", "", 1)
     assert tally.failures[0][0] == "t: b" and tally.failures[0][1].startswith("wrong sum")
     assert tally.skips == [("t: c", "one node only")]
+
+
+def test_what_follows_a_failure_is_its_reason() -> None:
+    tally = run.read_cases("t", "not ok 1 - a\n# 1 != 2\n# here\nok 2 - b\n# no part\n", "", 1)
+    assert tally.failures[0][1].splitlines()[0] == "1 != 2; here"
 
 
 def test_last_line() -> None:

@@ -5,6 +5,8 @@ what it is told and then sleeps, so that the counts must be those of just now.""
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import json
 import os
 import pwd
@@ -57,19 +59,31 @@ class Traffic:
 
 
 @pytest.fixture
-def traffic() -> Iterator[Callable[..., Traffic]]:
-    program = Path(os.environ.get("BEELINE_BUILD", "build")) / "tests" / "cli" / "traffic"
-    if not program.exists():
-        pytest.skip(f"{program} is not built")
+def start_pair() -> Iterator[Callable[..., Traffic]]:
     started: list[Traffic] = []
 
-    def start(**environ: str) -> Traffic:
+    def start(name: str, **environ: str) -> Traffic:
+        build = Path(os.environ.get("BEELINE_BUILD", "build")).resolve()
+        program = build / "tests" / "cli" / name
+        if not program.exists():
+            pytest.skip(f"{program} is not built")
+        environ["FI_PROVIDER_PATH"] = str(build / "src" / "fabric")
         started.append(Traffic(program, **environ))
         return started[-1]
 
     yield start
     for one in started:
         one.end()
+
+
+@pytest.fixture
+def traffic(start_pair) -> Callable[..., Traffic]:
+    return functools.partial(start_pair, "traffic")
+
+
+@pytest.fixture
+def onesided(start_pair) -> Callable[..., Traffic]:
+    return functools.partial(start_pair, "onesided")
 
 
 @pytest.fixture
@@ -127,6 +141,7 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
         "eager": count(50, 1000),
         "one_copy": count(5, 65536),
         "both_hands": count(4, 1 << 20),
+        "by_proxy": NONE,
         "streamed": NONE,
         "claimed": NONE,
     }
@@ -135,6 +150,7 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
         "eager": count(2, 1000),
         "one_copy": count(1, 65536),
         "both_hands": NONE,
+        "by_proxy": NONE,
         "streamed": NONE,
         "claimed": NONE,
     }
@@ -167,21 +183,26 @@ def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
     ("call", "pull", "push"), [("readv", "none", "vm"), ("writev", "vm", "none")]
 )
 def test_a_refusal_midway_is_told_with_its_reason(
-    call: str, pull: str, push: str, traffic, look
+    call: str, pull: str, push: str, traffic, look, beeline
 ) -> None:
     both = traffic(FI_BEELINE_BOTH_HANDS_MIN="64K", FI_BEELINE_OVERLAP="never")
     both.do("send 1048576 2", "reply 1048576 2", f"deny {call}")
     assert look(both.child)["fallbacks"] == []  # it has not been tried since
-    # The child may leave the work to the other hand a few times before it tries.
-    for _ in range(50):
+    # The child may leave the work to the other hand many times before it tries.
+    late = time.monotonic() + 60
+    child = {"fallbacks": []}
+    while not child["fallbacks"] and time.monotonic() < late:
         both.do("send 1048576 1", "reply 1048576 1")
         child = look(both.child)
-        if child["fallbacks"]:
-            break
+    text = beeline("stat", str(both.child)).stdout
+    assert "`beeline doctor` says why" in text and " refused" in text
     (fallback,) = child["fallbacks"]
-    assert fallback["peer"] == both.parent and fallback["messages"] >= 1
-    assert fallback["refused"] == {f"process_vm_{call}": "EPERM: Operation not permitted"}
-    assert child["peers"][0]["copy"] == {"pull": pull, "push": push}
+    assert fallback["peer"] == both.parent and fallback["times"] >= 1
+    assert fallback["call"] == f"process_vm_{call}"
+    assert fallback["reason"] == "EPERM: Operation not permitted"
+    copy = child["peers"][0]["copy"]
+    assert (copy["pull"], copy["push"]) == (pull, push)
+    assert copy["pull_refused" if pull == "none" else "push_refused"] == fallback["reason"]
 
 
 def test_forbidden_by_a_knob(traffic, look) -> None:
@@ -189,8 +210,76 @@ def test_forbidden_by_a_knob(traffic, look) -> None:
     both.do("send 1048576 3")
     mine, theirs = look(both.parent), look(both.child)
     assert mine["sent"]["streamed"] == theirs["received"]["streamed"] == count(3, 1 << 20)
-    assert mine["sent"]["eager"] == theirs["received"]["eager"] == NONE  # fragments are none
-    assert "FI_BEELINE_COPY" in theirs["fallbacks"][0]["refused"]["process_vm_readv"]
+    for path in ("eager", "by_proxy", "one_copy", "both_hands"):  # fragments are none
+        assert mine["sent"][path] == theirs["received"][path] == NONE
+    reading = [f for f in theirs["fallbacks"] if f["call"] == "process_vm_readv"]
+    assert [f["times"] for f in reading] == [3] and "FI_BEELINE_COPY" in reading[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("number", "times", "reason"),
+    [
+        (errno.EPERM, 1, "EPERM: Operation not permitted"),
+        (errno.ENOMEM, 10, "ENOMEM: the kernel had no memory for a direct copy just then"),
+    ],
+    ids=["for good", "each time anew"],
+)
+def test_a_claim_that_the_kernel_refuses(
+    number: int, times: int, reason: str, traffic, look, beeline
+) -> None:
+    """The sender has won the receive of one that is away, and may not write into it."""
+    both = traffic(FI_BEELINE_OVERLAP="always")
+    both.do("send 8 1", f"refuse writev {number}", "away 16777216 10")
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["claimed"] == theirs["received"]["claimed"] == NONE
+    (fallback,) = mine["fallbacks"]
+    assert (fallback["peer"], fallback["times"]) == (both.child, times)
+    assert fallback["reason"] == reason and fallback["instead"]
+    assert fallback["call"] == ("process_vm_writev" if number == errno.EPERM else None)
+    assert theirs["fallbacks"] == []
+    often = "once" if times == 1 else f"{times} times"
+    assert f"{often} with process {both.child}" in beeline("stat", str(both.parent)).stdout
+
+
+def test_no_memory_to_read(traffic, look) -> None:
+    both = traffic(FI_BEELINE_OVERLAP="never")
+    both.do(f"deny readv {errno.ENOMEM}", "send 1048576 3")
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == count(3, 1 << 20)
+    (fallback,) = theirs["fallbacks"]
+    assert fallback["times"] == 3 and fallback["reason"].startswith("ENOMEM")
+    assert theirs["peers"][0]["copy"]["pull"] == "vm"  # it will be tried again
+
+
+def test_every_reason_has_words() -> None:
+    """What the library counts as a fallback, the command can say, and how it copies."""
+    assert set(stat.WAYS) == set(segments.WAYS)
+    header = (Path(__file__).parents[2] / "src/local/stats.h").read_text()
+    counted = set(re.findall(r"X\((fallback_\w+),", header))
+    assert counted == {"fallback_pull", "fallback_push", "fallback_memory", *stat.OTHER_REASONS}
+
+
+def test_by_proxy(traffic, look, beeline) -> None:
+    """The sender copies for a receiver that may not read: one copy, and no ring."""
+    both = traffic(FI_BEELINE_OVERLAP="never")
+    both.do("deny readv", "send 1048576 3")
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == count(3, 1 << 20)
+    for path in ("streamed", "one_copy", "both_hands"):
+        assert mine["sent"][path] == theirs["received"][path] == NONE
+    assert mine["copied"]["pushed_bytes"] == 3 << 20 and theirs["copied"]["pulled_bytes"] == 0
+    text = beeline("stat", str(both.parent)).stdout
+    assert ["by", "proxy", "3", "3.15", "M", "0", "0"] in [x.split() for x in text.splitlines()]
+    assert stat.PATHS["by_proxy"][1] in text and stat.PATHS["streamed"][1] not in text
+
+
+def test_through_the_ring_where_neither_may(traffic, look) -> None:
+    both = traffic(FI_BEELINE_OVERLAP="never")
+    both.do("deny readv", "refuse writev", "send 1048576 3")
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["streamed"] == theirs["received"]["streamed"] == count(3, 1 << 20)
+    assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == NONE
+    assert mine["copied"]["pushed_bytes"] == theirs["copied"]["pulled_bytes"] == 0
 
 
 def test_a_peer_that_died(traffic, look) -> None:
@@ -204,11 +293,13 @@ def test_a_peer_that_died(traffic, look) -> None:
 def test_without_the_right_to_read_memory(traffic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel keeps /proc/PID/mem from us, the last look's numbers hold."""
     both = traffic()
-    both.do("reply 8 100", "notice")  # it looks while it makes progress
+    both.do("send 8 20", "send 1000 3", "reply 8 100", "notice")  # it looks while it makes progress
     monkeypatch.setattr(segments._Memory, "read", lambda *_: None)
     (mine,) = segments.endpoints_of(both.parent)
     assert not mine.exact
     assert mine.received["inline"].messages == 100
+    assert mine.sent["inline"] == segments.Count(20, 160)
+    assert mine.sent["eager"] == segments.Count(3, 3000)
     assert any("last look" in line for line in stat.remarks(mine))
 
 
@@ -219,7 +310,9 @@ def test_table(traffic, beeline) -> None:
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["inline", "12345", "98760", "0", "0"] in lines
-    assert any(line[:2] == [str(both.child), "connected"] for line in lines)
+    (peer,) = (line for line in lines if line[:2] == [str(both.child), "connected"])
+    assert peer[-2:] == ["directly", "directly"]
+    assert "In flight: packets" in done.stdout and "beeline doctor" not in done.stdout
 
 
 def test_all_endpoints_of_the_user(traffic, beeline) -> None:
@@ -239,6 +332,198 @@ def test_reading_leaves_no_trace(traffic, look) -> None:
     for changing in ("open_seconds",):
         del first[changing], again[changing]
     assert first == again
+
+
+# --- one-sided operations -----------------------------------------------------------
+
+
+OPERATIONS = [
+    # command, the JSON's name of it
+    ("read", "reads"),
+    ("write", "writes"),
+    ("atomic", "atomics"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), OPERATIONS)
+def test_one_sided_operations(command: str, name: str, onesided, look, beeline) -> None:
+    both = onesided()
+    both.do(f"{command} 8 5", f"{command} 4096 2")
+    mine, theirs = look(both.parent), look(both.child)
+    done = {name: 7, stat.bytes_of(name): 5 * 8 + 2 * 4096}
+    nothing = dict.fromkeys(mine["one_sided"], 0)
+    assert mine["one_sided"] == nothing | done and theirs["one_sided"] == nothing
+    assert mine["fallbacks"] == []
+    assert f"one-sided: 7 {name}, 8.23 kB\n" in beeline("stat", str(both.parent)).stdout
+
+
+@pytest.mark.parametrize(("command", "name"), OPERATIONS)
+def test_one_sided_operations_by_proxy(command: str, name: str, onesided, look, beeline) -> None:
+    """The kernel refuses, and the target does it: the first of them is tried."""
+    call = "readv" if command == "read" else "writev"
+    both = onesided()
+    both.do("write 8 1", f"refuse {call}", f"{command} 8 5", f"{command} 40000 2")
+    mine, theirs = look(both.parent), look(both.child)
+    assert (mine["one_sided"]["by_proxy"], theirs["one_sided"]["served"]) == (7, 7)
+    length = 5 * 8 + 2 * 40000
+    assert mine["one_sided"]["by_proxy_bytes"] == theirs["one_sided"]["served_bytes"] == length
+    assert mine["one_sided"]["writes"] == 1
+    (fallback,) = mine["fallbacks"]
+    assert (fallback["call"], fallback["times"]) == (f"process_vm_{call}", 7)
+    assert fallback["reason"] == "EPERM: Operation not permitted"
+    assert "7 by proxy" in beeline("stat", str(both.parent)).stdout
+    assert "7 served" in beeline("stat", str(both.child)).stdout
+
+
+def test_one_sided_operations_on_regions_that_count(onesided, look) -> None:
+    """Where nothing is refused, by proxy has other reasons."""
+    both = onesided()
+    both.do("two 64 20")
+    mine = look(both.parent)
+    times = {fallback["reason"]: fallback["times"] for fallback in mine["fallbacks"]}
+    regions, behind = (
+        times.get(stat.OTHER_REASONS[f"fallback_{which}"][0], 0) for which in ("regions", "behind")
+    )
+    assert regions >= 1 and regions + behind == mine["one_sided"]["by_proxy"] == 20
+
+
+# --- what else is shown ---------------------------------------------------------------
+
+
+def test_claimed(traffic, look, beeline) -> None:
+    """The receiver has posted and gone away; the sender copies into its receive."""
+    both = traffic(FI_BEELINE_OVERLAP="always")
+    both.do("send 8 1", "away 1048576 3", "away 65536 2")
+    mine, theirs = look(both.parent), look(both.child)
+    both_sizes = {"messages": 5, "bytes": (3 << 20) + (2 << 16)}
+    assert mine["sent"]["claimed"] == theirs["received"]["claimed"] == both_sizes
+    for path in ("one_copy", "both_hands", "by_proxy", "streamed"):
+        assert mine["sent"][path] == theirs["received"][path] == NONE
+    assert mine["copied"]["pushed_bytes"] == both_sizes["bytes"]
+    assert theirs["copied"]["pulled_bytes"] == 0
+    assert stat.PATHS["claimed"][1] in beeline("stat", str(both.child)).stdout
+
+
+def shared_memory(pids: list[int]) -> int:
+    """What the kernel says these processes have of their endpoints' memory, shared by
+    those that map it."""
+    total = 0
+    for pid in pids:
+        ours = False
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                ours = bool(re.search(r" /memfd:beeline(-lane|-bells)? ", line))
+            elif ours and line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_memory(traffic, look) -> None:
+    both = traffic()
+    alone = look(both.parent)["memory"]
+    assert alone["shared_bytes"] == 2 * segments.PAGE  # its header and its bells
+    both.do("send 8 1")
+    pids = [both.parent, both.child]
+    together = [look(pid)["memory"] for pid in pids]
+    # A lane to the neighbour, and a page for what is shown of it.
+    assert together[0]["shared_bytes"] == alone["shared_bytes"] + 65536 + segments.PAGE
+    assert shared_memory(pids) == sum(memory["shared_bytes"] for memory in together)
+    both.do("early 1048576 60")  # large sends that wait, of which each takes a record
+    later = look(both.parent)["memory"]
+    assert later["private_bytes"] > together[0]["private_bytes"] > 0
+    assert later["shared_bytes"] == together[0]["shared_bytes"]
+
+
+def state(look, pid: int) -> str:
+    (peer,) = look(pid)["peers"]
+    return peer["state"]
+
+
+def wait_for(state_of: Callable[[], str], wanted: str) -> None:
+    until = time.monotonic() + DEADLINE
+    while (now := state_of()) != wanted:
+        assert time.monotonic() < until, f"{now} instead of {wanted}"
+
+
+def stop(pid: int) -> None:
+    """All its threads: the signal is one's first, who tells the others."""
+
+    def states() -> str:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return "".join({(t / "stat").read_text().rsplit(")", 1)[1].split()[0] for t in tasks})
+
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(states, "T")
+
+
+def noticed(both: Traffic, look) -> Callable[[], str]:
+    """What the parent says of its neighbour when it has looked around."""
+
+    def ask() -> str:
+        both.do("notice")
+        return state(look, both.parent)
+
+    return ask
+
+
+def test_a_peer_that_is_connecting(traffic, look, beeline) -> None:
+    """One that is stopped doesn't answer; when it goes on, it does."""
+    both = traffic()
+    assert look(both.parent)["peers"] == []
+    stop(both.child)
+    both.process.stdin.write("send 8 1\n")
+    both.process.stdin.flush()
+    wait_for(lambda: "".join(p["state"] for p in look(both.parent)["peers"]), "connecting")
+    (peer,) = look(both.parent)["peers"]
+    assert peer["pid"] == both.child and peer["copy"]["pull"] is None
+    assert [str(both.child), "connecting"] in [
+        line.split()[:2] for line in beeline("stat", str(both.parent)).stdout.splitlines()
+    ]
+    os.kill(both.child, signal.SIGCONT)
+    assert both._line() == "done\n"
+    assert state(look, both.parent) == "connected"
+
+
+def test_a_peer_that_closes(traffic, look) -> None:
+    both = traffic()
+    both.do("send 8 20", "leave")
+    wait_for(noticed(both, look), "closed")
+    assert look(both.parent)["sent"]["inline"] == count(20, 8)
+
+
+def test_a_peer_that_is_not_there(traffic, look, beeline) -> None:
+    both = traffic()
+    both.do("kill", "attempt")
+    wait_for(lambda: state(look, both.parent), "failed")
+    (peer,) = look(both.parent)["peers"]
+    assert peer["error"].startswith("ECONNREFUSED") and peer["pid"] == both.child
+    assert "failed: ECONNREFUSED" in beeline("stat", str(both.parent)).stdout
+
+
+def test_a_peer_that_breaks_the_protocol(traffic, look, beeline) -> None:
+    """The child's memory is changed as a program would that writes where it mustn't: a
+    packet of a kind that there is not."""
+    both = traffic()
+    both.do("send 8 1", "reply 8 1")
+    fd = next(segments._segments(both.child))
+    with open(fd, "rb") as segment:
+        page = segment.read(segments.PAGE)
+        layout = segments._Layout(*segments.STATS.unpack_from(page, segments.STATS_AT)[7:])
+        segment.seek(layout.shown_at)
+        record = segments.LANE.unpack(segment.read(segments.LANE.size))
+    lane = record[13]
+    try:
+        memory = os.open(f"/proc/{both.child}/mem", os.O_RDWR)
+    except OSError as error:
+        pytest.skip(f"not permitted here: /proc/PID/mem ({error.strerror})")
+    second = lane + layout.slot_at + layout.slot_size
+    os.pwrite(memory, (0xFF << 16).to_bytes(4, "little"), second + 4)
+    os.pwrite(memory, (2).to_bytes(4, "little"), second)
+    os.close(memory)
+    wait_for(noticed(both, look), "broken")
+    assert [str(both.child), "broken"] in [
+        line.split()[:2] for line in beeline("stat", str(both.parent)).stdout.splitlines()
+    ]
 
 
 # --- watching ------------------------------------------------------------------
@@ -307,8 +592,8 @@ def test_paths_are_those_of_the_library_and_the_manual() -> None:
     manual = (root / "docs/man/beeline.1").read_text()
     counted = set(re.findall(r"X\((?:sent|received)_(\w+)_bytes,", header))
     assert counted | {"inline", "eager"} == set(stat.PATHS)
-    for word in stat.PATHS.values():
-        assert f"\n.It {word}\n" in manual
+    for word, means in stat.PATHS.values():
+        assert f"\n.It {word}\n{means}\n" in manual
 
 
 @pytest.mark.parametrize(
@@ -400,7 +685,8 @@ def own_page(**change: int) -> bytearray:
         "slots": 32,
         "slot_size": 256,
         "slot_at": 128,
-        "lane_stats_at": 16256,
+        "shown_at": 4096,
+        "shown_size": 160,
         "rx_next": 16,
         "rx_bytes": 24,
         "rx_total": 32,
@@ -428,7 +714,9 @@ NONSENSE = [
     ({"slots": 65535}, "slots beyond the lane"),
     ({"slot_size": 0}, "slots of no size"),
     ({"slot_at": 0}, "slots over the credits"),
-    ({"lane_stats_at": 65535}, "a record that crosses the lane's end"),
+    ({"shown_at": 0}, "neighbours over the header"),
+    ({"shown_size": 0}, "neighbours of no size"),
+    ({"shown_size": 65535}, "neighbours beyond reason"),
     ({"rx_next": 65535}, "fields beyond the structure"),
     ({"rx_size": 65535}, "a structure beyond reason"),
 ]
@@ -444,7 +732,7 @@ def test_nonsense_in_the_header(change: dict[str, int], why: str) -> None:
 
 
 def test_random_bytes_are_read_without_harm() -> None:
-    """Whatever a neighbour wrote into lanes and counters: numbers, perhaps silly ones."""
+    """Whatever a process shows of its neighbours: numbers, perhaps silly ones."""
     import random
 
     generator = random.Random(4)
@@ -452,7 +740,7 @@ def test_random_bytes_are_read_without_harm() -> None:
         page = own_page(count=segments.COUNTERS_MOST)
         at = segments.STATS_AT + segments.STATS.size
         page[at:] = generator.randbytes(len(page) - at)
-        fd = make_segment(page, bytes(65536 - len(page)) + generator.randbytes(2 * 65536))
+        fd = make_segment(page, generator.randbytes(100 * 160))
         try:
             (endpoint,) = segments.endpoints_of(os.getpid())
             json.dumps(stat.describe(endpoint))

@@ -13,7 +13,12 @@
  *	reply SIZE COUNT	the other way round
  *	early SIZE COUNT	the parent sends, and the child doesn't receive
  *	take SIZE COUNT		it does now
- *	deny CALL		the child's kernel refuses process_vm_CALL from now on
+ *	away SIZE COUNT		as send, but each is sent when its receive is posted and the
+ *				child has gone away; it comes back when that call is over
+ *	deny CALL [ERRNO]	the child's kernel refuses process_vm_CALL from now on
+ *	refuse CALL [ERRNO]	the parent's does
+ *	attempt			the parent sends an empty message, or can't
+ *	leave			the child closes its endpoint
  *	kill			the child dies
  *	notice			the parent makes progress for a while
  *	close			both close their endpoint
@@ -129,13 +134,56 @@ static void wait_for_early(size_t count)
 	memmove(early_buf, early_buf + count, nearly * sizeof *early_buf);
 }
 
-static void deny(const char *call)
+static void tell(void)
+{
+	char ok = 0;
+
+	must_be(write(sock, &ok, 1) == 1, "write");
+}
+
+static void hear(void)
+{
+	char ok;
+
+	must_be(read(sock, &ok, 1) == 1, "the other has ended");
+}
+
+static void send_to_one_away(size_t size, unsigned count)
+{
+	unsigned char *bytes = buffer(size);
+	struct beeline_request *request;
+
+	for (unsigned i = 0; i < count; i++) {
+		hear();
+		must(beeline_isend(ep, bytes, size, peer, TAG, 0, &request), "beeline_isend");
+		tell();
+		must(beeline_wait(&request, NULL), "beeline_wait");
+	}
+	free(bytes);
+}
+
+static void receive_when_back(size_t size, unsigned count)
+{
+	unsigned char *bytes = buffer(size);
+	struct beeline_request *request;
+
+	for (unsigned i = 0; i < count; i++) {
+		must(beeline_irecv(ep, bytes, size, beeline_from(peer, TAG, 0), &request),
+		     "beeline_irecv");
+		tell();
+		hear();
+		must(beeline_wait(&request, NULL), "beeline_wait");
+	}
+	free(bytes);
+}
+
+static void deny(const char *call, unsigned error)
 {
 	uint32_t number = strcmp(call, "readv") ? SYS_process_vm_writev : SYS_process_vm_readv;
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog filter = {sizeof code / sizeof code[0], code};
@@ -160,7 +208,7 @@ static void carry_out(const char *line)
 {
 	char word[16] = "", call[16] = "";
 	size_t size = 0;
-	unsigned count = 0;
+	unsigned count = 0, error = EPERM;
 
 	must_be(sscanf(line, "%15s %zu %u", word, &size, &count) >= 1, "an empty command");
 	if (!strcmp(word, "send")) {
@@ -169,15 +217,23 @@ static void carry_out(const char *line)
 		child ? receive_some(size, count, TAG) : send_some(size, count);
 	} else if (!strcmp(word, "early")) {
 		child ? send_early(size, count) : receive_some(0, 1, TAG);
+	} else if (!strcmp(word, "away")) {
+		child ? send_to_one_away(size, count) : receive_when_back(size, count);
 	} else if (!strcmp(word, "take")) {
 		child ? wait_for_early(count) : receive_some(size, count, EARLY_TAG);
-	} else if (!strcmp(word, "deny")) {
-		must_be(sscanf(line, "%*s %15s", call) == 1, "deny what?");
-		if (!child)
-			deny(call);
+	} else if (!strcmp(word, "deny") || !strcmp(word, "refuse")) {
+		must_be(sscanf(line, "%*s %15s %u", call, &error) >= 1, "deny what?");
+		if (!child == !strcmp(word, "deny"))
+			deny(call, error);
 	} else if (!strcmp(word, "notice")) {
 		if (child)
 			notice();
+	} else if (!strcmp(word, "attempt")) {
+		if (child)
+			beeline_send(ep, NULL, 0, peer, TAG, 0);
+	} else if (!strcmp(word, "leave")) {
+		if (!child)
+			beeline_close(ep);
 	} else if (!strcmp(word, "close")) {
 		beeline_close(ep);
 		ep = NULL;
@@ -188,7 +244,7 @@ static void carry_out(const char *line)
 
 static void child_main(void)
 {
-	char line[64], ok = 0;
+	char line[64];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	meet();
@@ -198,18 +254,18 @@ static void child_main(void)
 		if (n != sizeof line)
 			exit(n ? 1 : 0);
 		carry_out(line);
-		must_be(write(sock, &ok, 1) == 1, "write");
+		tell();
 	}
 }
 
 static void both(const char *line)
 {
-	char copy[64] = "", ok;
+	char copy[64] = "";
 
 	snprintf(copy, sizeof copy, "%s", line);
 	must_be(write(sock, copy, sizeof copy) == sizeof copy, "write");
 	carry_out(line);
-	must_be(read(sock, &ok, 1) == 1, "the child has ended");
+	hear();
 }
 
 int main(void)

@@ -12,9 +12,11 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "fault/traffic.h"
+#include "local/prove.h"
 
 enum meeting { MEET, REFUSE };
 
@@ -45,7 +47,18 @@ static const struct container_row rows[] = {
 	 MEET,
 	 2},
 	{{"IPC and UTS", "neither matters"}, CLONE_NEWIPC | CLONE_NEWUTS, false, false, MEET, 0},
-	{{"network", "the address is not local"}, CLONE_NEWNET, false, false, REFUSE, 0},
+	{{"network", "the address is not local, whatever files both see"},
+	 CLONE_NEWNET,
+	 false,
+	 false,
+	 REFUSE,
+	 0},
+	{{"network and mount", "the same without a directory that both can write in"},
+	 CLONE_NEWNET | CLONE_NEWNS,
+	 false,
+	 false,
+	 REFUSE,
+	 0},
 	{{"not dumpable", "as Yama refuses, or a setuid program"}, 0, false, true, MEET, 2},
 };
 
@@ -60,6 +73,20 @@ static void write_text(const char *path, const char *text)
 	close(fd);
 }
 
+/* No directory where the other could leave a file, or find one. */
+static void share_no_directory(void)
+{
+	static const char *const places[] = {"/dev/shm", "/tmp",  "/var/tmp",
+					     "/run",	 "/home", "/root"};
+
+	RANK_CHECK(1, !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	for (size_t i = 0; i < bl_countof(places); i++)
+		if (mount("none", places[i], "tmpfs", 0, "size=1m") && errno != ENOENT)
+			rank_fail(1, "a tmpfs over %s: %s", places[i], strerror(errno));
+	RANK_CHECK(1, !mount("none", "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
+	RANK_CHECK(1, open("/beeline-of-both", O_CREAT | O_WRONLY, 0600) < 0 && errno == EROFS);
+}
+
 static void enter(void)
 {
 	char map[64];
@@ -67,6 +94,8 @@ static void enter(void)
 
 	if (unshare(row->unshare))
 		rank_fail(1, "unshare: %s", strerror(errno));
+	if (row->unshare == (CLONE_NEWNET | CLONE_NEWNS))
+		share_no_directory();
 	if (row->map) {
 		snprintf(map, sizeof map, "%u %u 1", uid, uid);
 		write_text("/proc/self/setgroups", "deny");
@@ -89,17 +118,44 @@ static void enter(void)
 static void must_be_refused(int rank)
 {
 	struct deadline late = deadline_in(TOLERATED_NS);
+	unsigned tries = 1;
 	int err;
 
 	while ((err = bl_inject(ep, "x", 1, world_index[!rank], 1, 0, BL_TAGGED)) == -EAGAIN) {
 		bl_ep_progress(ep);
 		if (deadline_over(&late))
 			rank_fail(rank, "neither a connection nor an error");
+		tries++;
 	}
 	if (!err)
 		rank_fail(rank, "a message went where none may");
+	/* By the address alone: nobody is called. */
+	if (row->unshare & CLONE_NEWNET && (tries > 1 || err != -ENETUNREACH))
+		rank_fail(rank, "try %u to an address that isn't local: %s", tries, strerror(-err));
 	if (row->unshare == CLONE_NEWUSER && !rank_logged("unshare --map-current-user"))
 		rank_fail(rank, "not a word about how to map the user");
+	atomic_store(&world->mark[rank], 1);
+	while (!atomic_load(&world->mark[!rank]))
+		bl_ep_progress(ep);
+}
+
+/* The lock of the other's memory is for who may change that memory anyway. */
+static void has_what_it_may(int rank)
+{
+	struct bl_peer *other = ep->dest[world_index[!rank]];
+	uint64_t word;
+	struct iovec mine = {&word, sizeof word}, theirs = {&row, sizeof word};
+	bool may = other->copy.pid &&
+		   process_vm_readv(other->copy.pid, &mine, 1, &theirs, 1, 0) == sizeof word;
+	struct deadline late = deadline_in(TOLERATED_NS);
+	struct bl_commons *commons;
+
+	while (bl_peer_commons(other, &commons) == -EAGAIN)
+		if (deadline_over(&late))
+			rank_fail(rank, "no answer to whether it may have the lock");
+	if (may != (commons != NULL))
+		rank_fail(rank, "it may %sread the other's memory, and has %s lock of it",
+			  may ? "" : "not ", commons ? "the" : "no");
 	atomic_store(&world->mark[rank], 1);
 	while (!atomic_load(&world->mark[!rank]))
 		bl_ep_progress(ep);
@@ -122,6 +178,8 @@ static void contained(int rank)
 		must_be_refused(rank);
 	else
 		traffic_run(&t);
+	if (row->meeting == MEET)
+		has_what_it_may(rank);
 	if (rank_logged("take another way") > row->refusals)
 		rank_fail(rank, "%u lines about another way", rank_logged("take another way"));
 	atomic_fetch_add(&world->mark[2], rank_logged("take another way"));

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fault/promise.h"
+
 #define SURVIVORS   2
 #define NOBODYS_TAG 0x6e6f626f6479u /* not even a mad one's, by chance */
 #define REACH_NS    1000000000ull   /* a window that isn't reached by then isn't on the way */
@@ -90,6 +92,8 @@ static void must_fail(int rank, uint64_t index, const char *which)
 		if (deadline_over(&late))
 			rank_fail(rank, "sending to a dead rank's %s address goes on", which);
 	} while (!err || err == -EAGAIN);
+	if (err != -ECONNRESET && err != -ECONNREFUSED && !shared->life.mad)
+		rank_fail(rank, "a dead rank's %s address gives: %s", which, strerror(-err));
 	err = bl_recv_buf(ep, &context, sizeof context, index, NOBODYS_TAG, 0, &context, BL_TAGGED);
 	if (!err)
 		rank_fail(rank, "receiving from a dead rank's %s address is accepted", which);
@@ -107,7 +111,7 @@ static void nothing_is_left(int rank, unsigned n)
 	RANK_CHECK(rank, !bl_av_remove(av, world_index[VICTIM]));
 	if (n == 1 || !before_mappings) {
 		before_descriptors = rank_descriptors();
-		before_mappings = rank_mappings();
+		before_mappings = rank_mappings("beeline");
 	}
 	/* The service thread may be about to close what connected it. */
 	late = deadline_in(TOLERATED_NS);
@@ -115,12 +119,12 @@ static void nothing_is_left(int rank, unsigned n)
 		if (deadline_over(&late))
 			rank_fail(rank, "%d descriptors after death %u, once %d",
 				  rank_descriptors(), n, before_descriptors);
-		usleep(100);
+		sched_yield();
 	}
 	/* One lane more where the first died before it had any. What a mad one has seen
 	 * of ours is not used again. */
-	if (!shared->life.mad && rank_mappings() > before_mappings + 3)
-		rank_fail(rank, "%d mappings after death %u, once %d", rank_mappings(), n,
+	if (!shared->life.mad && rank_mappings("beeline") > before_mappings + 3)
+		rank_fail(rank, "%d mappings after death %u, once %d", rank_mappings("beeline"), n,
 			  before_mappings);
 }
 
@@ -139,7 +143,7 @@ static bool await_victim(int rank, unsigned n)
 		if (deadline_over(&late))
 			rank_fail(rank, "generation %u never began", n);
 		bl_ep_progress(ep);
-		usleep(20);
+		sched_yield();
 	}
 }
 
@@ -232,7 +236,7 @@ static void one_generation(struct outcome *out)
 	int status;
 
 	patience = deadline_in(REACH_NS);
-	if (life->window != BL_WINDOWS_MOST && life->window > BL_WINDOW_ATTACHED)
+	if (life->window != BL_WINDOWS_MOST && life->window > BL_WINDOW_AGREED)
 		patience = deadline_in(STEADY_NS);
 	world_start_rank(VICTIM, victim);
 	atomic_store(&shared->number, number);
@@ -242,13 +246,14 @@ static void one_generation(struct outcome *out)
 	} else {
 		world_until(life->mad ? victim_has_said_enough : victim_is_there,
 			    "traffic with the victim");
-		usleep(life->wait_us);
+		usleep(life->wait_us); /* for nothing: the kill is to fall anywhere */
 	}
 	if (!atomic_load(&world->hurt_at)) {
 		atomic_store(&world->hurt_at, bl_clock_ns());
 		kill(world_pid[VICTIM], SIGKILL);
 	}
 	waitpid(world_pid[VICTIM], &status, 0);
+	promise_died(VICTIM);
 	world_pid[VICTIM] = 0;
 	if (!life->mad && (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL))
 		world_fail("the victim ended before it was killed: status 0x%x", (unsigned)status);
@@ -264,8 +269,11 @@ static void one_generation(struct outcome *out)
 		uint64_t at = atomic_load(&world->noticed_at[rank]),
 			 hurt = atomic_load(&world->hurt_at);
 
-		if (at)
+		if (at) {
 			out->noticed[out->nnoticed++] = at > hurt ? at - hurt : 0;
+			if (promise_late(rank) > out->latest)
+				out->latest = promise_late(rank);
+		}
 		out->mistrusted += atomic_exchange(&world->mark[rank], 0);
 	}
 }
@@ -288,6 +296,7 @@ void generations_run(unsigned count, void (*plan)(unsigned n, struct life *life)
 	memset(shared, 0, sizeof *shared);
 	*out = (struct outcome){.noticed = calloc(count, SURVIVORS * sizeof *out->noticed)};
 	assert_non_null(out->noticed);
+	promise_watch();
 	world_start(SURVIVORS, survivor);
 	world_until(survivors_are_here, "the survivors");
 	for (number = 1; number <= count; number++) {
@@ -307,7 +316,7 @@ void generations_free(struct outcome *out)
 	out->noticed = NULL;
 }
 
-void generations_print(const char *what, const struct outcome *out)
+void generations_judge(const char *what, const struct outcome *out)
 {
 	double median = out->nnoticed ? (double)out->noticed[out->nnoticed / 2] / 1e6 : 0;
 	double most = out->nnoticed ? (double)out->noticed[out->nnoticed - 1] / 1e6 : 0;
@@ -317,6 +326,9 @@ void generations_print(const char *what, const struct outcome *out)
 		late++;
 	print_message("             %s: %u deaths, %u of them before the address was known; the "
 		      "others' operations ended after %.1f ms (median), at most %.1f ms, %zu of "
-		      "%zu after more than 100 ms\n",
-		      what, out->deaths, out->unborn, median, most, late, out->nnoticed);
+		      "%zu after more than 100 ms; at most %.1f ms from the end of the process, "
+		      "without what the machine took\n",
+		      what, out->deaths, out->unborn, median, most, late, out->nnoticed,
+		      (double)out->latest / 1e6);
+	promise_judge(out->latest);
 }

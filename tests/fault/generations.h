@@ -37,14 +37,15 @@ struct outcome {
 	unsigned mistrusted; /* mad ones that a survivor gave up before they were killed */
 	uint64_t *noticed;   /* ns, of each survivor after each death, sorted */
 	size_t nnoticed;
+	uint64_t latest; /* ns: the worst promise_late() of those */
 };
 
 /* In the test program. outcome->noticed is freed by generations_free(). */
 void generations_run(unsigned count, void (*plan)(unsigned n, struct life *life),
 		     struct outcome *outcome);
 void generations_free(struct outcome *outcome);
-/* One line about what came out. */
-void generations_print(const char *what, const struct outcome *outcome);
+/* One line about what came out. Fails if a survivor was later than is promised (promise.h). */
+void generations_judge(const char *what, const struct outcome *outcome);
 
 /* In the victim: mutate what is about to be said (bl_window's arguments). */
 void generations_mutate(enum bl_window window, void *what, uint64_t *seed);

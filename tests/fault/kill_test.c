@@ -11,13 +11,6 @@
 
 #include "fault/generations.h"
 
-static unsigned kills(unsigned usual)
-{
-	const char *text = getenv("BEELINE_KILLS");
-
-	return text && atoi(text) > 0 ? (unsigned)atoi(text) : usual / SLOWER;
-}
-
 /* --- at any moment ---------------------------------------------------------- */
 
 struct random_row {
@@ -59,14 +52,14 @@ static void at_any_moment(unsigned n, struct life *life)
 static void random_kills(void **state)
 {
 	const struct random_row *row = TABLE_ROW(struct random_row, state);
-	unsigned count = kills(row->usual);
+	unsigned count = world_kills(row->usual);
 	struct outcome out;
 
 	setenv("FI_BEELINE_COPY", row->copy, 1);
 	seed = bl_clock_ns();
 	print_message("             seed %lu\n", (unsigned long)seed);
 	generations_run(count, at_any_moment, &out);
-	generations_print(row->row.name, &out);
+	generations_judge(row->row.name, &out);
 	assert_int_equal(out.deaths, count);
 	/* Most must have died in the middle of something. */
 	assert_true(out.unborn * 2 < count && out.nnoticed > count / 2);
@@ -92,6 +85,11 @@ static const struct window_row windows[] = {
 	 0,
 	 200},
 	{{"attached", "has read the answer, not acted on it"}, BL_WINDOW_ATTACHED, "auto", 0, 200},
+	{{"agreed", "has said or heard that it is connected, not acted on it"},
+	 BL_WINDOW_AGREED,
+	 "auto",
+	 0,
+	 200},
 	{{"adopted", "connected, nothing sent"}, BL_WINDOW_ADOPTED, "auto", 0, 200},
 	{{"packet", "a slot is written but its number"}, BL_WINDOW_PACKET, "auto", 0, 200},
 	{{"long packet", "the payload is written, the number isn't"},
@@ -126,6 +124,27 @@ static const struct window_row windows[] = {
 	 "auto",
 	 20000,
 	 600000},
+	{{"won", "the message is the sender's, no receive is"},
+	 BL_WINDOW_WON,
+	 "auto",
+	 100000,
+	 600000},
+	{{"claimed", "the receive is, the message doesn't say so"},
+	 BL_WINDOW_CLAIMED,
+	 "auto",
+	 100000,
+	 600000},
+	{{"announced", "it does, nothing is copied"}, BL_WINDOW_ANNOUNCED, "auto", 100000, 600000},
+	{{"written", "all is copied, the receive doesn't say so"},
+	 BL_WINDOW_WRITTEN,
+	 "auto",
+	 100000,
+	 600000},
+	{{"joined", "the receiver has taken a chunk of a claimed message"},
+	 BL_WINDOW_JOINED,
+	 "auto",
+	 1000000,
+	 4000000},
 	{{"streaming", "some fragments are out"}, BL_WINDOW_STREAMING, "ring", 20000, 600000},
 	{{"copied from fragments", "before FIN"}, BL_WINDOW_COPIED, "ring", 20000, 600000},
 };
@@ -155,14 +174,14 @@ static void window(void **state)
 	setenv("FI_BEELINE_COPY", window_row->copy, 1);
 	/* Who calls whom is chance: one that is only called doesn't get to call. */
 	for (int attempt = 0;; attempt++) {
-		generations_run(kills(0) > 60 ? 60 : 6, in_the_window, &out);
-		generations_print(window_row->row.name, &out);
+		generations_run(world_kills(0) > 60 ? 60 : 6, in_the_window, &out);
+		generations_judge(window_row->row.name, &out);
 		if (out.unreached < out.deaths)
 			break;
 		assert_true(attempt < ATTEMPTS);
 		generations_free(&out);
 	}
-	if (window_row->window > BL_WINDOW_ATTACHED)
+	if (window_row->window > BL_WINDOW_AGREED)
 		assert_int_equal(out.unreached, 0);
 	generations_free(&out);
 }

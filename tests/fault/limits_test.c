@@ -32,7 +32,7 @@ enum outcome { UNKNOWN, REFUSED, TALKED };
 struct limit_row {
 	struct row row;
 	int resource;
-	rlim_t value[12]; /* 0 ends the list, but for its first */
+	rlim_t value[24]; /* 0 ends the list, but for its first */
 	bool more;	  /* than what is in use now */
 	bool user;	  /* it doesn't bind root */
 	const char *says; /* in the log of a refusal; NULL: there must be none */
@@ -42,17 +42,10 @@ struct limit_row {
 static const struct limit_row limits[] = {
 	{{"descriptors", "each number from none to enough"},
 	 RLIMIT_NOFILE,
-	 {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 14},
+	 {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 22},
 	 true,
 	 false,
 	 "ulimit -n",
-	 true},
-	{{"address space", "each mapping may be the one that fails"},
-	 RLIMIT_AS,
-	 {4096, 65536, 131072, 262144, 524288, 1 << 20, 2 << 20, 4 << 20, 1 << 30},
-	 true,
-	 false,
-	 "ulimit -v",
 	 true},
 	{{"processes", "the service thread is one"},
 	 RLIMIT_NPROC,
@@ -69,6 +62,14 @@ static const struct limit_row limits[] = {
 	 "ulimit -f",
 	 true},
 	{{"locked memory", "none is needed"}, RLIMIT_MEMLOCK, {0}, false, false, NULL, false},
+	/* the last, which sanitizers leave out */
+	{{"address space", "each mapping may be the one that fails"},
+	 RLIMIT_AS,
+	 {4096, 65536, 131072, 262144, 524288, 1 << 20, 2 << 20, 4 << 20, 1 << 30},
+	 true,
+	 false,
+	 "ulimit -v",
+	 true},
 };
 
 static const struct limit_row *row;
@@ -204,8 +205,6 @@ static void limited(void **state)
 	enum outcome first = UNKNOWN, last = UNKNOWN;
 
 	row = TABLE_ROW(struct limit_row, state);
-	if (SANITIZED && row->resource == RLIMIT_AS)
-		skip(); /* a sanitizer's own needs are without end */
 	for (size_t i = 0; i < bl_countof(row->value) && (!i || row->value[i]); i++) {
 		limit = row->value[i];
 		world_start(2, rank);
@@ -225,6 +224,23 @@ static void limited(void **state)
 
 /* --- all used up once the endpoint is open ---------------------------------- */
 
+/* A letter to oneself. */
+static bool talk_to_oneself(int me)
+{
+	char in = 0, out = 'x';
+	struct iovec iov = {&out, 1};
+	struct bl_send send = {&iov, 1,	   world_index[me],	      3,
+			       0,    NULL, BL_TAGGED | BL_COMPLETION, NULL};
+	struct deadline late = deadline_in(WORLD_NS);
+	int err;
+
+	if (bl_recv_buf(ep, &in, 1, world_index[me], 3, 0, NULL, BL_TAGGED | BL_COMPLETION))
+		return false;
+	while ((err = bl_send(ep, &send)) == -EAGAIN && !deadline_over(&late))
+		bl_ep_progress(ep);
+	return !err && complete(me, 2) && in == out;
+}
+
 static void use_up_descriptors(int me)
 {
 	rank_open(me, 2);
@@ -234,12 +250,13 @@ static void use_up_descriptors(int me)
 	while (!atomic_load(&world->mark[!me]))
 		usleep(100);
 	RANK_CHECK(me, talk(me));
+	RANK_CHECK(me, talk_to_oneself(me));
 	atomic_store(&world->mark[me], 2);
 	while (atomic_load(&world->mark[!me]) < 2)
 		bl_ep_progress(ep);
 }
 
-/* Both must connect with the descriptors that were kept aside. */
+/* Both must connect, to themselves as well, with the descriptors that were kept aside. */
 static void no_descriptor_is_left(void **state)
 {
 	world_start(2, use_up_descriptors);
@@ -272,11 +289,18 @@ static void denied_a_call(int me)
 	uint64_t index;
 	int err = 0;
 
+	if (me) { /* to be called, if it comes to that */
+		rank_open(me, 0);
+		while (!atomic_load(&world->mark[0]))
+			usleep(100);
+		_exit(0);
+	}
 	rank_keep_log();
 	RANK_CHECK(me, !fail_calls(call_row->call, call_row->call, EPERM));
-	if (open_endpoint()) { /* then it can't be connected, to itself neither */
-		bl_ep_getname(ep, &world->addr[0]);
-		RANK_CHECK(me, !bl_av_insert(av, &world->addr[0], &index));
+	while (!atomic_load(&world->here[1]))
+		usleep(100);
+	if (open_endpoint()) { /* then it can't be connected */
+		RANK_CHECK(me, !bl_av_insert(av, &world->addr[1], &index));
 		while ((err = bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED)) == -EAGAIN) {
 			RANK_CHECK(me, !deadline_over(&late));
 			bl_ep_progress(ep);
@@ -288,29 +312,70 @@ static void denied_a_call(int me)
 			rank_fail(me, "the log doesn't say: %s", call_row->says[i]);
 	if (rank_logged("another user") || rank_logged("raise"))
 		rank_fail(me, "the log gives a wrong reason");
+	atomic_store(&world->mark[0], 1);
 	_exit(0);
 }
 
 static void denied_call(void **state)
 {
 	call_row = TABLE_ROW(struct call_row, state);
-	world_start(1, denied_a_call);
+	world_start(2, denied_a_call);
 	world_end(-1);
 }
 
 /* --- /dev/shm --------------------------------------------------------------- */
 
-static void with_full_dev_shm(int me)
+struct shm_row {
+	struct row row;
+	const char *at; /* what a tmpfs is mounted over */
+	unsigned long flags;
+	bool fill;
+	int err; /* of making a file there */
+};
+
+static const struct shm_row shms[] = {
+	{{"full", "of 1 MiB, as container engines make it smaller than one may need"},
+	 "/dev/shm",
+	 0,
+	 true,
+	 ENOSPC},
+	{{"read-only", "and empty"}, "/dev/shm", MS_RDONLY, false, EROFS},
+	{{"missing", "nor is anything else in /dev"}, "/dev", 0, false, ENOENT},
+};
+
+static const struct shm_row *shm_row;
+
+static void fill_dev_shm(void)
 {
 	static char block[65536];
-	int fd;
+	int fd = open("/dev/shm/full", O_CREAT | O_WRONLY, 0600);
 
-	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("none", "/dev/shm", "tmpfs", 0, "size=1m"))
-		rank_fail(me, "a tmpfs of 1 MiB: %s", strerror(errno));
-	fd = open("/dev/shm/full", O_CREAT | O_WRONLY, 0600);
 	while (write(fd, block, sizeof block) > 0)
 		;
+	close(fd);
+}
+
+/* What a library that wanted a file there would meet. */
+static int file_in_dev_shm(void)
+{
+	static char page[4096];
+	int fd = open("/dev/shm/file", O_CREAT | O_RDWR, 0600), err = fd < 0 ? errno : 0;
+
+	if (fd >= 0 && write(fd, page, sizeof page) < 0)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static void without_dev_shm(int me)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", shm_row->at, "tmpfs", shm_row->flags, "size=1m"))
+		rank_fail(me, "a tmpfs over %s: %s", shm_row->at, strerror(errno));
+	if (shm_row->fill)
+		fill_dev_shm();
+	RANK_CHECK(me, file_in_dev_shm() == shm_row->err);
 	rank_open(me, 2);
 	RANK_CHECK(me, talk(me));
 	atomic_store(&world->mark[me], 1);
@@ -318,9 +383,10 @@ static void with_full_dev_shm(int me)
 		bl_ep_progress(ep);
 }
 
-static void full_dev_shm(void **state)
+static void dev_shm(void **state)
 {
-	world_start(2, with_full_dev_shm);
+	shm_row = TABLE_ROW(struct shm_row, state);
+	world_start(2, without_dev_shm);
 	world_end(-1);
 }
 
@@ -453,19 +519,24 @@ int main(void)
 {
 	int status;
 
-	TABLE_ROWS("limited", limited, limits);
+	table_add_rows("limited", limited, limits, bl_countof(limits) - SANITIZED,
+		       sizeof limits[0]);
+	if (SANITIZED)
+		printf("skip limited address space: the sanitizer's shadow memory alone takes "
+		       "terabytes of it\n");
 	TABLE_TEST(no_descriptor_is_left);
 	TABLE_ROWS("denied", denied_call, calls);
 	if (SANITIZED)
-		printf("skip memory_limit: the sanitizer's own memory would be counted\n");
+		printf("skip memory_limit: the sanitizer's shadow memory and red zones would be "
+		       "counted, too\n");
 	else if (can_make_groups())
 		TABLE_ROWS("memory limit", memory_limit, groups);
 	else
 		printf("skip memory_limit: no cgroup with a memory limit can be made here\n");
 	if (geteuid())
-		printf("skip full_dev_shm: only root can mount\n");
+		printf("skip dev_shm: only root can mount\n");
 	else
-		TABLE_TEST(full_dev_shm);
+		TABLE_ROWS("dev_shm", dev_shm, shms);
 	status = table_run("limits");
 	rmdir(group);
 	return status;

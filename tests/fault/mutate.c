@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fault/generations.h"
+#include "local/hello.h"
 
 /* Numbers that bounds are made of. */
 static const uint64_t odd[] = {
@@ -93,7 +94,7 @@ void generations_mutate(enum bl_window window, void *what, uint64_t *seed)
 
 	if (window == BL_WINDOW_HELLO) {
 		if (dice % 4 == 0)
-			change(what, 104, seed);
+			change(what, sizeof(struct bl_hello), seed);
 		return;
 	}
 	if (dice % 16 == 0)

@@ -2,7 +2,7 @@
 /*
  * refusal_test.c: what a machine or a program may refuse or do at a bad moment,
  * between two ranks: no right to read each other's memory (from the start or all
- * of a sudden), another user, callers that say nothing or another's name, a fork, an
+ * of a sudden), another user, callers in another's name, a fork, an
  * endpoint closed too early. Messages arrive with the same bytes, or the operation
  * ends in an error; nothing hangs.
  */
@@ -76,6 +76,28 @@ static void deny_now(uint64_t received)
 		rank_fail(my_rank, "no seccomp filter: %s", strerror(errno));
 }
 
+static unsigned lines_about(int rank, const char *call)
+{
+	char line[128];
+
+	snprintf(line, sizeof line, "info: process %u: %s: %s", world->addr[!rank].pid, call,
+		 strerror((int)denial_row->err));
+	return rank_logged(line);
+}
+
+/* One line for each direction in which the kernel has refused, and none of others; that there
+ * is no memory isn't kept in mind of a pair, and is said once in all. */
+static void must_have_said_once(int rank, bool refused)
+{
+	unsigned reads = lines_about(rank, "process_vm_readv"),
+		 writes = lines_about(rank, "process_vm_writev"), all = rank_logged("another way");
+
+	if (reads > 1 || writes > 1 || reads + writes != all || refused != !!all ||
+	    (denial_row->err == ENOMEM && all > 1))
+		rank_fail(rank, "refused: %d; lines: %u of reading, %u of writing, %u in all",
+			  refused, reads, writes, all);
+}
+
 static void denied_rank(int rank)
 {
 	struct traffic t = {
@@ -90,18 +112,22 @@ static void denied_rank(int rank)
 
 	my_rank = rank;
 	is_to_be_denied = denial_row->who & (rank ? SECOND : FIRST);
+	rank_keep_log();
 	deny_now(0);
 	rank_open(rank, 2);
 	traffic_run(&t);
 	RANK_CHECK(rank, denied == is_to_be_denied);
+	must_have_said_once(rank, is_to_be_denied);
 	rank_close(rank);
 }
 
 static void denial(void **state)
 {
 	denial_row = TABLE_ROW(struct denial_row, state);
+	setenv("FI_BEELINE_LOG", "info", 1);
 	world_start(2, denied_rank);
 	world_end(-1);
+	unsetenv("FI_BEELINE_LOG");
 	assert_int_equal(atomic_load(&world->messages[0]), atomic_load(&world->messages[1]));
 }
 
@@ -143,176 +169,6 @@ static void another_user(void **state)
 	world_end(-1);
 }
 
-/* --- callers that say nothing ------------------------------------------------- */
-
-#define CALLERS	    300
-#define SILENT_MOST 64 /* of the own user's are kept: src/local/service.c */
-
-struct silent_row {
-	struct row row;
-	bool stranger;
-	int kept;
-};
-
-static const struct silent_row silents[] = {
-	{{"another user's", "nothing of them is kept"}, true, 0},
-	{{"our user's", "a few are kept, the oldest makes way"}, false, SILENT_MOST},
-};
-
-static const struct silent_row *silent_row;
-
-static void reach_mark(int rank, int of, uint32_t mark)
-{
-	struct deadline late = deadline_in(WORLD_NS);
-
-	while (atomic_load(&world->mark[of]) < mark) {
-		bl_ep_progress(ep);
-		if (deadline_over(&late))
-			rank_fail(rank, "rank %d never came to its mark %u", of, mark);
-	}
-}
-
-static int call_rank(int rank, int of)
-{
-	struct deadline late = deadline_in(WORLD_NS);
-	struct sockaddr_un name;
-	socklen_t len = bl_socket_name(&name, world->addr[of].id);
-	int fd = bl_socket();
-
-	RANK_CHECK(rank, fd >= 0);
-	while (connect(fd, (struct sockaddr *)&name, len)) {
-		RANK_CHECK(rank, errno == EAGAIN && !deadline_over(&late));
-		usleep(100);
-	}
-	return fd;
-}
-
-/* How many of them the other end has hung up on. */
-static int hung_up(struct pollfd *callers)
-{
-	int n = 0;
-
-	poll(callers, CALLERS, 10);
-	for (int i = 0; i < CALLERS; i++)
-		n += !!(callers[i].revents & POLLHUP);
-	return n;
-}
-
-static void say_nothing(void)
-{
-	struct deadline late = deadline_in(TOLERATED_NS);
-	struct pollfd callers[CALLERS];
-	int n;
-
-	RANK_CHECK(1, !bl_addr_make(&world->addr[1])); /* of nobody */
-	atomic_store(&world->here[1], 1);
-	if (silent_row->stranger)
-		RANK_CHECK(1, !setgid(65534) && !setuid(65534));
-	while (!atomic_load(&world->here[0]))
-		usleep(100);
-	for (int i = 0; i < CALLERS; i++)
-		callers[i] = (struct pollfd){call_rank(1, 0), 0, 0};
-	while ((n = hung_up(callers)) < CALLERS - silent_row->kept)
-		if (deadline_over(&late))
-			rank_fail(1, "%d silent callers are kept", CALLERS - n);
-	atomic_store(&world->mark[1], 1);
-	while (atomic_load(&world->mark[0]) < 1)
-		usleep(100);
-	_exit(0);
-}
-
-/* Rank 0 is called by 1, which says nothing, and by 2, which is honest. */
-static void among_silent_callers(int rank)
-{
-	char letter = 0;
-
-	if (rank == 1)
-		say_nothing();
-	if (rank == 0) {
-		int before;
-
-		rank_open(0, RANKS);
-		before = rank_descriptors();
-		reach_mark(0, 1, 1);
-		if (rank_descriptors() > before + silent_row->kept)
-			rank_fail(0, "silent callers hold %d descriptors",
-				  rank_descriptors() - before);
-		atomic_store(&world->mark[2], 1);
-		RANK_CHECK(0, !bl_recv_buf(ep, &letter, 1, world_index[2], 1, 0, NULL,
-					   BL_TAGGED | BL_COMPLETION));
-		struct deadline late = deadline_in(TOLERATED_NS);
-		struct bl_comp comp;
-
-		while (bl_cq_read(cq, &comp, 1, sizeof comp, NULL) != 1)
-			if (deadline_over(&late))
-				rank_fail(0, "an honest caller was kept away");
-		RANK_CHECK(0, letter == 'x');
-		atomic_store(&world->mark[0], 1);
-		rank_close(0);
-		return;
-	}
-	rank_open(2, RANKS);
-	reach_mark(2, 2, 1);
-	int err;
-
-	while ((err = bl_inject(ep, "x", 1, world_index[0], 1, 0, BL_TAGGED)) == -EAGAIN)
-		bl_ep_progress(ep);
-	RANK_CHECK(2, !err);
-	reach_mark(2, 0, 1);
-	rank_close(2);
-}
-
-static void silent_callers(void **state)
-{
-	silent_row = TABLE_ROW(struct silent_row, state);
-	world_start(RANKS, among_silent_callers);
-	world_end(-1);
-}
-
-/* A caller that is hung up on before its word was read calls again; one whom nobody
- * listens to any more doesn't. Rank 1 is no endpoint but plays one. */
-static void hung_up_on(int rank)
-{
-	struct deadline late = deadline_in(TOLERATED_NS);
-	struct bl_local played = {.listener = -1};
-
-	if (!rank) {
-		rank_open(0, 2);
-		int err;
-
-		while ((err = bl_inject(ep, "x", 1, world_index[1], 1, 0, BL_TAGGED)) == -EAGAIN) {
-			RANK_CHECK(0, !deadline_over(&late));
-			bl_ep_progress(ep);
-			sched_yield();
-		}
-		if (err != -ECONNREFUSED)
-			rank_fail(0, "to nobody: %s", strerror(-err));
-		rank_close(0);
-		return;
-	}
-	RANK_CHECK(1, !bl_addr_make(&played.addr) && !bl_socket_listen(&played));
-	world->addr[1] = played.addr;
-	atomic_store(&world->here[1], 1);
-	for (int i = 0; i < 3; i++) {
-		struct pollfd call = {played.listener, POLLIN, 0};
-
-		if (poll(&call, 1, TOLERATED_NS / 1000000) != 1)
-			rank_fail(1, "it didn't call again");
-		int fd = accept4(played.listener, NULL, NULL, SOCK_CLOEXEC);
-
-		call = (struct pollfd){fd, POLLIN, 0};
-		RANK_CHECK(1, fd >= 0 && poll(&call, 1, TOLERATED_NS / 1000000) == 1);
-		close(fd); /* with its hello unread */
-	}
-	close(played.listener);
-}
-
-static void hung_up_unread(void **state)
-{
-	world_start(2, hung_up_on);
-	world_end(-1);
-}
-
 /* --- in another's name ---------------------------------------------------------- */
 
 /* Rank 2 calls rank 0 first and says that it is rank 1. */
@@ -338,11 +194,11 @@ static void one_is_an_impostor(int rank)
 		break;
 	}
 	case 1:
-		reach_mark(1, 2, 1);
+		rank_reach_mark(1, 2, 1);
 		while ((err = bl_inject(ep, "b", 1, world_index[0], 1, 0, BL_TAGGED)) == -EAGAIN)
 			bl_ep_progress(ep);
 		RANK_CHECK(1, !err);
-		reach_mark(1, 0, 1);
+		rank_reach_mark(1, 0, 1);
 		break;
 	case 2:
 		ep->local.addr = world->addr[1];
@@ -351,7 +207,7 @@ static void one_is_an_impostor(int rank)
 		atomic_store(&world->mark[2], 1);
 		if (!err)
 			rank_fail(2, "rank 0 took it for rank 1");
-		reach_mark(2, 0, 1);
+		rank_reach_mark(2, 0, 1);
 	}
 	rank_close(rank);
 }
@@ -451,7 +307,7 @@ static void closing_rank(int rank)
 		free(buf);
 		return;
 	}
-	reach_mark(0, 1, 1);
+	rank_reach_mark(0, 1, 1);
 	for (uint64_t then = bl_clock_ns() + 2 * PROMISED_NS; bl_clock_ns() < then;)
 		bl_ep_progress(ep); /* the close has been seen by now */
 
@@ -494,11 +350,6 @@ int main(void)
 		printf("skip another_user: only root can become another user\n");
 	else
 		TABLE_TEST(another_user);
-	if (geteuid())
-		printf("skip silent: only root can become another user\n");
-	else
-		TABLE_ROWS("silent", silent_callers, silents);
-	TABLE_TEST(hung_up_unread);
 	TABLE_TEST(in_anothers_name);
 	TABLE_TEST(fork_in_a_rank);
 	TABLE_ROWS("closed", closed_before_the_receive, closes);

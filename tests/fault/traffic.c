@@ -6,7 +6,11 @@
  */
 #include "fault/traffic.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "fault/promise.h"
 
 #define WINDOW	4 /* sends and receives under way with each */
 #define LONGEST (8u << 20)
@@ -67,6 +71,12 @@ static void check(const uint8_t *buf, size_t len, int from, uint64_t number)
 		  from);
 }
 
+/* What the end of a process is called; a mad one may have broken the protocol before. */
+static bool is_an_end(int err)
+{
+	return err == ECONNRESET || err == ECONNREFUSED || err == s.t->besides || s.t->mad;
+}
+
 static void mourn(int peer, int err)
 {
 	if (peer != s.t->victim)
@@ -76,6 +86,8 @@ static void mourn(int peer, int err)
 		atomic_store(&world->mark[s.t->rank], !atomic_load(&world->hurt_at));
 	else if (!atomic_load(&world->hurt_at))
 		rank_fail(s.t->rank, "error with the victim before it was hurt: %s", strerror(err));
+	else if (!is_an_end(err))
+		rank_fail(s.t->rank, "an operation with the dead ends in: %s", strerror(err));
 	s.dead[peer] = true;
 }
 
@@ -196,6 +208,7 @@ static bool noticed(void)
 	if (v < 0 || v == me || atomic_load(&world->noticed_at[me]))
 		return v >= 0;
 	if (s.dead[v] && !under_way(v, true) && !s.bye_op[v].busy) {
+		promise_noticed(me);
 		atomic_store(&world->noticed_at[me], now);
 		return true;
 	}
@@ -254,6 +267,21 @@ static bool goodbye(void)
 	return all;
 }
 
+/* Kept for the next run, and mapped by ourselves: malloc may be told to fill what it gives
+ * (MALLOC_PERTURB_), and a rank that fills megabytes notices no death. */
+static uint8_t *buffer(int rank, int peer, int i, bool send)
+{
+	static uint8_t *kept[RANKS][WINDOW][2];
+	uint8_t **buf = &kept[peer][i][send];
+
+	if (!*buf) {
+		*buf = mmap(NULL, LONGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+		RANK_CHECK(rank, *buf != MAP_FAILED);
+	}
+	return *buf;
+}
+
 static void begin(const struct traffic *t)
 {
 	memset(&s, 0, sizeof s);
@@ -264,20 +292,17 @@ static void begin(const struct traffic *t)
 			for (int k = 0; k < 2; k++) {
 				struct op *op = k ? &s.send[p][i] : &s.recv[p][i];
 
-				*op = (struct op){p, k, false, UINT64_MAX, malloc(LONGEST)};
-				RANK_CHECK(t->rank, op->buf);
+				*op = (struct op){p, k, false, UINT64_MAX,
+						  buffer(t->rank, p, i, k)};
 			}
 }
 
 static void end(void)
 {
 	for (int p = 0; p < s.t->count; p++)
-		for (int i = 0; i < WINDOW; i++) {
+		for (int i = 0; i < WINDOW; i++)
 			if (s.recv[p][i].busy)
 				RANK_CHECK(s.t->rank, !bl_cancel(ep, &s.recv[p][i]));
-			free(s.recv[p][i].buf);
-			free(s.send[p][i].buf);
-		}
 	/* What was cancelled says so; another run must not hear of it. */
 	for (struct bl_comp_err err; bl_cq_readerr(cq, &err) == 1;)
 		RANK_CHECK(s.t->rank, err.err == ECANCELED);

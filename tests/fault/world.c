@@ -4,6 +4,7 @@
  */
 #include "fault/world.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,12 +17,15 @@
 
 struct world_shared *world;
 pid_t world_pid[RANKS];
+unsigned world_space[RANKS];
 static int started;
 
 struct bl_domain *domain;
 struct bl_av *av;
 struct bl_cq *cq;
 struct bl_ep *ep;
+bool rank_shares;
+struct bl_ep *rank_home;
 uint64_t world_index[RANKS];
 
 /* --- test program --------------------------------------------------------- */
@@ -40,8 +44,22 @@ void world_start_rank(int rank, void (*run)(int rank))
 	_exit(0);
 }
 
+/* Children live in our PID namespace again, or in a new one. */
+static void choose_space(bool another)
+{
+	int ours = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+
+	assert_true(ours >= 0);
+	assert_int_equal(setns(ours, CLONE_NEWPID), 0);
+	close(ours);
+	if (another)
+		assert_int_equal(unshare(CLONE_NEWPID), 0);
+}
+
 void world_start(int count, void (*run)(int rank))
 {
+	unsigned space = 0;
+
 	if (!world) {
 		world = mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -49,14 +67,69 @@ void world_start(int count, void (*run)(int rank))
 	}
 	memset(world, 0, sizeof *world);
 	started = count;
-	for (int rank = 0; rank < count; rank++)
+	for (int rank = 0; rank < count; rank++) {
+		if (world_space[rank] != space)
+			choose_space(world_space[rank]);
+		space = world_space[rank];
 		world_start_rank(rank, run);
+	}
+	if (space)
+		choose_space(false);
+	memset(world_space, 0, sizeof world_space);
 }
 
+unsigned world_kills(unsigned usual)
+{
+	const char *text = getenv("BEELINE_KILLS");
+
+	if (text && atoi(text) > 0)
+		return (unsigned)atoi(text);
+	return usual > SLOWER ? usual / SLOWER : usual;
+}
+
+/* One line of a file of a thread's, without its end. */
+static const char *line_of(pid_t pid, const char *tid, const char *name)
+{
+	static char text[3][128];
+	static unsigned turn;
+	char path[320], *line = text[turn++ % bl_countof(text)];
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%.16s/%s", (int)pid, tid, name);
+	f = fopen(path, "r");
+	if (!f || !fgets(line, sizeof text[0], f))
+		snprintf(line, sizeof text[0], "?");
+	if (f)
+		fclose(f);
+	line[strcspn(line, "\n")] = 0;
+	return line;
+}
+
+/* For who looks for the cause: what each thread of a rank is at. */
+static void say_where(int rank)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *tasks;
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)world_pid[rank]);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks)))
+		if (entry->d_name[0] != '.')
+			print_error("rank %d, %s: in %s, system call %s\n", rank,
+				    line_of(world_pid[rank], entry->d_name, "comm"),
+				    line_of(world_pid[rank], entry->d_name, "wchan"),
+				    line_of(world_pid[rank], entry->d_name, "syscall"));
+	if (tasks)
+		closedir(tasks);
+}
+
+/* The first of a PID namespace last: it ends when the others have been waited for. */
 static void kill_all(void)
 {
-	for (int rank = 0; rank < started; rank++)
+	for (int rank = started - 1; rank >= 0; rank--)
 		if (world_pid[rank] > 0) {
+			say_where(rank);
 			kill(world_pid[rank], SIGKILL);
 			waitpid(world_pid[rank], NULL, 0);
 			world_pid[rank] = 0;
@@ -121,6 +194,18 @@ static const char *socket_left(int rank)
 	return NULL;
 }
 
+/* Whether a number stands in a name by itself; "-314l6p2l" isn't process 314. */
+static bool holds_number(const char *name, const char *number)
+{
+	size_t len = strlen(number);
+
+	for (const char *at = name; (at = strstr(at, number)); at++)
+		if ((at == name || !isalnum((unsigned char)at[-1])) &&
+		    !isalnum((unsigned char)at[len]))
+			return true;
+	return false;
+}
+
 /* A file that the rank may have made, or NULL: it names the library, and the rank
  * by its process or its endpoint. */
 static const char *file_left(const char *folder, int rank)
@@ -134,14 +219,15 @@ static const char *file_left(const char *folder, int rank)
 	if (!dir)
 		return NULL;
 	/* In a namespace of its own it may be number 1, as many a name has it. */
-	snprintf(pid, sizeof pid, "-%u", world->addr[rank].pid);
+	snprintf(pid, sizeof pid, "%u", world->addr[rank].pid);
 	if (world->addr[rank].pid < 100)
 		snprintf(pid, sizeof pid, "no number");
 	for (int i = 0; i < 4; i++)
 		snprintf(id + 2 * i, 3, "%02x", world->addr[rank].id[i]);
 	while (!found && (entry = readdir(dir))) {
 		snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
-		found = strstr(name, "beeline") && (strstr(name, pid) || strstr(name, id));
+		found = strstr(entry->d_name, "beeline") &&
+			(holds_number(entry->d_name, pid) || strstr(entry->d_name, id));
 	}
 	closedir(dir);
 	return found ? name : NULL;
@@ -159,29 +245,46 @@ const char *world_left_of(int rank)
 	return left ? left : file_left("/tmp", rank);
 }
 
+/* Whether the rank is there; one that has ended is waited for, and judged. */
+static bool rank_lives(int rank, bool is_victim, bool *bad)
+{
+	int status = 0;
+
+	if (world_pid[rank] <= 0)
+		return false;
+	if (!waitpid(world_pid[rank], &status, WNOHANG))
+		return true;
+	world_pid[rank] = 0;
+	if (status && !is_victim) {
+		print_error("rank %d ended with status 0x%x\n", rank, (unsigned)status);
+		*bad = true;
+	}
+	return false;
+}
+
+/* In any order: the first of a PID namespace ends when the others have been waited for. */
+static unsigned ranks_left(int victim, bool *bad)
+{
+	unsigned left = 0;
+
+	for (int rank = 0; rank < started; rank++)
+		if (rank_lives(rank, rank == victim, bad))
+			left |= 1u << rank;
+	return left;
+}
+
 void world_end(int victim)
 {
 	struct deadline late = deadline_in(WORLD_NS);
 	bool bad = false;
+	unsigned left;
 
-	for (int rank = 0; rank < started; rank++) {
-		pid_t pid = world_pid[rank];
-		int status = 0;
-
-		while (pid > 0 && !waitpid(pid, &status, WNOHANG)) {
-			if (deadline_over(&late)) {
-				print_error("rank %d hangs\n", rank);
-				kill_all();
-				bad = true;
-				break;
-			}
-			usleep(200);
-		}
-		world_pid[rank] = 0;
-		if (rank != victim && status) {
-			print_error("rank %d ended with status 0x%x\n", rank, (unsigned)status);
-			bad = true;
-		}
+	while ((left = ranks_left(victim, &bad)) && !deadline_over(&late))
+		usleep(200);
+	if (left) {
+		print_error("ranks hang: 0x%x\n", left);
+		kill_all();
+		bad = true;
 	}
 	say_why();
 	assert_false(bad);
@@ -204,6 +307,29 @@ _Noreturn void rank_fail(int rank, const char *format, ...)
 	vsnprintf(world->why[rank], sizeof world->why[rank], format, args);
 	va_end(args);
 	_exit(1);
+}
+
+void rank_await(int rank, const _Atomic uint32_t *word, uint32_t least)
+{
+	struct deadline late = deadline_in(WORLD_NS);
+
+	while (atomic_load(word) < least) {
+		if (deadline_over(&late))
+			rank_fail(rank, "what is waited for never came (%u of %u)",
+				  atomic_load(word), least);
+		sched_yield();
+	}
+}
+
+void rank_reach_mark(int rank, int of, uint32_t mark)
+{
+	struct deadline late = deadline_in(WORLD_NS);
+
+	while (atomic_load(&world->mark[of]) < mark) {
+		bl_ep_progress(ep);
+		if (deadline_over(&late))
+			rank_fail(rank, "rank %d never came to its mark %u", of, mark);
+	}
 }
 
 static int log_pipe = -1; /* a pipe: the limits on files are tested, too */
@@ -249,10 +375,19 @@ int rank_descriptors(void)
 	return n;
 }
 
+/* This process's number in /proc, which may be of an outer PID namespace. */
+static pid_t number_in_proc(void)
+{
+	char text[16] = "";
+
+	return readlink("/proc/self", text, sizeof text - 1) > 0 ? atoi(text) : 0;
+}
+
 void rank_open(int rank, int count)
 {
 	struct deadline late = deadline_in(WORLD_NS);
 
+	world->pid[rank] = number_in_proc();
 	descriptors_before = rank_descriptors();
 	RANK_CHECK(rank, !bl_domain_open(&domain));
 	RANK_CHECK(rank, !bl_av_open(domain, &av));
@@ -260,6 +395,12 @@ void rank_open(int rank, int count)
 	RANK_CHECK(rank, !bl_ep_open(domain, &ep));
 	RANK_CHECK(rank, !bl_ep_bind_av(ep, av));
 	RANK_CHECK(rank, !bl_ep_bind_cq(ep, cq, BL_SEND | BL_RECV));
+	rank_home = ep;
+	if (rank_shares) {
+		RANK_CHECK(rank, !bl_shared_open(domain, &rank_home));
+		RANK_CHECK(rank, !bl_shared_join(ep, rank_home));
+		RANK_CHECK(rank, !bl_shared_ready(ep));
+	}
 	RANK_CHECK(rank, !bl_ep_enable(ep));
 	bl_ep_getname(ep, &world->addr[rank]);
 	atomic_store(&world->here[rank], 1);
@@ -275,14 +416,15 @@ void rank_open(int rank, int count)
 	}
 }
 
-int rank_mappings(void)
+int rank_mappings(const char *name)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
+	char line[512], memfd[64];
 	int n = 0;
 
+	snprintf(memfd, sizeof memfd, "memfd:%s", name);
 	while (f && fgets(line, sizeof line, f))
-		n += strstr(line, "memfd:beeline") != NULL;
+		n += strstr(line, memfd) != NULL;
 	if (f)
 		fclose(f);
 	return n;
@@ -291,11 +433,13 @@ int rank_mappings(void)
 void rank_close(int rank)
 {
 	RANK_CHECK(rank, !bl_ep_close(ep));
+	if (rank_shares)
+		RANK_CHECK(rank, !bl_shared_close(rank_home));
 	RANK_CHECK(rank, !bl_cq_close(cq));
 	RANK_CHECK(rank, !bl_av_close(av));
 	RANK_CHECK(rank, !bl_domain_close(domain));
-	if (rank_mappings())
-		rank_fail(rank, "%d mappings of shared memory are left", rank_mappings());
+	if (rank_mappings("beeline"))
+		rank_fail(rank, "%d mappings of shared memory are left", rank_mappings("beeline"));
 	if (rank_descriptors() != descriptors_before)
 		rank_fail(rank, "%d descriptors were open before, %d are now", descriptors_before,
 			  rank_descriptors());

@@ -19,6 +19,7 @@
 
 struct world_shared {
 	struct bl_addr addr[RANKS];
+	pid_t pid[RANKS];		    /* in the test program's /proc */
 	_Atomic uint32_t here[RANKS];	    /* the address is there */
 	_Atomic uint64_t messages[RANKS];   /* received and checked */
 	_Atomic uint64_t hurt_at;	    /* ns: when the victim was hurt; 0: not yet */
@@ -34,12 +35,18 @@ extern pid_t world_pid[RANKS];
 
 /* --- test program -------------------------------------------------------- */
 
+/* For the next world_start(), which takes root then: the PID namespace that each rank lives in.
+ * 0: ours; ranks next to each other with the same number share one. */
+extern unsigned world_space[RANKS];
+
 /* Start ranks 0..count-1. Each runs `run(rank)` and exits with 0 at its end. */
 void world_start(int count, void (*run)(int rank));
 /* Start one more process as this rank, whose last one has ended. */
 void world_start_rank(int rank, void (*run)(int rank));
 /* Wait until condition() holds or fail. */
 void world_until(bool (*condition)(void), const char *what);
+/* How many deaths BEELINE_KILLS asks for, or else the usual number; fewer under a sanitizer. */
+unsigned world_kills(unsigned usual);
 /* Kill all, say what each rank said, and fail. */
 void world_fail(const char *format, ...) bl_printf(1, 2);
 /* A socket or file of this rank that still exists, or NULL. */
@@ -55,17 +62,26 @@ extern struct bl_av *av;
 extern struct bl_cq *cq;
 extern struct bl_ep *ep;
 
+/* Set before rank_open(): it is the only member of a shared context. Where receives are
+ * posted: that, or the endpoint. */
+extern bool rank_shares;
+extern struct bl_ep *rank_home;
+
 /* Where each rank is in our address vector. */
 extern uint64_t world_index[RANKS];
 
 /* Open an endpoint, tell its address, learn those of `count` ranks. */
 void rank_open(int rank, int count);
+/* Without a call of the library: until the word is at least so much, or fail. */
+void rank_await(int rank, const _Atomic uint32_t *word, uint32_t least);
+/* The same for a mark of another rank, with progress. */
+void rank_reach_mark(int rank, int of, uint32_t mark);
 /* What this process logs from now on; how many times it has said so. */
 void rank_keep_log(void);
 unsigned rank_logged(const char *text);
-/* Descriptors that are open, and mappings of endpoints' memory, in this process. */
+/* Descriptors that are open, and mappings of memfds that begin with name, in this process. */
 int rank_descriptors(void);
-int rank_mappings(void);
+int rank_mappings(const char *name);
 /* Close all; nothing of ours may be left in this process. */
 void rank_close(int rank);
 extern bool rank_is_mad; /* nobody cares why it fails */

@@ -2,13 +2,15 @@
 /*
  * hello_fuzz.c: a libFuzzer target: a stranger of the same user at the socket of
  * a real endpoint, with any hello and any descriptors; or one who answers the
- * endpoint's own call like that. What is accepted is adopted and polled: the
- * memory that came along is full of the input as well. The service thread is the
+ * endpoint's own call like that. It says what comes next, says something else, or
+ * hangs up. What is accepted is adopted and polled: the memory that came
+ * along is full of the input as well. The service thread is the
  * real one; this thread waits until it has answered or hung up.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,9 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/large.h"
+#include "local/commons.h"
+#include "local/prove.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,25 +35,35 @@ struct hello {
 	uint16_t version, size;
 	struct bl_addr from;
 	uint8_t to[16];
-	uint64_t lane_at;
 	uint32_t bell;
 	int32_t status;
+	uint32_t step;
+	uint32_t unused;
+	uint64_t seen;
 };
+enum { CALL = 1, SAY_ANSWER, GIVE, READY, PROVE, COMMONS };
 #define HELLO_MAGIC 0x6f6c6c68u
-static_assert(sizeof(struct hello) == 104, "as in local/hello.h");
+static_assert(sizeof(struct hello) == 112, "as in local/hello.h");
 
 /* The first bytes of an input. */
 struct plan {
 	uint8_t mode;	    /* bits: see below */
-	uint8_t descriptor; /* which, modulo the kinds */
+	uint8_t descriptor; /* KINDS times the place of the odd one, plus what it is */
 	uint8_t length;	    /* of the hello, if SHORT */
 	uint8_t patches;    /* bytes of the hello to change: pairs of place, value */
 };
-#define ANSWER	0x01u /* be called instead of calling */
-#define SHORT	0x02u
-#define TWO_FDS 0x04u
-#define GARBAGE 0x08u /* the segment's header and lane are the input's */
+#define ANSWER	   0x01u /* be called instead of calling */
+#define SHORT	   0x02u
+#define FEW_FDS	   0x04u /* only so many as come before the odd one */
+#define GARBAGE	   0x08u /* all that is shared is the input's */
+#define HANG_UP	   0x10u /* in the middle of it */
+#define PATCH_LAST 0x20u /* the changes are to what is said without memory */
+#define BRINGS	   0x40u /* memory comes along with the call; its own call: READY */
+#define PROOF	   0x80u /* it proves instead of calling; when called, it is asked for the commons */
 
+enum kind { GOOD, TOO_SHORT, MAY_SHRINK, NO_MEMFD, HUGE_PAGES, READ_ONLY, KINDS };
+
+static const uint64_t secret = 1;
 static struct bl_domain *domain;
 static struct bl_av *av;
 static struct bl_cq *cq;
@@ -93,37 +108,54 @@ static socklen_t name_of(const struct bl_addr *addr, struct sockaddr_un *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* A descriptor that may come along, good or not; -1: none. */
-static int descriptor(const struct plan *plan, const uint8_t *data, size_t size)
+/* One of the descriptors that come along, good or not. */
+static int descriptor(enum kind kind, unsigned step, bool garbage, const uint8_t *data, size_t size)
 {
-	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t length = kind == TOO_SHORT ? 100 : BL_LANE_SIZE;
 	struct bl_seg_header *header;
-	size_t length = plan->descriptor % 6 == 1 ? 100 : 3 * BL_LANE_SIZE;
+	int fd;
 
-	require(fd >= 0 && !ftruncate(fd, (off_t)length));
-	switch (plan->descriptor % 6) {
-	case 2: /* may shrink later */
-		return fd;
-	case 3:
-		close(fd);
+	if (kind == NO_MEMFD)
 		return open("/dev/null", O_RDWR | O_CLOEXEC);
-	case 4:
-		close(fd);
-		return -1;
+	if (kind == HUGE_PAGES) {
+		fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+		if (fd >= 0 && !ftruncate(fd, 2 << 20) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+			return fd;
+		if (fd >= 0)
+			close(fd);
 	}
-	require(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
-	if (length < BL_LANE_SIZE)
+	fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	require(fd >= 0 && !ftruncate(fd, (off_t)length));
+	if (kind == TOO_SHORT) {
+		require(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
 		return fd;
+	}
 	uint8_t *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	require(map != MAP_FAILED);
-	if (plan->mode & GARBAGE && size)
+	if (garbage && size)
 		for (size_t i = 0; i < length; i++)
 			map[i] = data[i % size];
 	header = (void *)map;
 	header->magic = BL_SEG_MAGIC;
 	header->version = BL_SEG_VERSION;
+	if (!garbage)
+		header->secret_at = (uintptr_t)&secret;
+	if (step == COMMONS) {
+		((struct bl_commons *)map)->magic = BL_COMMONS_MAGIC;
+		((struct bl_commons *)map)->version = BL_COMMONS_VERSION;
+	}
 	munmap(map, length);
+	if (kind != MAY_SHRINK)
+		require(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	if (kind == READ_ONLY)
+		require(!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE));
 	return fd;
+}
+
+static void patch(struct hello *hello, const struct plan *plan, const uint8_t *data, size_t size)
+{
+	for (unsigned i = 0; i < plan->patches && size >= 2; i++, data += 2, size -= 2)
+		((uint8_t *)hello)[data[0] % sizeof *hello] = data[1];
 }
 
 static void say_hello(int sock, const struct plan *plan, struct hello *hello, const uint8_t *data,
@@ -132,29 +164,31 @@ static void say_hello(int sock, const struct plan *plan, struct hello *hello, co
 	struct iovec iov = {hello,
 			    plan->mode & SHORT ? plan->length % sizeof *hello : sizeof *hello};
 	union {
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(BL_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	int fd[2] = {-1, -1}, n = plan->mode & TWO_FDS ? 2 : 1;
+	unsigned odd = plan->descriptor / KINDS % BL_FDS;
+	unsigned n = plan->mode & FEW_FDS ? odd : BL_FDS;
+	int fd[BL_FDS];
 
-	for (unsigned i = 0; i < plan->patches && size >= 2; i++, data += 2, size -= 2)
-		((uint8_t *)hello)[data[0] % sizeof *hello] = data[1];
-	fd[0] = descriptor(plan, data, size);
-	if (fd[0] >= 0) {
-		fd[1] = dup(fd[0]);
+	if (!(plan->mode & PATCH_LAST))
+		patch(hello, plan, data, size);
+	for (unsigned i = 0; i < n; i++)
+		fd[i] = descriptor(i == odd ? plan->descriptor % KINDS : GOOD, hello->step,
+				   plan->mode & GARBAGE, data, size);
+	if (n) {
 		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-		memcpy(CMSG_DATA(c), fd, (size_t)n * sizeof(int));
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fd, n * sizeof(int));
 	}
 	require(sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0 || errno == EPIPE);
-	for (int i = 0; i < 2; i++)
-		if (fd[i] >= 0)
-			close(fd[i]);
+	for (unsigned i = 0; i < n; i++)
+		close(fd[i]);
 }
 
 static void wait_for(int fd, short events)
@@ -168,29 +202,30 @@ static void wait_for(int fd, short events)
 	require(n == 1); /* the service thread must not wedge */
 }
 
-/* It answers or hangs up; a descriptor of its own may come along. */
-static void read_answer(int sock)
+/* It says something, and its memory may come along, or it hangs up. */
+static bool heard(int sock, struct hello *hello)
 {
 	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		char bytes[CMSG_SPACE(BL_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	char bytes[256];
-	struct iovec iov = {bytes, sizeof bytes};
+	struct iovec iov = {hello, sizeof *hello};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof control.bytes};
 
 	wait_for(sock, POLLIN);
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) <= 0)
-		return;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
-		int fd;
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != sizeof *hello)
+		return false;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
 
-		memcpy(&fd, CMSG_DATA(c), sizeof fd);
-		close(fd);
-	}
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+			close(fd);
+		}
+	return true;
 }
 
 static void progress(void)
@@ -205,12 +240,24 @@ static void progress(void)
 	}
 }
 
+/* One hello without memory. It has gone, or hung up already. */
+static void say(int sock, const struct plan *plan, struct hello hello, unsigned step,
+		const uint8_t *data, size_t size)
+{
+	hello.step = step;
+	if (plan->mode & PATCH_LAST)
+		patch(&hello, plan, data, size);
+	require(send(sock, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello || errno == EPIPE ||
+		errno == ECONNRESET);
+}
+
 static void call_it(const struct plan *plan, struct hello *hello, const uint8_t *data, size_t size)
 {
 	struct sockaddr_un name;
 	socklen_t len = name_of(&hello->from, &name);
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct hello answer;
 
 	/* Whoever has a name listens under it. */
 	require(listener >= 0 && !bind(listener, (struct sockaddr *)&name, len) &&
@@ -218,10 +265,45 @@ static void call_it(const struct plan *plan, struct hello *hello, const uint8_t 
 	len = name_of(&mine, &name);
 
 	require(sock >= 0 && !connect(sock, (struct sockaddr *)&name, len));
-	say_hello(sock, plan, hello, data, size);
-	read_answer(sock);
+	hello->step = plan->mode & PROOF ? PROVE : CALL;
+	hello->seen = *(const uint64_t *)(uintptr_t)bl_commons_secret_at();
+	if (plan->mode & BRINGS)
+		say_hello(sock, plan, hello, data, size);
+	else
+		say(sock, plan, *hello, hello->step, data, size);
+	if (heard(sock, &answer) && !answer.status && !(plan->mode & HANG_UP)) {
+		hello->step = GIVE;
+		say_hello(sock, plan, hello, data, size);
+		wait_for(sock, POLLIN); /* it has decided: it answers or hangs up */
+	}
 	close(sock);
 	close(listener);
+}
+
+/* The endpoint wants the lock of our memory: as another process's, which we aren't. */
+static void be_asked(struct bl_peer *peer, int listener, const struct plan *plan,
+		     struct hello *hello, const uint8_t *data, size_t size)
+{
+	struct bl_commons_wait wait = {0};
+	struct bl_commons *commons;
+	struct hello proof;
+	int sock;
+
+	peer->copy.pull = BL_COPY_VM;
+	if (bl_peer_commons(peer, &commons) != -EAGAIN)
+		return; /* there is no secret where it was told to read */
+	wait_for(listener, POLLIN);
+	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	require(sock >= 0 && heard(sock, &proof));
+	hello->step = COMMONS;
+	if (!(plan->mode & HANG_UP))
+		say_hello(sock, plan, hello, data, size);
+	close(sock);
+	for (int i = 0; i < 1000000 && bl_peer_commons(peer, &commons) == -EAGAIN; i++)
+		sched_yield();
+	require(bl_peer_commons(peer, &commons) != -EAGAIN); /* it has heard, or that we hung up */
+	if (commons && !bl_commons_lock(commons, &wait))
+		bl_commons_unlock(commons);
 }
 
 static void be_called(const struct plan *plan, struct hello *hello, const uint8_t *data,
@@ -230,30 +312,45 @@ static void be_called(const struct plan *plan, struct hello *hello, const uint8_
 	struct sockaddr_un name;
 	socklen_t len = name_of(&hello->from, &name);
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), sock, err;
+	struct bl_peer *peer;
+	struct hello call;
 	uint64_t index;
 
 	require(listener >= 0 && !bind(listener, (struct sockaddr *)&name, len) &&
 		!listen(listener, 4));
 	require(!bl_av_insert(av, &hello->from, &index));
-	err = bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED);
+	require(!bl_ep_resolve(ep, index, &peer));
+	err = bl_peer_connect(peer);
 	require(err == -EAGAIN);
 	wait_for(listener, POLLIN);
 	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC); /* it is there: no wait */
 	require(sock >= 0);
-	read_answer(sock); /* its hello */
+	require(heard(sock, &call)); /* its hello */
+	hello->step = SAY_ANSWER;
 	say_hello(sock, plan, hello, data, size);
-	wait_for(sock, POLLIN); /* it has decided: it hangs up in any case */
+	if (heard(sock, &call) && !(plan->mode & HANG_UP)) { /* what it gives */
+		hello->step = READY;
+		if (plan->mode & BRINGS)
+			say_hello(sock, plan, hello, data, size);
+		else
+			say(sock, plan, *hello, READY, data, size);
+		wait_for(sock, POLLIN); /* it has decided: it hangs up in any case */
+	}
 	close(sock);
+	for (int i = 0; i < 1000 && atomic_load(&peer->state) == BL_PEER_CONNECTING; i++)
+		sched_yield(); /* it calls again if it was told to */
+	bl_ep_adopt(ep);
+	if (peer->adopted)
+		bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED);
+	if (peer->adopted && plan->mode & PROOF)
+		be_asked(peer, listener, plan, hello, data, size);
 	close(listener);
-	bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct hello hello = {.magic = HELLO_MAGIC,
-			      .version = BL_SEG_VERSION,
-			      .size = sizeof hello,
-			      .lane_at = BL_LANE_SIZE};
+	struct hello hello = {
+		.magic = HELLO_MAGIC, .version = BL_SEG_VERSION, .size = sizeof hello};
 	struct plan plan;
 
 	if (size < sizeof plan)

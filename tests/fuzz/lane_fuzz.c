@@ -5,11 +5,12 @@
  * messages are the real ones, its large receives are shown and some of its memory is
  * registered; the lanes are ordinary memory with red zones, so that AddressSanitizer
  * sees any access outside. What the neighbour says of
- * addresses is looked up in a child process, as process_vm_readv does it.
+ * addresses is looked up in a child process, as process_vm_readv does it: it is there that
+ * the neighbour's registrations are, some of which make no sense.
  *
- * The input is a list of steps: packets, writes to any place of either lane, and
- * what the endpoint's user does in between. One thread; everything is opened
- * anew for each input.
+ * The input is a list of steps: packets, writes to any place of either lane, of the
+ * neighbour's header and of the lock of its memory, and what the endpoint's user does in
+ * between, one-sided operations among it. One thread; everything is opened anew for each input.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -17,9 +18,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/atomic.h"
 #include "core/core.h"
 #include "core/large.h"
-#include "core/mr.h"
+#include "core/rma.h"
 #include "local/commons.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,14 +40,49 @@ static struct {
 	struct bl_peer *peer;
 	struct bl_lane *theirs, *ours; /* the neighbour writes into either */
 	struct bl_seg_header *header, *own;
-	uint8_t *region; /* registered */
+	struct bl_bells *bells;	    /* ours, which it may write as well */
+	struct bl_commons *commons; /* its own */
+	uint8_t *region;	    /* registered */
 	struct bl_mr *mr;
 	void *buffer[USER_BUFFERS]; /* of receives, each of exactly its length */
 	size_t buffers;
 } w;
 
-static uint8_t outgoing[LARGE];
+static uint8_t outgoing[LARGE], incoming[LARGE];
 static pid_t child;
+
+/* The neighbour's table: these are in the child's memory. */
+#define TABLE_MASK 15u
+static struct bl_mr_entry table[TABLE_MASK + BL_MR_WINDOW + 1];
+
+static void fill_table(void)
+{
+	static const struct {
+		uint32_t flags, npiece;
+		struct bl_piece piece[2];
+	} kinds[] = {
+		{BL_MR_USED | BL_MR_READ | BL_MR_WRITE, 1, {{0, LARGE}}},
+		{BL_MR_USED | BL_MR_READ, 2, {{0, 100}, {4096, 60000}}},
+		{BL_MR_USED | BL_MR_WRITE | BL_MR_VIRTUAL, 1, {{0, 1000}}},
+		{BL_MR_USED | BL_MR_WRITE | BL_MR_EVENT_WRITE, 1, {{0, 0}}},
+		{BL_MR_USED | BL_MR_READ, 0xffffff, {{0, 1}}},
+		{BL_MR_USED | BL_MR_READ | BL_MR_WRITE, 2, {{0, 1ull << 63}, {0, 1ull << 63}}},
+		{~0u, 1, {{-4096ull, 8192}}},
+		{BL_MR_READ, 1, {{0, 10}}},
+	};
+
+	for (uint64_t key = 0; key < bl_countof(kinds); key++) {
+		struct bl_mr_entry *e = &table[bl_mr_place(key, TABLE_MASK)];
+
+		while (e->flags)
+			e++;
+		*e = (struct bl_mr_entry){key, kinds[key].flags, kinds[key].npiece, {{0, 0}}};
+		for (int i = 0; i < 2; i++) {
+			e->piece[i] = kinds[key].piece[i];
+			e->piece[i].base += (uintptr_t)incoming;
+		}
+	}
+}
 
 struct input {
 	const uint8_t *at, *end;
@@ -80,6 +117,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	setenv("FI_BEELINE_BOTH_HANDS_MIN", "8192", 1);
 	setenv("FI_BEELINE_CHUNK_MAX", "4096", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1);
+	fill_table();
 	child = fork();
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -118,6 +156,8 @@ static void begin(pid_t pid)
 	w.ours = zeroed(sizeof *w.ours);
 	w.header = zeroed(sizeof *w.header);
 	w.own = zeroed(sizeof *w.own);
+	w.bells = zeroed(sizeof *w.bells);
+	w.ep->local.seg.bells = w.bells;
 	w.ep->local.seg.header = w.own; /* as if it were enabled: receives are shown there */
 	w.region = malloc(REGION);
 	require(w.region);
@@ -131,6 +171,10 @@ static void begin(pid_t pid)
 	w.peer->rx.lane = w.theirs;
 	w.peer->rx.slot = w.theirs->slot;
 	w.peer->header = w.header;
+	w.commons = zeroed(sizeof *w.commons);
+	w.peer->commons = w.commons;
+	atomic_store(&w.header->mr.table, (uintptr_t)table);
+	atomic_store(&w.header->mr.mask, TABLE_MASK);
 	bl_copy_pair_init(&w.peer->copy, pid);
 	w.peer->next_arrived = w.ep->local.arrived;
 	w.ep->local.arrived = w.peer;
@@ -145,6 +189,7 @@ static void finish(void)
 	atomic_store(&w.header->closed, 1); /* nobody waits for it to read */
 	bl_ep_progress(w.ep);
 	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
+	w.peer->commons = NULL;
 	w.peer->rx.lane = NULL;
 	w.peer->adopted = false;
 	bl_mr_close(w.mr);
@@ -155,7 +200,9 @@ static void finish(void)
 	free(w.theirs);
 	free(w.ours);
 	free(w.header);
+	free(w.commons);
 	free(w.own);
+	free(w.bells);
 	free(w.region);
 	for (size_t i = 0; i < w.buffers; i++)
 		free(w.buffer[i]);
@@ -231,6 +278,57 @@ static void ask_bytes(struct input *in)
 	atomic_store(&slot->seq, w.peer->rx.next + 1);
 }
 
+/* What the neighbour says of an operation that it does for us. */
+static void answer(struct input *in)
+{
+	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
+	unsigned how = (unsigned)number(in, 1);
+	size_t len = how & 1 ? number(in, 2) % (BL_SLOT_INLINE + 1) : 0;
+
+	slot->head = BL_HEAD(len, how & 1 ? BL_OP_RMA_RESULT : BL_OP_RMA_DONE, 0);
+	slot->tag = w.ep->rma_number - (how >> 1 & 3);
+	slot->data = number(in, how & 0x10 ? 8 : 1);
+	take(in, slot->bytes, len);
+	atomic_store(&slot->seq, w.peer->rx.next + 1);
+}
+
+/* An operation on the neighbour's memory. */
+static void operate(struct input *in)
+{
+	static const size_t lengths[] = {0, 1, 8, 16, 256, 4096, 70000, LARGE};
+	unsigned how = (unsigned)number(in, 1);
+	size_t len = lengths[how & 7];
+	struct iovec mine = {outgoing, len}, other = {incoming, len}, result = {incoming, len};
+	struct bl_rma_place place = {number(in, 2), len, number(in, 1) % 10};
+	struct bl_rma rma = {
+		.what = (enum bl_rma_what)(number(in, 1) % BL_RMA_WHATS),
+		.type = (uint8_t)(number(in, 1) % BL_ATOMIC_TYPES),
+		.op = (uint8_t)(number(in, 1) % BL_ATOMIC_OPS),
+		.iov = &mine,
+		.niov = 1,
+		.place = &place,
+		.nplace = 1,
+		.data = 5,
+		.context = &w,
+		.flags = BL_COMPLETION | (how & 8 ? BL_REMOTE_CQ_DATA : 0) |
+			 (how & 16 ? BL_FENCE : 0),
+	};
+
+	if (rma.what == BL_RMA_READ)
+		mine.iov_base = incoming;
+	if (rma.what >= BL_RMA_ATOMIC && !bl_atomic_fits(rma.what, rma.type, rma.op, len))
+		return; /* refused before it comes here */
+	if (rma.what >= BL_RMA_FETCH) {
+		rma.result = &result;
+		rma.nresult = 1;
+	}
+	if (rma.what == BL_RMA_COMPARE) {
+		rma.compare = &other;
+		rma.ncompare = 1;
+	}
+	bl_rma(w.ep, &rma);
+}
+
 static void receive(struct input *in)
 {
 	static const size_t lengths[] = {0, 1, 40, 296, 8192, 30000, 65536, LARGE};
@@ -294,7 +392,8 @@ static void send(struct input *in)
 			       2,
 			       NULL,
 			       (how & 16 ? BL_TAGGED : BL_MSG) | BL_COMPLETION |
-				       (how & 32 ? BL_DELIVERY_COMPLETE : 0)};
+				       (how & 32 ? BL_DELIVERY_COMPLETE : 0),
+			       NULL};
 
 	if (iov[0].iov_len == LARGE)
 		send.niov = 1;
@@ -316,12 +415,20 @@ static void step(struct input *in)
 	uint8_t what = (uint8_t)number(in, 1);
 
 	if (what >= 240) { /* the others keep their numbers, for the corpus */
-		if (what % 3 == 0)
+		if (what == 255)
+			scribble(in, w.header, sizeof *w.header);
+		else if (what == 254)
+			scribble(in, w.commons, sizeof *w.commons);
+		else if (what == 253)
+			answer(in);
+		else if (what >= 250)
+			operate(in);
+		else if (what % 3 == 0)
 			ask(in);
 		else if (what % 3 == 1)
 			ask_bytes(in);
 		else
-			scribble(in, w.own, sizeof *w.own);
+			scribble(in, w.bells, sizeof *w.bells);
 		progress();
 		return;
 	}

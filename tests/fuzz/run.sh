@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # run.sh DIR SECONDS [TARGET...]: build the fuzz targets with clang in DIR and run
-# each for so long, beginning with the committed corpus. What it finds it leaves
-# in DIR/TARGET-crash-*, to be run again as: DIR/tests/fuzz/TARGET_fuzz FILE
+# them for so long, all at the same time, beginning with the committed corpus. What they
+# find is left in DIR/TARGET-crash-*, to be run again as: DIR/tests/fuzz/TARGET_fuzz FILE
 set -eu
 dir=$1
 seconds=$2
@@ -28,13 +28,21 @@ for target in "$@"; do
 done
 # shellcheck disable=SC2086 # a list of words
 ninja -C "$dir" --quiet $targets
-failed=0
 for target in "$@"; do
 	mkdir -p "$dir/corpus-$target"
-	if UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 FI_BEELINE_LOG=warn \
-		"$dir/tests/fuzz/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 \
-		-timeout=20 -max_len=4096 -artifact_prefix="$dir/$target-" -print_final_stats=1 \
-		"$dir/corpus-$target" "$here/corpus/$target" >"$dir/$target.log" 2>&1; then
+	rm -f "$dir/$target.done"
+	(
+		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 FI_BEELINE_LOG=warn \
+			"$dir/tests/fuzz/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 \
+			-timeout=20 -max_len=4096 -artifact_prefix="$dir/$target-" -print_final_stats=1 \
+			"$dir/corpus-$target" "$here/corpus/$target" >"$dir/$target.log" 2>&1 &&
+			: >"$dir/$target.done"
+	) &
+done
+wait
+failed=0
+for target in "$@"; do
+	if [ -f "$dir/$target.done" ]; then
 		echo "ok $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/$target.log") inputs"
 	else
 		failed=1

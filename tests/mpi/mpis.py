@@ -168,6 +168,32 @@ def mpiexec(
     return run([str(launcher), "-n", str(ranks), *program], environ, limit, cwd)
 
 
+def build(mpi: str, name: str) -> Path:
+    """Compiles NAME.c against this MPI library; its wrappers expect a compiler of their own."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    program = WORK / f"{name}-{mpi}"
+    # Intel's wheel has no headers; its interface is MPICH's.
+    headers = prefix("mpich" if mpi == "impi" else mpi) / "include"
+    lib = prefix(mpi) / "lib"
+    subprocess.run(
+        ["cc", "-O2", "-std=gnu17", "-Wall", "-Wextra", "-pthread", f"-I{headers}"]
+        + ["-o", str(program), str(Path(__file__).resolve().parent / f"{name}.c")]
+        + [f"-L{lib}", f"-l:{LIBRARY[mpi]}", f"-Wl,-rpath,{lib}"]
+        + ["-Wl,--allow-shlib-undefined"],
+        check=True,
+    )
+    return program
+
+
+def buildable() -> list[str]:
+    """The MPI libraries that programs can be built for; says so of any other."""
+    found = need_mpis()
+    if "impi" in found and "mpich" not in found:
+        skip("impi", "programs for it are compiled with MPICH's headers, which are missing")
+        found.remove("impi")
+    return found
+
+
 def need_mpis() -> list[str]:
     """The MPI libraries, or the end of the driver: it is skipped without any."""
     found = installed()

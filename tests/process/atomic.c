@@ -229,6 +229,58 @@ static void sums(void)
 	t_finish(&n);
 }
 
+/* While rank 1 changes a lot, rank 2 has its turns at the first and the last element: sooner
+ * or later it sees a change that has come to one of them and not yet to the other. */
+static void turns(void)
+{
+	enum { LEN = 1 << 19, ROUNDS = 8 };
+	const uint64_t one_each[2] = {(uint64_t)1 << 32, (uint64_t)1 << 32};
+	struct fi_rma_ioc place[2] = {{0, 1, KEY}, {(LEN - 1) * 8, 1, KEY}};
+	uint64_t *mem = calloc(LEN, 8), old[2] = {0};
+	struct fi_ioc operand = {(void *)one_each, 2}, result = {old, 2};
+	struct fi_msg_atomic msg = {.msg_iov = &operand,
+				    .iov_count = 1,
+				    .rma_iov = place,
+				    .rma_iov_count = 2,
+				    .datatype = FI_UINT64,
+				    .op = FI_SUM};
+	uint64_t count = 0, between = 0;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n);
+	mr = reg(&n, mem, LEN * 8);
+	for (int i = 0; t_rank == 1 && i < LEN; i++)
+		mem[i] = 1;
+	t_barrier();
+	for (int round = 0; t_rank == 1 && round < ROUNDS; round++) {
+		struct t_op op = {0};
+
+		T_TRY(fi_atomic(n.ep, mem, LEN, NULL, n.peer[0], 0, KEY, FI_UINT64, FI_SUM, &op));
+		T_WAIT(&op);
+	}
+	while (t_rank == 2 && (uint32_t)old[1] < ROUNDS) {
+		struct t_op op = {0};
+
+		msg.addr = n.peer[0];
+		msg.context = &op;
+		T_TRY(fi_fetch_atomicmsg(n.ep, &msg, &result, NULL, 1, FI_COMPLETION));
+		T_WAIT(&op);
+		T_EQ(old[0] >> 32, count);
+		T_EQ(old[1] >> 32, count);
+		count++;
+		between += (uint32_t)old[0] != (uint32_t)old[1];
+	}
+	t_barrier();
+	if (t_rank == 2)
+		T_CHECK(between, "%llu turns, none in the middle", (unsigned long long)count);
+	for (int i = 0; t_rank == 0 && i < LEN; i++)
+		T_EQ((uint32_t)mem[i], ROUNDS);
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+	free(mem);
+}
+
 /* Tickets: each number is drawn once. */
 static void tickets(void)
 {
@@ -423,6 +475,18 @@ WAYS(lock)
 WAYS(busy)
 WAYS(refusals)
 
+static void turns_direct(void)
+{
+	way = DIRECT;
+	turns();
+}
+
+static void turns_mixed(void)
+{
+	way = MIXED;
+	turns();
+}
+
 static const struct t_case cases[] = {
 	CASES(table, 2, "each operation on each type, against plain C"),
 	CASES(calls, 2, "each call does what it says"),
@@ -431,6 +495,8 @@ static const struct t_case cases[] = {
 	CASES(lock, 3, "programs build locks of it"),
 	CASES(busy, 2, "a target that is never idle serves others"),
 	CASES(refusals, 2, "nobody changes what isn't registered"),
+	{"atomic_turns", 3, turns_direct, "a long one keeps nobody out", 60},
+	{"atomic_turns_mixed", 3, turns_mixed, "the same by the target's hand", 60},
 	{"atomic_query", 1, query, "applications ask before they use it", 0},
 };
 

@@ -137,48 +137,256 @@ static void blocked_many(void)
 
 /* --- fences ---------------------------------------------------------------------------- */
 
-/* While a large message to the peer waits for its receive, nothing fenced goes there;
- * to others it does. */
+#define BEHIND 5
+
+/* A fenced message to rank 1, an atomic operation, and what is sent behind them, each in
+ * another way, from memory that is its owner's again where it is injected. */
+static void behind(struct t_node *n, struct t_op *op, uint64_t *value)
+{
+	struct iovec iov = {&value[0], 8};
+	struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 2, .addr = n->peer[1]};
+	struct fi_ioc ioc = {&value[3], 1};
+	struct fi_rma_ioc place = {0, 1, KEY};
+	struct fi_msg_atomic add = {.msg_iov = &ioc,
+				    .iov_count = 1,
+				    .rma_iov = &place,
+				    .rma_iov_count = 1,
+				    .addr = n->peer[1],
+				    .datatype = FI_UINT64,
+				    .op = FI_SUM,
+				    .context = &op[3]};
+
+	for (uint64_t i = 0; i < BEHIND; i++)
+		value[i] = 100 + i;
+	msg.context = &op[0];
+	T_OK(fi_tsendmsg(n->ep, &msg, FI_FENCE));
+	T_OK(fi_tsend(n->ep, &value[1], 8, NULL, n->peer[1], 2, &op[1]));
+	T_OK(fi_tinject(n->ep, &value[2], 8, n->peer[1], 2));
+	T_OK(fi_atomicmsg(n->ep, &add, FI_FENCE | FI_INJECT | FI_COMPLETION));
+	iov.iov_base = &value[4];
+	msg.context = &op[4];
+	T_OK(fi_tsendmsg(n->ep, &msg, FI_INJECT | FI_COMPLETION));
+	value[2] = value[3] = value[4] = 0;
+}
+
+/* While a large message to the peer waits for its receive, what is fenced is taken and waits,
+ * and what comes behind it too; to others there is no fence. */
 static void fence(void)
 {
-	struct t_opts o = {.caps = CAPS};
+	struct t_opts o = {.caps = FI_RMA | FI_ATOMIC};
 	struct t_buf buf = t_buf(1000000, 0);
-	struct t_op big = {0}, small = {0}, other = {0};
-	struct fi_msg_tagged msg = {.tag = 2, .context = &small};
-	struct fi_msg untagged = {.context = &small};
+	struct t_op big = {0}, other = {0}, op[BEHIND] = {0};
+	struct fi_msg_tagged msg = {.tag = 2, .context = &other};
+	uint64_t value[BEHIND], mem = 1;
+	struct fid_mr *mr;
 	struct t_node n;
 
 	t_start(&n, &o);
+	T_OK(fi_mr_reg(n.domain, &mem, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
+	t_barrier();
 	if (t_rank == 0) {
-		msg.addr = untagged.addr = n.peer[1];
 		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
-		for (int i = 0; i < 1000; i++) {
-			T_EQ(fi_tsendmsg(n.ep, &msg, FI_FENCE), -FI_EAGAIN);
-			T_EQ(fi_sendmsg(n.ep, &untagged, FI_FENCE), -FI_EAGAIN);
-			t_progress();
-		}
+		behind(&n, op, value);
+		quiet(1000);
+		for (int i = 0; i < BEHIND; i++)
+			T_EQ(op[i].done, 0);
 		msg.addr = n.peer[2];
-		msg.context = &other;
 		T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
 		T_WAIT(&other);
 		T_EQ(big.done, 0);
 		t_barrier();
-		msg.addr = n.peer[1];
-		msg.context = &small;
-		T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
 		T_WAIT(&big);
-		T_WAIT(&small);
-		T_CHECK(big.c.order < small.c.order, "the fenced one was first");
+		for (int i = 0; i < BEHIND; i++)
+			if (i != 2) /* which reports nothing */
+				T_WAIT(&op[i]);
+		T_CHECK(big.c.order < op[0].c.order, "the fenced one was first");
+		T_CHECK(op[0].c.order < op[3].c.order, "the second fenced one was first");
+		T_CHECK(op[3].c.order < op[4].c.order, "what is behind it was first");
+		t_barrier();
 	} else {
+		quiet(1000);
+		T_EQ(mem, 1);
 		t_barrier();
 		if (t_rank == 1) {
 			t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
 			T_WAIT(&big);
 		}
-		t_trecv(&n, FI_ADDR_UNSPEC, NULL, 0, 2, 0, &small);
-		T_WAIT(&small);
+		for (uint64_t i = 0; i < (t_rank == 1 ? BEHIND : 1); i++) {
+			if (i == 3)
+				continue;
+			op[i].done = 0;
+			t_trecv(&n, FI_ADDR_UNSPEC, &value[i], t_rank == 1 ? 8 : 0, 2, 0, &op[i]);
+			T_WAIT(&op[i]);
+			T_CHECK(t_rank == 2 || value[i] == 100 + i, "%llu instead of %llu",
+				(unsigned long long)value[i], (unsigned long long)(100 + i));
+		}
+		t_barrier();
+		T_EQ(mem, t_rank == 1 ? 104 : 1);
+	}
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
+/* So many wait, each in its place; for one more there is no room until they have gone. */
+static void fence_full(void)
+{
+	enum { MOST = 100000, LEAST = 100 };
+	struct t_opts o = {.caps = CAPS};
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op *op = calloc(MOST, sizeof(*op)), big = {0};
+	struct t_node n;
+	ssize_t rc = 0;
+	uint64_t i, v;
+
+	t_start(&n, &o);
+	if (t_rank == 0) {
+		struct iovec iov = {&i, 8};
+		struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = n.peer[1]};
+
+		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
+		for (i = 0; i < MOST && !rc; i += !rc) {
+			msg.context = &op[i];
+			rc = fi_sendmsg(n.ep, &msg,
+					FI_INJECT | FI_COMPLETION | (i % 3 ? 0 : FI_FENCE));
+		}
+		T_EQ(rc, -FI_EAGAIN);
+		T_CHECK(i >= LEAST, "only %llu were taken", (unsigned long long)i);
+		quiet(100);
+		T_EQ(fi_inject(n.ep, &i, 8, n.peer[1]), -FI_EAGAIN);
+		t_barrier();
+		T_TRY(fi_inject(n.ep, &i, 8, n.peer[1]));
+		for (uint64_t k = 0; k < i; k++) {
+			T_WAIT(&op[k]);
+			T_CHECK(!k || op[k].c.order > op[k - 1].c.order, "out of order");
+		}
+		v = UINT64_MAX;
+		T_TRY(fi_inject(n.ep, &v, 8, n.peer[1]));
+		T_WAIT(&big);
+	} else {
+		t_barrier();
+		t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
+		T_WAIT(&big);
+		for (i = 0; i < MOST; i++) {
+			op[i].done = 0;
+			T_TRY(fi_recv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, &op[i]));
+			T_WAIT(&op[i]);
+			if (v == UINT64_MAX)
+				break;
+			T_EQ(v, i);
+		}
+		T_CHECK(i > LEAST, "only %llu came", (unsigned long long)i);
 	}
 	t_finish(&n);
+	t_buf_free(&buf);
+	free(op);
+}
+
+/* One that waits for a counter meets the fence when the counter gets there, deferred work
+ * too, and counts when it is over. */
+static void fence_deferred(void)
+{
+	struct t_opts o = {.caps = CAPS};
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big = {0}, op[3] = {0};
+	struct fid_cntr *go, *done;
+	uint64_t v[3] = {7, 8, 9};
+	struct t_node n;
+
+	t_start(&n, &o);
+	go = counter(&n);
+	done = counter(&n);
+	if (t_rank == 0) {
+		struct iovec iov = {&v[0], 8};
+		struct fi_op_tagged tagged = {
+			.ep = n.ep,
+			.msg = {.msg_iov = &iov, .iov_count = 1, .addr = n.peer[1], .tag = 2},
+			.flags = FI_FENCE};
+		struct fi_deferred_work work = {.threshold = 1,
+						.triggering_cntr = go,
+						.completion_cntr = done,
+						.op_type = FI_OP_TSEND,
+						.op.tagged = &tagged};
+		struct iovec later = {&v[1], 8};
+		struct fi_msg_tagged msg = {.msg_iov = &later,
+					    .iov_count = 1,
+					    .addr = n.peer[1],
+					    .tag = 2,
+					    .context = when(&op[1], go, 1)};
+
+		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
+		T_OK(fi_control(&n.domain->fid, FI_QUEUE_WORK, &work));
+		T_OK(fi_tsendmsg(n.ep, &msg, FI_FENCE | FI_TRIGGER | FI_COMPLETION));
+		T_OK(fi_cntr_add(go, 1));
+		T_OK(fi_tsend(n.ep, &v[2], 8, NULL, n.peer[1], 2, &op[2]));
+		quiet(1000);
+		T_EQ(fi_cntr_read(done) + op[1].done + op[2].done, 0);
+		t_barrier();
+		T_WAIT(&op[2]);
+		T_EQ(fi_cntr_read(done), 1);
+		T_EQ(op[1].done, 1);
+	} else {
+		t_barrier();
+		t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
+		for (uint64_t i = 0; i < 3; i++) {
+			uint64_t got = 0;
+
+			t_trecv(&n, FI_ADDR_UNSPEC, &got, 8, 2, 0, &op[i]);
+			T_WAIT(&op[i]);
+			T_EQ(got, v[i]);
+		}
+	}
+	T_WAIT(&big);
+	T_OK(fi_close(&go->fid));
+	T_OK(fi_close(&done->fid));
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
+static unsigned int lost;
+
+static void count_lost(const struct t_comp *c)
+{
+	lost++;
+	T_CHECK(c->err, "an inject has no completion");
+}
+
+/* The peer goes: what waited for it ends as what it waited for does. And what still waits
+ * when its own endpoint closes is gone. */
+static void fence_gone(void)
+{
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big[2] = {0}, op[2] = {0};
+	struct fi_msg_tagged msg = {.tag = 2};
+	struct t_node n, second;
+
+	t_start(&n, NULL);
+	t_open(&second, NULL);
+	t_connect(&second);
+	if (t_rank == 0) {
+		t_tsend(&n, 1, buf.p, buf.len, 1, &big[0]);
+		t_tsend(&second, 1, buf.p, buf.len, 1, &big[1]);
+		for (int i = 0; i < 2; i++) {
+			msg.addr = (i ? &second : &n)->peer[1];
+			msg.context = &op[i];
+			T_OK(fi_tsendmsg((i ? &second : &n)->ep, &msg, FI_FENCE));
+		}
+		T_OK(fi_tinject(n.ep, NULL, 0, n.peer[1], 2));
+	}
+	t_barrier();
+	if (t_rank == 1)
+		t_close(&n);
+	if (t_rank == 0) {
+		t_foreign = count_lost; /* for the inject, which has no context */
+		while (!big[0].done || !op[0].done || !lost)
+			t_idle();
+		T_EQ(lost, 1);
+		T_CHECK(big[0].c.err && op[0].c.err, "a success, of an endpoint that is gone");
+		T_EQ(op[1].done, 0);
+		t_close(&n);
+	}
+	t_barrier();
+	t_close(&second);
 	t_buf_free(&buf);
 }
 
@@ -204,7 +412,7 @@ static void fence_write(bool ring)
 
 			t_fill(mem.p, mem.len, i, 0);
 			T_TRY(fi_write(n.ep, mem.p, mem.len, NULL, n.peer[1], 0, KEY, &w));
-			T_TRY(fi_tsendmsg(n.ep, &msg, FI_FENCE));
+			T_OK(fi_tsendmsg(n.ep, &msg, FI_FENCE));
 			T_WAIT(&w);
 		} else {
 			t_trecv(&n, FI_ADDR_UNSPEC, NULL, 0, i, 0, &s);
@@ -232,6 +440,9 @@ static const struct t_case cases[] = {
 	{"blocked_peer", 1, blocked, "who can't be reached holds up nobody else", 0},
 	{"blocked_peers", 1, blocked_many, "more of them than one look remembers", 0},
 	{"fence_message", 3, fence, "after all that went to the peer before", 0},
+	{"fence_full", 2, fence_full, "as many as there is room for", 0},
+	{"fence_deferred", 2, fence_deferred, "a fence behind a counter", 0},
+	{"fence_gone", 2, fence_gone, "nobody waits for ever", 0},
 	{"fence_write", 2, fence_direct, "a message after a write", 0},
 	{"fence_write_ring", 2, fence_ring, "the same by the target's hand", 0},
 };

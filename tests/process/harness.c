@@ -72,6 +72,8 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+static pid_t rank_pid; /* this rank's process, or that which began this one */
+
 static _Noreturn void finish(int verdict, const char *text)
 {
 	int running = RUNNING;
@@ -80,8 +82,9 @@ static _Noreturn void finish(int verdict, const char *text)
 		snprintf(slots[t_rank].why, SLOT_TEXT, "%s", text);
 		_exit(1);
 	}
-	for (;;)
+	while (getpid() == rank_pid)
 		pause(); /* another thread is already ending the process */
+	_exit(1);	 /* a child of the rank's, which nobody would end */
 }
 
 void t_fail(const char *file, int line, const char *fmt, ...)
@@ -199,6 +202,7 @@ void t_barrier_with(bool (*progress)(void))
 static _Noreturn void child_main(const struct t_case *c, int rank, int sock)
 {
 	t_rank = rank;
+	rank_pid = getpid();
 	hub = sock;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -269,6 +269,8 @@ static void exit_open(void)
 	once(&n, 300000, 1);
 	for (int i = 0; i < 4; i++)
 		t_tsend(&n, 1 - t_rank, b.p, i % 2 ? b.len : 8, 1000 + (uint64_t)i, &op[i]);
+	/* To one that has ended nothing can be sent. */
+	t_barrier();
 	/* main's caller does it: destructors run with the service thread alive */
 }
 

@@ -5,53 +5,13 @@
  * (t_barrier_with(NULL)) or a loop of one's own: nothing of the library runs. No
  * case measures time; what is away when its bytes must be there can't have helped.
  */
-#include "cases.h"
+#include "overlap.h"
 
 #include <rdma/fi_tagged.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define KIB 1024u
-#define MIB (1024u * KIB)
-
-static const size_t sizes[] = {65536, 65537, 100000, 262144, 262145, MIB, 3 * MIB + 17, 16 * MIB};
-#define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
-
-static void away(void)
-{
-	t_barrier_with(NULL);
-}
-
-static void only_ours(void)
-{
-	if (!t_beeline)
-		t_skip("%s needs the other process's help", t_provider);
-}
-
-static void start(struct t_node *n, const struct t_opts *o, bool known)
-{
-	only_ours();
-	t_start(n, o);
-	if (!known)
-		return;
-	for (int i = 0; i < t_nproc; i++)
-		if (i != t_rank)
-			t_mark(n, i, 1);
-	for (int i = 0; i < t_nproc; i++)
-		if (i != t_rank)
-			t_wait_mark(n, i, 1);
-}
-
-static void post(struct t_node *n, bool tagged, fi_addr_t src, struct t_buf *b, uint64_t tag,
-		 struct t_op *op)
-{
-	if (tagged)
-		t_trecv(n, src, b->p, b->len, tag, 0, op);
-	else
-		T_TRY(fi_recv(n->ep, b->p, b->len, NULL, src, op));
-}
 
 static void ship(struct t_node *n, bool tagged, int to, const struct t_buf *b, uint64_t tag,
 		 uint64_t data, struct t_op *op)
@@ -148,32 +108,55 @@ static void sender_away(void)
 	t_finish(&n);
 }
 
-/* As receiver_away, with a sender that the receiver has never heard of. */
-static void stranger(void)
+/*
+ * A sender that the receiver has never heard from: as receiver_away, if the receiver
+ * says that it waits for it. One that would take anybody's message has nobody to show
+ * it to, and gets it when it comes back; the next ones find who has sent it.
+ */
+static void stranger(bool anybody)
 {
-	struct t_opts o = {.caps = FI_SOURCE};
+	struct t_opts o = {.caps = FI_SOURCE | FI_DIRECTED_RECV};
 	struct t_node n;
-	struct t_buf b = t_buf(MIB, 0);
-	struct t_op op = {0};
 
 	start(&n, &o, false);
-	if (t_rank == 0) {
-		t_fill(b.p, b.len, 9, 0);
-		away();
-		t_tsend(&n, 1, b.p, b.len, 5, &op);
-		T_WAIT(&op);
-		away();
-	} else {
-		t_blank(&b);
-		post(&n, true, FI_ADDR_UNSPEC, &b, 5, &op);
-		away();
-		away();
-		T_GOT(&b, b.len, 9);
-		T_WAIT(&op);
-		T_EQ(op.c.src, n.peer[0]);
+	for (uint64_t i = 0; i < 3; i++) {
+		bool alone = !anybody || i;
+		struct t_buf b = t_buf(MIB, 0);
+		struct t_op op = {0};
+
+		if (t_rank == 0) {
+			t_fill(b.p, b.len, i, 0);
+			away();
+			t_tsend(&n, 1, b.p, b.len, 5, &op);
+			if (alone)
+				T_WAIT(&op);
+			away();
+			T_WAIT(&op);
+		} else {
+			t_blank(&b);
+			post(&n, true, anybody ? FI_ADDR_UNSPEC : n.peer[0], &b, 5, &op);
+			away();
+			away();
+			if (alone)
+				T_GOT(&b, b.len, i);
+			T_WAIT(&op);
+			T_GOT(&b, b.len, i);
+			T_EQ(op.c.src, n.peer[0]);
+		}
+		t_barrier();
+		t_buf_free(&b);
 	}
-	t_buf_free(&b);
 	t_finish(&n);
+}
+
+static void stranger_named(void)
+{
+	stranger(false);
+}
+
+static void stranger_anybody(void)
+{
+	stranger(true);
 }
 
 /* More receives than a board holds or a ring has packets, all posted before the
@@ -628,7 +611,8 @@ static const struct t_case cases[] = {
 	{"overlap_receiver_away_untagged", 2, receiver_away_untagged, "the same, untagged", 0},
 	{"overlap_receiver_away_anybody", 2, receiver_away_anybody, "posted for any source", 0},
 	{"overlap_sender_away", 2, sender_away, "the posting call brings the bytes", 0},
-	{"overlap_stranger", 2, stranger, "a sender that was never heard of", 0},
+	{"overlap_stranger", 2, stranger_named, "a sender that was never heard from", 0},
+	{"overlap_stranger_anybody", 2, stranger_anybody, "nobody to show it to", 0},
 	{"overlap_many", 2, many, "more than a board or a ring holds", 0},
 	{"overlap_order_small", 2, order_small, "a short receive and message first", 0},
 	{"overlap_order_large", 2, order_large, "a short message takes a large receive", 0},

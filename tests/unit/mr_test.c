@@ -163,7 +163,7 @@ static void lies(void **state)
 	peer = node.ep[0]->dest[1];
 	peer->copy.pull = BL_COPY_VM; /* as if it were another process: no memcpy */
 	mr = reg(5, BL_MR_READ | BL_MR_WRITE, 0, 100);
-	said = &peer->header->mr;
+	said = &node.ep[1]->local.seg.header->mr;
 	assert_int_equal(bl_mr_read(peer, 5, &entry), 0);
 
 	table = atomic_load(&said->table);

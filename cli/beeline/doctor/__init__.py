@@ -10,7 +10,7 @@ import dataclasses
 import json
 import sys
 
-from beeline.doctor import kernel, machine, mpi
+from beeline.doctor import bpf, kernel, machine, mpi
 from beeline.doctor.finding import BAD, NOTE, OK, Finding
 from beeline.errors import EXIT_FAILURE
 
@@ -35,6 +35,8 @@ def examine(with_mpi: bool) -> list[Finding]:
         *kernel.copies(probe),
         *kernel.calls(probe),
         *machine.findings(probe),
+        bpf.finding(probe),
+        *machine.settings(),
     ]
     return findings + (mpi.findings() if with_mpi else [])
 

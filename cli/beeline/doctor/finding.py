@@ -12,6 +12,9 @@ NOTE = "note"  # Beeline works, but less well or with less than it could
 BAD = "bad"  # Beeline does not work because of this
 
 
+ROOT = Path("/")  # of /proc and /sys: tests have others
+
+
 @dataclass
 class Finding:
     name: str
@@ -25,7 +28,7 @@ class Finding:
 def read(path: str) -> str | None:
     """A file of /proc or /sys; None: it isn't there or not for us."""
     try:
-        return Path(path).read_text(errors="replace").strip()
+        return (ROOT / path.lstrip("/")).read_text(errors="replace").strip()
     except OSError:
         return None
 

@@ -119,14 +119,9 @@ def messages(probe: Probe) -> list[Finding]:
 # --- direct copies --------------------------------------------------------------
 
 
-def _why_refused(result: Result) -> tuple[str, str]:
-    """Where a refusal of process_vm_* comes from, and what would end it."""
+def _why_refused(calls: str) -> tuple[str, str]:
+    """Where a refusal of what only ptracers may comes from, and what would end it."""
     yama = read("/proc/sys/kernel/yama/ptrace_scope")
-    if result.errno == errno.ENOSYS and not filtered():
-        return (
-            "this kernel is built without process_vm_readv",
-            "use a kernel with CONFIG_CROSS_MEMORY_ATTACH=y",
-        )
     if yama in ("2", "3"):
         who = "only to CAP_SYS_PTRACE" if yama == "2" else "to nobody, until the next boot"
         change = (
@@ -138,7 +133,7 @@ def _why_refused(result: Result) -> tuple[str, str]:
     if filtered():
         return (
             "a seccomp filter of this container or service refuses it",
-            "run the container with a profile that allows process_vm_readv and process_vm_writev "
+            f"run the container with a profile that allows {calls} "
             "(docker run --cap-add SYS_PTRACE, or --security-opt seccomp=PROFILE)",
         )
     return (
@@ -165,7 +160,8 @@ def copies(probe: Probe) -> list[Finding]:
                 f"Yama restricts them (ptrace_scope={scope}); Beeline's processes permit them "
                 "to each other"
                 if scope == "1"
-                else "",
+                else "large messages are copied once, by either process or by both; each does its "
+                "atomic operations on the other's memory itself",
                 data=data,
             )
         ]
@@ -174,7 +170,11 @@ def copies(probe: Probe) -> list[Finding]:
         for call, result in (("process_vm_readv", read_it), ("process_vm_writev", write_it))
         if not result.good
     ]
-    why, command = _why_refused(read_it if not read_it.good else write_it)
+    if (read_it if not read_it.good else write_it).errno == errno.ENOSYS and not filtered():
+        why = "this kernel is built without process_vm_readv"
+        command = "use a kernel with CONFIG_CROSS_MEMORY_ATTACH=y"
+    else:
+        why, command = _why_refused("process_vm_readv and process_vm_writev")
     cost = (
         "large messages are copied twice, through shared memory"
         if len(refused) == 2
@@ -187,7 +187,7 @@ def copies(probe: Probe) -> list[Finding]:
 
 
 def calls(probe: Probe) -> list[Finding]:
-    found = [_memfd(probe), _socket(probe)]
+    found = [_memfd(probe), _socket(probe), _netlink(probe)]
     found += _membarrier(probe)
     if not probe["robust_list"].good:
         found.append(
@@ -218,13 +218,31 @@ def _memfd(probe: Probe) -> Finding:
 def _socket(probe: Probe) -> Finding:
     result = probe["socket"]
     if result.good:
-        return Finding("rendezvous", OK, "abstract Unix sockets work")
+        return Finding(
+            "rendezvous", OK, "abstract Unix sockets work: by them processes find each other"
+        )
     command = (
         "ulimit -n 1024"
         if result.errno == errno.EMFILE
         else "allow Unix sockets in the abstract namespace (seccomp, AppArmor, Landlock)"
     )
     return Finding("rendezvous", BAD, f"Unix socket: {result.said}", "", command)
+
+
+def _netlink(probe: Probe) -> Finding:
+    result = probe["netlink"]
+    if result.good:
+        return Finding(
+            "waking", OK, "netlink sockets work: by them who sleeps on a descriptor is woken"
+        )
+    return Finding(
+        "waking",
+        NOTE,
+        f"netlink socket: {result.said}",
+        "a queue has no descriptor to wait on (FI_WAIT_FD); MPI libraries don't ask for one, and "
+        "fi_cq_sread sleeps all the same",
+        "run with a seccomp profile that allows sockets of the family AF_NETLINK",
+    )
 
 
 def _membarrier(probe: Probe) -> list[Finding]:

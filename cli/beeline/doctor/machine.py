@@ -8,6 +8,8 @@ import errno
 import os
 import re
 import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from beeline import env, kmod
@@ -15,11 +17,13 @@ from beeline.doctor.finding import BAD, NOTE, OK, Finding, read
 from beeline.doctor.kernel import Probe
 
 # What an endpoint and its process need (ARCHITECTURE.md): descriptors while it is open,
-# four of them kept aside for connecting; shared memory of its own and per neighbour;
+# ten of them kept aside for connecting; shared memory of its own and per neighbour;
 # address space per neighbour, whose lane is mapped beside ours.
-FILES_ENDPOINT, FILES_PROCESS, FILES_LEAST = 2, 6, 32
+FILES_ENDPOINT, FILES_PROCESS, FILES_LEAST = 3, 13, 33
 LANE = 64 * 1024
+KEPT_ASIDE = 1 << 20  # of what a cgroup leaves
 NEIGHBOURS = 64  # of which the limits are judged
+FILE_LEAST = 1 << 20  # the longest memfd, of 4096 neighbours' counters
 SPACE_LEAST = 1 << 30  # an MPI's own libraries and heaps
 # The inodes of the namespaces that a machine boots with: include/linux/proc_ns.h.
 FIRST_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "ipc": 0xEFFFFFFF, "uts": 0xEFFFFFFE}
@@ -35,7 +39,6 @@ def findings(probe: Probe) -> list[Finding]:
         huge_pages(),
         numa(probe),
         module(probe),
-        *settings(),
     ]
 
 
@@ -112,46 +115,100 @@ def limits() -> list[Finding]:
                 {"nproc": tasks},
             )
         )
+    longest, _ = _limit(resource.RLIMIT_FSIZE)
+    if longest < FILE_LEAST:
+        found.append(
+            Finding(
+                "file size",
+                NOTE,
+                f"{longest // 1024} KiB (ulimit -f)",
+                "memory that processes share is a file to the kernel: no endpoint opens",
+                "ulimit -f unlimited",
+                {"fsize": longest},
+            )
+        )
     return found
 
 
-def _cgroup_limit() -> tuple[int | None, str]:
-    """The smallest memory limit above this process, and the file that sets it."""
-    best: int | None = None
-    where = ""
+@dataclass(frozen=True)
+class Cgroups:
+    """A version of them: where they are mounted, and what their files are called."""
+
+    base: Path
+    limit: str
+    usage: str
+    files: tuple[str, ...]  # lines of memory.stat: what is given back before all else
+
+
+SECOND = Cgroups(
+    Path("/sys/fs/cgroup"), "memory.max", "memory.current", ("inactive_file", "active_file")
+)
+FIRST = Cgroups(
+    Path("/sys/fs/cgroup/memory"),
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_inactive_file", "total_active_file"),
+)
+
+
+def _used(version: Cgroups, group: Path) -> int:
+    """Without what the kernel would give back: as in src/local/room.c."""
+    usage = read(str(group / version.usage)) or ""
+    lines = (line.split() for line in (read(str(group / "memory.stat")) or "").splitlines())
+    files = sum(int(words[1]) for words in lines if words[0] in version.files)
+    return max(int(usage) - files, 0) if usage.isdigit() else 0
+
+
+@dataclass
+class Limit:
+    """A memory limit above this process: the one that leaves the least."""
+
+    bytes: int
+    left: int
+    where: str
+
+
+def _limits_of(version: Cgroups, group: str) -> Iterator[Limit]:
+    folder = version.base / group.lstrip("/")
+    for level in (folder, *folder.parents):
+        if level != version.base and version.base not in level.parents:
+            break
+        where = str(level / version.limit)
+        text = read(where) or ""
+        if text.isdigit() and int(text) < 1 << 60:  # version 1 says none by a large number
+            yield Limit(int(text), max(int(text) - _used(version, level), 0), where)
+
+
+def _cgroup_limit() -> Limit | None:
+    found: list[Limit] = []
     for line in (read("/proc/self/cgroup") or "").splitlines():
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            base, name = Path("/sys/fs/cgroup"), "memory.max"
+        number, controllers, group = line.split(":", 2)
+        if number == "0" and not controllers:
+            found += _limits_of(SECOND, group)
         elif "memory" in controllers.split(","):
-            base, name = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"
-        else:
-            continue
-        folder = base / path.lstrip("/")
-        for level in (folder, *folder.parents):
-            if level != base and base not in level.parents:
-                break
-            text = read(str(level / name))
-            if text and text.isdigit() and int(text) < 1 << 60:
-                value = int(text)
-                if best is None or value < best:
-                    best, where = value, str(level / name)
-    return best, where
+            found += _limits_of(FIRST, group)
+    return min(found, key=lambda limit: limit.left, default=None)
 
 
 def cgroup_memory() -> Finding:
-    limit, where = _cgroup_limit()
-    cost = f"an endpoint with {NEIGHBOURS} neighbours takes {mib(NEIGHBOURS * LANE + 4096)}"
+    limit = _cgroup_limit()
+    need = NEIGHBOURS * LANE + KEPT_ASIDE
+    cost = f"an endpoint with {NEIGHBOURS} neighbours takes {mib(NEIGHBOURS * LANE)}"
     if limit is None:
         return Finding("job's memory", OK, "no cgroup limit", cost)
-    enough = limit >= 256 << 20
+    what = f"{mib(limit.left)} left of {mib(limit.bytes)} ({limit.where})"
+    data = {"limit": limit.bytes, "left": limit.left}
+    if limit.left >= need:
+        why = cost + "; shared memory counts where it is first touched"
+        return Finding("job's memory", OK, what, why, data=data)
+    gib = -(-(limit.bytes - limit.left + need) >> 30)  # rounded up
     return Finding(
         "job's memory",
-        OK if enough else NOTE,
-        f"{mib(limit)} ({where})",
-        cost + "; shared memory counts where it is first touched",
-        "" if enough else f"echo 1G | sudo tee {where}",
-        {"limit": limit},
+        NOTE,
+        what,
+        cost + f", and the last {mib(KEPT_ASIDE)} is left alone: opening it may fail",
+        f"echo {gib}G | sudo tee {limit.where}",
+        data,
     )
 
 
@@ -189,18 +246,23 @@ def dev_shm(folder: Path = Path("/dev/shm")) -> Finding:
     )
 
 
-def namespaces() -> Finding:
-    own: list[str] = []
-    inodes: dict[str, int] = {}
+def _inodes() -> dict[str, int]:
+    found: dict[str, int] = {}
     for kind in ("user", "pid", "net", "ipc", "mnt"):
-        try:
+        with contextlib.suppress(OSError):
             link = os.readlink(f"/proc/self/ns/{kind}")
-        except OSError:
-            continue
-        inodes[kind] = int(re.sub(r"\D", "", link))
-        if FIRST_NAMESPACES.get(kind, inodes[kind]) != inodes[kind]:
-            own.append(kind)
-    data = {"own": own, "inodes": inodes}
+            found[kind] = int(re.sub(r"\D", "", link))
+    return found
+
+
+def own_namespaces() -> list[str]:
+    """The kinds in which this process isn't where the machine booted."""
+    return [k for k, inode in _inodes().items() if FIRST_NAMESPACES.get(k, inode) != inode]
+
+
+def namespaces() -> Finding:
+    own = own_namespaces()
+    data = {"own": own, "inodes": _inodes()}
     if not {"user", "pid"} & set(own):
         return Finding("namespaces", OK, "those of the machine (user, PID)", data=data)
     if not _user_is_known():
@@ -237,14 +299,33 @@ def _chosen(text: str | None) -> str | None:
 
 
 def huge_pages() -> Finding:
-    transparent = _chosen(read("/sys/kernel/mm/transparent_hugepage/enabled"))
+    folder = "/sys/kernel/mm/transparent_hugepage"
+    transparent, shared = (
+        _chosen(read(f"{folder}/enabled")),
+        _chosen(read(f"{folder}/shmem_enabled")),
+    )
     reserved = read("/proc/sys/vm/nr_hugepages") or "0"
-    data = {"transparent": transparent, "reserved": int(reserved) if reserved.isdigit() else 0}
+    data = {
+        "transparent": transparent,
+        "shared": shared,
+        "reserved": int(reserved) if reserved.isdigit() else 0,
+    }
+    what = f"transparent: {transparent or 'not in this kernel'}"
+    what += f" (shared memory: {shared})" * bool(shared) + f"; {reserved} reserved"
+    if shared in ("always", "force"):
+        return Finding(
+            "huge pages",
+            NOTE,
+            what,
+            f"each neighbour's {LANE >> 10} KiB of shared memory may take a whole huge page, 2 MiB",
+            f"echo advise | sudo tee {folder}/shmem_enabled",
+            data,
+        )
     if transparent in ("always", "madvise"):
         return Finding(
             "huge pages",
             OK,
-            f"transparent: {transparent}; {reserved} reserved",
+            what,
             "buffers on huge pages are copied faster"
             + ("; programs must ask for them" if transparent == "madvise" else ""),
             data=data,
@@ -252,39 +333,32 @@ def huge_pages() -> Finding:
     return Finding(
         "huge pages",
         NOTE,
-        f"transparent: {transparent or 'not in this kernel'}; {reserved} reserved",
+        what,
         "large messages between small pages take longer: each page is looked up",
-        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
-        if transparent
-        else "",
+        f"echo madvise | sudo tee {folder}/enabled" if transparent else "",
         data,
     )
 
 
 def numa(probe: Probe) -> Finding:
-    nodes = read("/sys/devices/system/node/online") or "0"
-    several = not nodes.isdigit()
+    nodes = read("/sys/devices/system/node/online")
+    several = bool(nodes) and not nodes.isdigit()
     bound = probe["mbind"].good
     data = {"nodes": nodes, "mbind": bound}
+    if not several:
+        return Finding(
+            "NUMA", OK, "one node: nothing to place" if nodes else "not in this kernel", data=data
+        )
     if bound:
         return Finding(
-            "NUMA",
-            OK,
-            f"nodes {nodes}; an endpoint's memory is bound to its own"
-            if several
-            else "one node: nothing to place",
-            data=data,
+            "NUMA", OK, f"nodes {nodes}; an endpoint's memory is bound to its own", data=data
         )
     return Finding(
         "NUMA",
-        NOTE if several else OK,
-        f"{'nodes' if several else 'node'} {nodes}; mbind: {probe['mbind'].said}",
-        "memory lies where it is first touched: pin each rank before it opens MPI"
-        if several
-        else "one node: nothing to place",
-        "run with a seccomp profile that allows mbind (docker run --cap-add SYS_NICE)"
-        if several
-        else "",
+        NOTE,
+        f"nodes {nodes}; mbind: {probe['mbind'].said}",
+        "memory lies where it is first touched: pin each rank before it opens MPI",
+        "run with a seccomp profile that allows mbind (docker run --cap-add SYS_NICE)",
         data,
     )
 

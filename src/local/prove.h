@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * prove.h: the commons of a peer (commons.h), at the first atomic operation on its
+ * memory. Who has it can spoil others' atomic operations on that process's memory, so
+ * it is given only to who could do that anyway:
+ *
+ *   owner of the peer            our service thread           that of the peer's process
+ *   reads its secret, where
+ *   the hello said:
+ *   process_vm_readv, for
+ *   which the kernel asks for
+ *   the same right as for
+ *   writing             ──────►  PROVE: the secret  ────────►  is it?
+ *   comes again         ◄──────  maps the commons   ◄────────  COMMONS
+ *
+ * It is the owner that reads: a peer whose memory keeps whoever reads it (userfaultfd, FUSE)
+ * keeps only who wants something of it. The rest is an exchange like others (exchange.h):
+ * not too many at a time, and answers are heard when they come. One that takes longer than a
+ * second is given up, and the peer is asked for its operations.
+ */
+#ifndef BL_LOCAL_PROVE_H
+#define BL_LOCAL_PROVE_H
+
+#include "local/local.h"
+
+int bl_peer_ask_for_commons(struct bl_peer *peer, struct bl_commons **commons);
+
+/* 0: here they are. -EAGAIN: they have been asked for. -EOPNOTSUPP: they aren't to be
+ * had, and the peer must be asked for the operation itself. Its owner. */
+static inline int bl_peer_commons(struct bl_peer *peer, struct bl_commons **commons)
+{
+	/* acquire: pairs with the release in bl_peer_give_commons */
+	*commons = atomic_load_explicit(&peer->commons, memory_order_acquire);
+	return likely(*commons) ? 0 : bl_peer_ask_for_commons(peer, commons);
+}
+
+/* Service thread: the commons as they are mapped; NULL: the answer is another. again: the
+ * owner may ask at once. */
+void bl_peer_give_commons(struct bl_peer *peer, struct bl_commons *commons, bool again);
+/* They are gone. local->lock held, or nobody else is there. */
+void bl_peer_forget_commons(struct bl_peer *peer);
+
+#endif

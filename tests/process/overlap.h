@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * overlap.h: what overlap.c and delegate.c begin with. "Away" is a wait at a pipe
+ * or a loop of one's own: nothing of the library runs.
+ */
+#ifndef BL_TESTS_PROCESS_OVERLAP_H
+#define BL_TESTS_PROCESS_OVERLAP_H
+
+#include "cases.h"
+
+#include <rdma/fi_tagged.h>
+
+#define KIB 1024u
+#define MIB (1024u * KIB)
+
+static const size_t sizes[] = {65536, 65537, 100000, 262144, 262145, MIB, 3 * MIB + 17, 16 * MIB};
+#define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static inline void away(void)
+{
+	t_barrier_with(NULL);
+}
+
+static inline void only_ours(void)
+{
+	if (!t_beeline)
+		t_skip("%s needs the other process's help", t_provider);
+}
+
+/* known: all are connected. */
+static inline void start(struct t_node *n, const struct t_opts *o, bool known)
+{
+	only_ours();
+	t_start(n, o);
+	if (!known)
+		return;
+	for (int i = 0; i < t_nproc; i++)
+		if (i != t_rank)
+			t_mark(n, i, 1);
+	for (int i = 0; i < t_nproc; i++)
+		if (i != t_rank)
+			t_wait_mark(n, i, 1);
+}
+
+static inline void post(struct t_node *n, bool tagged, fi_addr_t src, struct t_buf *b, uint64_t tag,
+			struct t_op *op)
+{
+	if (tagged)
+		t_trecv(n, src, b->p, b->len, tag, 0, op);
+	else
+		T_TRY(fi_recv(n->ep, b->p, b->len, NULL, src, op));
+}
+
+#endif
