@@ -23,6 +23,8 @@ MESON ?= meson
 PYTHON ?= /usr/bin/python3
 export PYTHON
 JOBS ?= $(shell nproc)
+# Warnings end the build: for those who change Beeline, not for newer compilers.
+WERROR ?= false
 
 .DEFAULT_GOAL := help
 .PHONY: help soak vm-test vm-shell deb deps venv build demo test sanitize bench lint format install clean distclean
@@ -40,7 +42,8 @@ venv:
 
 # Configured for .venv as its prefix: installing there is what makes the command work.
 build: venv
-	@tools/configure build --prefix=$(VENV) --libdir=lib -Dpython=$(VENV)/bin/python
+	@tools/configure build --prefix=$(VENV) --libdir=lib -Dpython=$(VENV)/bin/python \
+		-Dwerror=$(WERROR)
 	@echo 'Building'
 	@tools/quietly build/ninja.log ninja -C build -j $(JOBS)
 	@$(MESON) install -C build --no-rebuild --quiet

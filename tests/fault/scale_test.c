@@ -3,10 +3,11 @@
  * scale_test.c: a thousand endpoints on one node, in few processes and in many.
  * All talk to one and it to all, each talks to eight others; nothing fails, and
  * each keeps to its footprint: 1 MiB per endpoint and 64 KiB for each neighbour
- * that it talks to, three descriptors per endpoint and none per neighbour. Connecting
- * costs no more processor time than two cores have in five seconds, which other work
- * doesn't change; how long it took is printed. Polling beside a thousand silent
- * neighbours is compared, round by round, to polling an endpoint that has one.
+ * that it talks to, three descriptors per endpoint and none per neighbour. Silent
+ * neighbours aren't looked at, whose number a poll would otherwise show: it is compared,
+ * round by round, to a poll of an endpoint that has one neighbour. How long connecting took,
+ * and that ratio, are printed; what fails is what only a mistake in the order of growth
+ * can cost, not what a machine's caches and other work do.
  *
  * Processes share a page of counters and the table of addresses; whoever fails
  * says why there. One thread each.
@@ -36,7 +37,8 @@
 #define ENOUGH_MIB  6144u	   /* for a thousand processes */
 #define ATTEMPTS    100		   /* one undisturbed comparison is enough */
 #define RATIO	    1.1		   /* promised */
-#define CONNECT_CPU 10000000000ull /* ns, of all processes: two cores for 5 s */
+#define RATIO_MOST  3.0		   /* looking at each would be hundreds */
+#define CONNECT_CPU 60000000000ull /* ns, of all processes; 2 to 8 s are usual, naps included */
 
 struct scale_row {
 	struct row row;
@@ -309,8 +311,11 @@ static void poll_beside_a_thousand(void)
 		if (SLOWER > 1 || shared->thousand <= RATIO * shared->one)
 			return; /* a sanitizer has its own price for each access */
 	}
-	give_up("a poll takes %.1f ns beside one neighbour, %.1f ns beside %u", shared->one,
-		shared->thousand, total - 1);
+	if (shared->thousand <= RATIO_MOST * shared->one)
+		return;
+	give_up("a poll takes %.1f ns beside one neighbour, %.1f ns beside %u, %u of them looked "
+		"at",
+		shared->one, shared->thousand, total - 1, ep[0]->local.nhot);
 }
 
 /* Of memory that only a memfd holds. */

@@ -12,6 +12,15 @@
 
 static const size_t inject_lens[] = {0, 1, 8, 40, 41, 64, 200, 296, 297, 1000, 4096, 8192};
 
+/* What rank 0 may inject: each process measures its own limit. */
+static size_t sender_limit(const struct t_node *n)
+{
+	size_t own = n->info->tx_attr->inject_size, all[T_PROC_MAX];
+
+	t_allgather(&own, sizeof(own), all, t_progress);
+	return all[0];
+}
+
 /* Each buffer is overwritten as soon as the call returns. */
 static void inject(bool tagged, bool data)
 {
@@ -19,11 +28,13 @@ static void inject(bool tagged, bool data)
 	struct t_node n;
 
 	t_start(&n, &o);
+	size_t limit = sender_limit(&n);
+
 	for (uint64_t i = 0; i < sizeof(inject_lens) / sizeof(inject_lens[0]); i++) {
 		size_t len = inject_lens[i];
 		struct t_buf b = t_buf(len, i);
 
-		if (len > n.info->tx_attr->inject_size) {
+		if (len > limit) {
 			t_buf_free(&b);
 			break;
 		}
