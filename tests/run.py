@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-LIMIT = 900.0  # seconds for one driver
+LIMIT = 1500.0  # seconds for one driver
 CASE = re.compile(r"^(ok|not ok|skip)\s+(?:\d+\s+)?(?:-\s+)?([^:]+?)(?::\s*(.*))?$")
 # cmocka's skip() prints "not ok N # SKIP NAME".
 TAP_SKIP = re.compile(r"^(?:not )?ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)

@@ -24,6 +24,7 @@ KVM is never used: results must not depend on the machine's, and the host's kern
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import re
 import shutil
@@ -275,9 +276,12 @@ def await_listener(port: int, process: subprocess.Popen[bytes], seconds: float) 
         time.sleep(0.01)
 
 
+pairs = itertools.count()  # of this process, which may have several at a time
+
+
 def run_pair(one: Guest, two: Guest, work: Path) -> tuple[Result, Result]:
     """Two guests joined by a wire; each sees one Ethernet device, with addresses ...:01 and :02."""
-    port = 20000 + os.getpid() % 20000
+    port = 20000 + (os.getpid() * 4 + next(pairs)) % 20000
     one.wire, two.wire = ("listen", port), ("connect", port)
     first = one.start(work / "one")
     await_listener(port, first, 30.0 * int(os.environ.get("BEELINE_VM_PATIENCE", "1")))
