@@ -560,6 +560,42 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 	}
 }
 
+/* The caller computes between two reads that bring nothing. */
+static bool reads_are_rare(const struct bl_ep *ep, uint64_t now)
+{
+	const struct bl_cq *cq = ep->rx_cq;
+
+	return cq && cq->wait_full == cq->full &&
+	       now - cq->last_empty > BL_AWAY_US * bl_ticks_per_us();
+}
+
+/*
+ * Large messages, a step each. The sender has seen that its message was taken, and may be
+ * away: so whoever goes away as well in the middle of it, with another message or with
+ * nothing, is remembered like one who goes away after a post (claim.h), and the next
+ * read finishes what it can before it returns.
+ */
+static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
+{
+	uint64_t now = bl_ticks();
+	bool rare = ep->leaves && reads_are_rare(ep, now);
+
+	if (ep->brought_at) {
+		if (now - ep->brought_at > BL_AWAY_US * bl_ticks_per_us())
+			ep->wanders = BL_LEAVES_MOST;
+		else if (ep->wanders)
+			ep->wanders--;
+		ep->brought_at = 0;
+	}
+	bl_large_progress(ep, sink);
+	if (!ep->ntransfer)
+		return;
+	if (unlikely(rare || (ep->wanders && sink->n)))
+		bl_large_finish(ep, sink);
+	if (sink->n)
+		ep->brought_at = bl_ticks();
+}
+
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 {
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed))) {
@@ -571,7 +607,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		return;
 	if (ep->ntransfer | ep->nserving | ep->nlanding) {
 		bl_claim_back_now(ep); /* before the copies, which are no absence */
-		bl_large_progress(ep, sink);
+		copy_on(ep, sink);
 		if (ep->nlanding)
 			bl_claim_progress(ep, sink);
 		/* Reads may be far apart where each finds megabytes to copy. */

@@ -201,7 +201,9 @@ struct bl_ep {
 	uint32_t nopen;		  /* requests whose RTS may not have been taken */
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
+	uint8_t wanders;	  /* > 0: or with something else, while we copy */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
+	uint64_t brought_at;	  /* the same of such a read */
 	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */

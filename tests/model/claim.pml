@@ -22,7 +22,8 @@
  *          none waits while a later one is received
  *  AWAY    when the senders have returned and the receiver is away, no large message
  *          is left beside a receive that its sender can see and that is open (where no
- *          short one stands between): the transfer is over with the second call
+ *          short one stands between): the transfer is over with the second call. Not
+ *          with STAYS, where a call looks and claims or doesn't: who waits does it then
  *  ALL     when the receiver has come back and polled, nothing is left in a ring, and
  *          nobody waits beside a receive that takes its message (no stuck receive),
  *          unless a message of the liar's holds it, who isn't found out
@@ -56,6 +57,9 @@
 #endif
 #ifndef SLOTS
 #define SLOTS 0 /* places of a board, one step each to look at; 0: as many as receives, one step */
+#endif
+#ifndef STAYS
+#define STAYS 0 /* either side may believe that its caller comes back at once (bl_ep.leaves) */
 #endif
 #ifndef BREAK
 #define BREAK 0
@@ -211,7 +215,8 @@ proctype sender(byte s)
 		}
 		if
 		:: !large[M(s, i)] -> goto next
-		:: else
+		:: large[M(s, i)] && STAYS -> goto next /* and bl_claim_later comes too late */
+		:: large[M(s, i)]
 		fi;
 again:
 		choose(s, i, f);
@@ -560,7 +565,7 @@ inline post()
 		ok = false;
 		if
 		:: big && BREAK != 7 -> from[0] = (src[posted - 1] != 1); from[1] = (src[posted - 1] != 0)
-		:: else
+		:: !big || BREAK == 7 || STAYS
 		fi;
 		big = false
 	}
@@ -661,7 +666,7 @@ inline check_away()
 					fi
 				}
 				for (p : 0 .. POSTS - 1) {
-					assert(big || shown[p] != w || state[p] != OPEN) /* AWAY */
+					assert(STAYS || big || shown[p] != w || state[p] != OPEN) /* AWAY */
 				}
 				big = false
 			:: else

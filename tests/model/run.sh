@@ -53,6 +53,7 @@ check() {
 check one_sender yes -DSENDERS=1
 check one_sender_places yes -DSENDERS=1 -DPOSTS=3 -DSLOTS=2 -DSHORT=0
 check two_senders yes -DMESSAGES=1
+check two_senders_stay yes -DMESSAGES=1 -DSTAYS=1
 check one_dies yes -DMESSAGES=1 -DDEATH=1 -DSHORT=0
 check one_lies yes -DMESSAGES=1 -DLIES=3 -DSHORT=0
 [ "${BEELINE_FULL:-0}" = 0 ] || {

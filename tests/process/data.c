@@ -13,7 +13,6 @@
 
 #define GUARD	   64
 #define GUARD_BYTE 0xa5
-#define BLANK_BYTE 0xee
 
 struct t_buf t_buf(size_t len, size_t skew)
 {
@@ -140,14 +139,14 @@ void t_same(const char *file, int line, const void *p, size_t n, uint64_t seed, 
 void t_blank(struct t_buf *b)
 {
 	if (b->len)
-		memset(b->p, BLANK_BYTE, b->len);
+		memset(b->p, T_BLANK, b->len);
 }
 
 void t_got(const char *file, int line, const struct t_buf *b, size_t n, uint64_t seed)
 {
 	t_same(file, line, b->p, n, seed, 0);
 	for (size_t i = n; i < b->len; i++)
-		if (b->p[i] != BLANK_BYTE)
+		if (b->p[i] != T_BLANK)
 			t_fail(file, line, "byte %zu, beyond the message of %zu, was written", i,
 			       n);
 	if (!guards_whole(b))

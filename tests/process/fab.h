@@ -162,6 +162,7 @@ void t_fill(void *p, size_t n, uint64_t seed, size_t offset);
 void t_same(const char *file, int line, const void *p, size_t n, uint64_t seed, size_t offset);
 /* Before a receive: all bytes unlike any message. After: the first n bytes are
  * the message of this seed, the rest untouched, the guards whole. */
+#define T_BLANK 0xee
 void t_blank(struct t_buf *b);
 #define T_GOT(b, n, seed) t_got(__FILE__, __LINE__, b, n, seed)
 void t_got(const char *file, int line, const struct t_buf *b, size_t n, uint64_t seed);
