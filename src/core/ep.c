@@ -448,7 +448,7 @@ void bl_ep_getname(struct bl_ep *ep, struct bl_addr *addr)
 
 void bl_ep_set_min_multi_recv(struct bl_ep *ep, size_t bytes)
 {
-	ep->min_multi_recv = bytes;
+	ep->min_multi_recv = bytes ? bytes : 1; /* a full buffer takes nothing more */
 }
 
 size_t bl_ep_min_multi_recv(struct bl_ep *ep)
