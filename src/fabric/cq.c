@@ -134,6 +134,10 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 		return bl_fi_refuse(-FI_ENOSYS, FI_LOG_CQ,
 				    "flags %#llx of a completion queue are not offered",
 				    (unsigned long long)attr->flags);
+	/* A condition is a hint, which needn't be met: any completion ends a wait. */
+	if (wait != FI_WAIT_NONE && (unsigned)attr->wait_cond > FI_CQ_COND_THRESHOLD)
+		return bl_fi_refuse(-FI_EINVAL, FI_LOG_CQ, "wait condition %d is unknown",
+				    (int)attr->wait_cond);
 	ret = bl_fi_check_wait(wait, FI_LOG_CQ);
 	if (ret)
 		return ret;
