@@ -25,14 +25,10 @@ export PYTHON
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help soak vm-test vm-shell deb deps venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deb venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-
-deps:
-	@tools/install-packages build test
-	@tools/make-venv $(VENV)
 
 venv:
 	@tools/install-packages build

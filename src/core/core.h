@@ -113,8 +113,6 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 				 uint64_t *src);
 /* Take the error at the head; 1, or -EAGAIN if the head is none. */
 int bl_cq_readerr(struct bl_cq *cq, struct bl_comp_err *err);
-/* Put a caller-made completion into the queue (fi_cq has none; used for PEEK errors and tests). */
-void bl_cq_push(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src);
 
 /* --- counter ------------------------------------------------------------ */
 int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr);

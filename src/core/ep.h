@@ -187,7 +187,7 @@ struct bl_ep {
 	struct bl_transfer **transfer; /* being copied */
 	uint32_t ntransfer, room_transfer;
 	struct bl_request **request; /* all in use, by index; see large.c */
-	uint32_t nrequest, room_request, requests;
+	uint32_t nrequest, requests;
 	struct bl_request **serving; /* helped with or streamed */
 	uint32_t nserving, room_serving;
 	struct bl_request *free_request;
