@@ -27,14 +27,10 @@ JOBS ?= $(shell nproc)
 WERROR ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help soak vm-test vm-shell deb deps venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deb venv build demo test sanitize bench lint format install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-
-deps:
-	@tools/install-packages build test
-	@tools/make-venv $(VENV)
 
 venv:
 	@tools/install-packages build

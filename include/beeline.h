@@ -202,6 +202,7 @@ struct beeline_request;
  * be the request's error later: -EHOSTUNREACH: it is on another host.
  * -ENETUNREACH: in another network namespace. -ECONNREFUSED: not there any
  * more. -EPERM: another user's. -ECONNRESET: it died. -ENOTCONN: it was closed.
+ * -EPROTO: it doesn't follow the protocol. -EUSERS: too many neighbours.
  */
 BEELINE_API int beeline_isend(struct beeline_endpoint *ep, const void *buf, size_t length, int peer,
 			      uint32_t tag, uint32_t context, struct beeline_request **request);

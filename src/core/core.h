@@ -7,8 +7,10 @@
  *  - All objects opened with one `struct bl_domain` are serialised by the
  *    caller: one thread at a time. A caller that promised its own user thread
  *    safety holds bl_domain_lock() around each call; nobody else pays for it.
- *  - Nothing blocks and nothing sleeps. -EAGAIN is flow control: make progress
- *    (bl_cq_read, bl_progress) and call again with the same arguments.
+ *  - Nothing blocks and nothing sleeps, but for the first operation to a peer, which
+ *    waits until it is connected, with the domain unlocked (bl_ep_connect; not after
+ *    bl_domain_hurry). -EAGAIN is flow control: make progress (bl_cq_read,
+ *    bl_progress) and call again with the same arguments.
  *  - Errors are negative errno. Lengths are bytes. Buffers stay the caller's
  *    and must not be touched until the operation's completion.
  *  - Flag values are those of libfabric, so that the provider passes them
@@ -82,6 +84,8 @@ struct bl_work; /* work.h */
 /* --- domain ------------------------------------------------------------ */
 int bl_domain_open(struct bl_domain **domain);
 int bl_domain_close(struct bl_domain *domain); /* -EBUSY while objects are open */
+/* From now on no operation waits for a connection; it is -EAGAIN instead. */
+static inline void bl_domain_hurry(struct bl_domain *domain);
 static inline void bl_domain_lock(struct bl_domain *domain);
 static inline void bl_domain_unlock(struct bl_domain *domain);
 
@@ -109,8 +113,6 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 				 uint64_t *src);
 /* Take the error at the head; 1, or -EAGAIN if the head is none. */
 int bl_cq_readerr(struct bl_cq *cq, struct bl_comp_err *err);
-/* Put a caller-made completion into the queue (fi_cq has none; used for PEEK errors and tests). */
-void bl_cq_push(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src);
 
 /* --- counter ------------------------------------------------------------ */
 int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr);

@@ -119,11 +119,6 @@ void bl_cq_append(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src)
 	q->error = false;
 }
 
-void bl_cq_push(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src)
-{
-	bl_cq_append(cq, comp, src);
-}
-
 bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_comp_err *err)
 {
 	if (!cq)

@@ -448,7 +448,7 @@ void bl_ep_getname(struct bl_ep *ep, struct bl_addr *addr)
 
 void bl_ep_set_min_multi_recv(struct bl_ep *ep, size_t bytes)
 {
-	ep->min_multi_recv = bytes;
+	ep->min_multi_recv = bytes ? bytes : 1; /* a full buffer takes nothing more */
 }
 
 size_t bl_ep_min_multi_recv(struct bl_ep *ep)
@@ -528,12 +528,21 @@ void bl_ep_adopt(struct bl_ep *ep)
 	bl_local_adopt(&ep->local, adopted, lost);
 }
 
+/* Ourselves, say. */
+static int connected_now(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	bl_ep_adopt(ep);
+	return peer->dead ? -(int)peer->dead : peer->adopted ? 0 : -EAGAIN;
+}
+
 /*
  * The service threads connect a pair in about 200 us, without help of their users.
  * Programs take -EAGAIN from an endpoint with nothing under way for a failure, or
  * never ask again: so an operation waits. All of them together no longer than about
  * 100 ms without success, since peers that are stopped or aren't enabled yet may take
  * for ever; looks are counted, not time, which runs on when this process is stopped.
+ * Not where the caller is in the middle of a list that others may change while the
+ * domain is unlocked, or has promised its own caller not to wait.
  */
 bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 {
@@ -550,7 +559,9 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		if (peer->adopted)
 			return 0;
 		err = bl_peer_connect(peer);
-		if (err != -EAGAIN || ep->domain->working || ep->looks >= CONNECT_LOOKS)
+		if (err == -EAGAIN && (ep->domain->working || ep->domain->hurried))
+			return connected_now(ep, peer);
+		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
 			return err;
 		if (locked)
 			bl_domain_unlock(ep->domain);

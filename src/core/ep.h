@@ -48,6 +48,7 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
+	bool hurried;	 /* nothing of it may wait for a connection: who uses it has queues */
 	bool stuck;	 /* what could not begin is to be tried again */
 	uint64_t opened; /* endpoints, so far */
 };
@@ -186,7 +187,7 @@ struct bl_ep {
 	struct bl_transfer **transfer; /* being copied */
 	uint32_t ntransfer, room_transfer;
 	struct bl_request **request; /* all in use, by index; see large.c */
-	uint32_t nrequest, room_request, requests;
+	uint32_t nrequest, requests;
 	struct bl_request **serving; /* helped with or streamed */
 	uint32_t nserving, room_serving;
 	struct bl_request *free_request;
@@ -229,6 +230,11 @@ struct bl_ep {
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
 extern struct bl_cq bl_no_queue; /* of a sink that takes nothing */
+
+static inline void bl_domain_hurry(struct bl_domain *domain)
+{
+	domain->hurried = true;
+}
 
 static inline void bl_domain_lock(struct bl_domain *domain)
 {

@@ -31,7 +31,6 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 			more[i].next_free = ep->free_request;
 			ep->free_request = &more[i];
 		}
-		ep->room_request = room;
 	}
 	if (ep->requests >= ep->room_serving) { /* all may want to be served at once */
 		uint32_t room = ep->room_serving + 64;

@@ -187,27 +187,24 @@ int bl_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fi
 	if (!cntr)
 		return -FI_ENOMEM;
 	cntr->fid.fid.fclass = FI_CLASS_CNTR;
+	cntr->fid.fid.context = context;
+	cntr->fid.fid.ops = &cntr_fid_ops;
+	cntr->fid.ops = &cntr_ops;
 	cntr->domain = domain;
+	cntr->wait = wait;
 	bl_fi_enter(domain);
 	ret = bl_cntr_open(domain->core, &cntr->core);
 	bl_fi_leave(domain);
-	if (!ret) {
-		cntr->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
-		ret = bl_fi_wait_open(&cntr->core->wait, wait, cntr->waitset, &cntr->fid.fid);
-		if (ret) {
-			bl_fi_enter(domain);
-			bl_cntr_close(cntr->core);
-			bl_fi_leave(domain);
-		}
-	}
 	if (ret) {
 		free(cntr);
 		return ret;
 	}
-	cntr->fid.fid.context = context;
-	cntr->fid.fid.ops = &cntr_fid_ops;
-	cntr->fid.ops = &cntr_ops;
-	cntr->wait = wait;
+	ret = bl_fi_wait_open(&cntr->core->wait, wait, attr ? attr->wait_set : NULL, &cntr->fid.fid,
+			      &cntr->waitset);
+	if (ret) {
+		cntr_close(&cntr->fid.fid);
+		return ret;
+	}
 	*out = &cntr->fid;
 	return 0;
 }

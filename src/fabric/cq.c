@@ -134,6 +134,10 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 		return bl_fi_refuse(-FI_ENOSYS, FI_LOG_CQ,
 				    "flags %#llx of a completion queue are not offered",
 				    (unsigned long long)attr->flags);
+	/* A condition is a hint, which needn't be met: any completion ends a wait. */
+	if (wait != FI_WAIT_NONE && (unsigned)attr->wait_cond > FI_CQ_COND_THRESHOLD)
+		return bl_fi_refuse(-FI_EINVAL, FI_LOG_CQ, "wait condition %d is unknown",
+				    (int)attr->wait_cond);
 	ret = bl_fi_check_wait(wait, FI_LOG_CQ);
 	if (ret)
 		return ret;
@@ -141,30 +145,27 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 	if (!cq)
 		return -FI_ENOMEM;
 	cq->fid.fid.fclass = FI_CLASS_CQ;
-	cq->domain = domain;
-	bl_fi_enter(domain);
-	ret = bl_cq_open(domain->core, attr && attr->size ? attr->size : BL_FI_QUEUE_SIZE,
-			 &cq->core);
-	bl_fi_leave(domain);
-	if (!ret) {
-		cq->waitset = wait == FI_WAIT_SET ? bl_fi_waitset_of(attr->wait_set) : NULL;
-		ret = bl_fi_wait_open(&cq->core->wait, wait, cq->waitset, &cq->fid.fid);
-		if (ret) {
-			bl_fi_enter(domain);
-			bl_cq_close(cq->core);
-			bl_fi_leave(domain);
-		}
-	}
-	if (ret) {
-		free(cq);
-		return ret;
-	}
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fid_ops;
 	cq->fid.ops = format == FI_CQ_FORMAT_TAGGED ? &path->cq_tagged : &path->cq_any;
 	cq->entry = entry;
-	cq->wait = wait;
 	cq->core_domain = domain->core;
+	cq->domain = domain;
+	cq->wait = wait;
+	bl_fi_enter(domain);
+	ret = bl_cq_open(domain->core, attr && attr->size ? attr->size : BL_FI_QUEUE_SIZE,
+			 &cq->core);
+	bl_fi_leave(domain);
+	if (ret) {
+		free(cq);
+		return ret;
+	}
+	ret = bl_fi_wait_open(&cq->core->wait, wait, attr ? attr->wait_set : NULL, &cq->fid.fid,
+			      &cq->waitset);
+	if (ret) {
+		cq_close(&cq->fid.fid);
+		return ret;
+	}
 	*out = &cq->fid;
 	return 0;
 }

@@ -168,10 +168,16 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	return ret;
 }
 
-/* The queues grow: there is always room for what was promised. */
-static ssize_t ep_size_left(struct fid_ep *ep)
+/* The queues of receives grow: there is always room for what was promised. */
+static ssize_t rx_size_left(struct fid_ep *ep)
 {
 	return BL_FI_QUEUE_SIZE;
+}
+
+/* Room is a pair's, and how much there is depends on what the peer reads. */
+static ssize_t no_tx_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
 }
 
 struct fi_ops_ep bl_fi_ep_ops = {
@@ -181,8 +187,8 @@ struct fi_ops_ep bl_fi_ep_ops = {
 	.setopt = ep_setopt,
 	.tx_ctx = bl_fi_no_tx_ctx,
 	.rx_ctx = bl_fi_no_rx_ctx,
-	.rx_size_left = ep_size_left,
-	.tx_size_left = ep_size_left,
+	.rx_size_left = rx_size_left,
+	.tx_size_left = no_tx_size_left,
 };
 
 /* --- names: an endpoint has an address and no connections ----------------------------- */

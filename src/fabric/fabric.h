@@ -250,9 +250,10 @@ bool bl_fi_wait_has_fd(enum fi_wait_obj wait);
 /* FI_GETWAIT and FI_GETWAITOBJ, of an object whose descriptor is fd */
 int bl_fi_wait_get(enum fi_wait_obj wait, int fd, int command, void *arg);
 int bl_fi_wait_control(struct bl_waiter *w, enum fi_wait_obj wait, int command, void *arg);
-/* What a queue or counter needs of this kind; into the set, if it is for one */
-int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct bl_fi_waitset *set,
-		    struct fid *fid);
+/* What a queue or counter needs of this kind; *set: the one that it has been put into, if
+ * that is what it waits by */
+int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct fid_wait *in,
+		    struct fid *fid, struct bl_fi_waitset **set);
 struct bl_fi_waitset *bl_fi_waitset_of(struct fid_wait *fid);
 int bl_fi_waitset_add(struct bl_fi_waitset *set, struct fid *fid, int fd);
 void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid);

@@ -114,11 +114,13 @@ static int check_fabric(const struct fi_fabric_attr *hint)
 	return 0;
 }
 
-static int check_progress(const char *what, int hint)
+static int check_progress(int control, int data)
 {
-	if (hint != FI_PROGRESS_UNSPEC && hint != FI_PROGRESS_MANUAL &&
-	    hint != PROGRESS_CONTROL_UNIFIED)
-		return refuse("%s progress: only FI_PROGRESS_MANUAL is offered", what);
+	if (control != FI_PROGRESS_UNSPEC && control != FI_PROGRESS_MANUAL &&
+	    control != PROGRESS_CONTROL_UNIFIED)
+		return refuse("control progress %d: only manual progress is offered", control);
+	if (data != FI_PROGRESS_UNSPEC && data != FI_PROGRESS_MANUAL)
+		return refuse("data progress %d: only manual progress is offered", data);
 	return 0;
 }
 
@@ -130,8 +132,7 @@ static int check_domain(const struct fi_domain_attr *hint)
 		return refuse("domain %s isn't %s", hint->name, BL_FI_DOMAIN);
 	if ((unsigned)hint->threading > FI_THREAD_ENDPOINT)
 		return refuse("threading level %d is unknown", (int)hint->threading);
-	if (check_progress("control", hint->control_progress) ||
-	    check_progress("data", hint->data_progress))
+	if (check_progress(hint->control_progress, hint->data_progress))
 		return -FI_ENODATA;
 	if ((unsigned)hint->av_type > FI_AV_TABLE)
 		return refuse("address vector type %d is unknown", (int)hint->av_type);

@@ -154,19 +154,24 @@ struct bl_fi_waitset *bl_fi_waitset_of(struct fid_wait *fid)
 	return fid ? bl_containerof(fid, struct bl_fi_waitset, fid) : NULL;
 }
 
-int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct bl_fi_waitset *set,
-		    struct fid *fid)
+int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct fid_wait *in,
+		    struct fid *fid, struct bl_fi_waitset **set)
 {
-	int fd;
+	int fd, ret;
 
 	if (!bl_fi_wait_has_fd(wait))
 		return 0;
-	if (wait == FI_WAIT_SET && !set)
+	if (wait == FI_WAIT_SET && !in)
 		return -FI_EINVAL;
 	fd = bl_wait_fd(w);
 	if (fd < 0)
 		return fd;
-	return wait == FI_WAIT_SET ? bl_fi_waitset_add(set, fid, fd) : 0;
+	if (wait != FI_WAIT_SET)
+		return 0;
+	ret = bl_fi_waitset_add(bl_fi_waitset_of(in), fid, fd);
+	if (!ret)
+		*set = bl_fi_waitset_of(in);
+	return ret;
 }
 
 /* --- fi_trywait ---------------------------------------------------------------------------- */

@@ -99,6 +99,7 @@ static int open_core(struct beeline_endpoint *ep)
 
 	if (err)
 		return err;
+	bl_domain_hurry(ep->domain); /* sends wait in their peer's queue */
 	err = bl_av_open(ep->domain, &ep->av);
 	if (err)
 		goto close_domain;

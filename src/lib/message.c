@@ -141,7 +141,8 @@ static bl_noinline void queue_send(struct beeline_request *req)
 	queue->tail = req;
 }
 
-/* True: nothing waits for this peer any more. */
+/* True: nothing waits for this peer any more. The endpoint stays locked: nothing that is
+ * started waits for a connection (bl_domain_hurry). */
 static bool push_peer(struct bl_send_queue *queue)
 {
 	while (queue->head) {

@@ -49,6 +49,6 @@ void status_check(const char *what, const struct beeline_status *s, int source, 
 		  uint32_t context, size_t length);
 
 extern const struct t_group group_basic, group_match, group_flow, group_probe, group_thread,
-	group_death;
+	group_death, group_connect;
 
 #endif

@@ -5,7 +5,8 @@
 int main(int argc, char **argv)
 {
 	const struct t_group groups[] = {
-		group_basic, group_match, group_flow, group_probe, group_thread, group_death,
+		group_basic,  group_match, group_flow,	  group_probe,
+		group_thread, group_death, group_connect,
 	};
 
 	return t_main(argc, argv, groups, sizeof groups / sizeof groups[0]);

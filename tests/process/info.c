@@ -359,6 +359,65 @@ static void narrowed(void)
 	}
 }
 
+/* Automatic progress isn't offered, for data nor control; that the application serialises
+ * both (3, since libfabric 2.0) says something of control only. */
+static void progress(void)
+{
+	static const struct {
+		int model;
+		bool control, data;
+	} rows[] = {
+		{FI_PROGRESS_UNSPEC, true, true},
+		{FI_PROGRESS_MANUAL, true, true},
+		{FI_PROGRESS_AUTO, false, false},
+		{3, true, false},
+		{4, false, false},
+	};
+
+	if (!t_beeline)
+		t_skip("others differ");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fi_info *hints = t_hints(&(struct t_opts){0});
+
+		t_at("model %d", rows[i].model);
+		hints->domain_attr->control_progress = rows[i].model;
+		T_EQ(find(hints), rows[i].control ? 0 : -FI_ENODATA);
+		hints->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
+		hints->domain_attr->data_progress = rows[i].model;
+		T_EQ(find(hints), rows[i].data ? 0 : -FI_ENODATA);
+		fi_freeinfo(hints);
+	}
+}
+
+/* So many operations as an endpoint says are taken, whatever the other side does. */
+static void size_left(void)
+{
+	struct t_node n;
+	ssize_t left;
+	char c[8];
+
+	t_start(&n, NULL);
+	t_barrier();
+	if (t_rank == 0) {
+		left = n.ep->ops->tx_size_left(n.ep);
+		T_CHECK(left >= 0 || left == -FI_ENOSYS, "%zd", left);
+		for (ssize_t i = 0; i < left; i++) {
+			ssize_t rc = fi_inject(n.ep, c, 8, n.peer[1]);
+
+			T_CHECK(!rc, "send %zd of %zd: %s", i, left, fi_strerror((int)-rc));
+		}
+	}
+	t_allgather(NULL, 0, NULL, NULL); /* rank 1 reads nothing */
+	left = n.ep->ops->rx_size_left(n.ep);
+	T_CHECK(left >= 0 || left == -FI_ENOSYS, "%zd", left);
+	for (ssize_t i = 0; i < left; i++) {
+		ssize_t rc = fi_trecv(n.ep, c, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL);
+
+		T_CHECK(!rc, "receive %zd of %zd: %s", i, left, fi_strerror((int)-rc));
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"info_null_hints", 1, null_hints, "no hints: a full description", 0},
 	{"info_full", 1, full, "everything promised at once", 0},
@@ -372,6 +431,8 @@ static const struct t_case cases[] = {
 	{"info_limits", 1, limits, "beyond the limits: refused", 0},
 	{"info_old_mr_modes", 1, old_mr_modes, "registration modes before API 1.5", 0},
 	{"info_versions", 1, versions, "interfaces 1.5 to 1.17", 0},
+	{"info_progress", 1, progress, "manual, by the application", 0},
+	{"info_size_left", 2, size_left, "no promise that isn't kept", 0},
 	{"info_narrowed", 1, narrowed, "fewer capabilities", 0},
 };
 

@@ -386,6 +386,41 @@ static void release_last(void)
 	t_buf_free(&b);
 }
 
+/* No minimum: a buffer is released when it is full, and the next message goes to the next. */
+static void no_minimum(void)
+{
+	enum { EACH = 64, N = 3 };
+	static const size_t lens[] = {EACH};
+	struct taken *t = calloc(2, sizeof(*t));
+	size_t none = 0;
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("others may begin messages elsewhere");
+	t_start(&n, &(struct t_opts){.caps = FI_MULTI_RECV});
+	T_OK(fi_setopt(&n.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &none, sizeof(none)));
+	if (t_rank == 1) {
+		for (int i = 0; i < 2; i++)
+			post(&n, &t[i], N * EACH, lens, 1);
+		t[1].next = N;
+	}
+	t_barrier();
+	if (t_rank == 0) {
+		for (uint64_t i = 0; i < N + 1; i++)
+			send_one(&n, i, EACH);
+	} else {
+		while (t[0].count + t[1].count < N + 1)
+			t_idle();
+		T_CHECK(t[0].released, "a full buffer isn't released");
+		T_CHECK(!t[1].released, "one with room left is");
+	}
+	t_barrier();
+	t_close(&n);
+	for (int i = 0; t_rank == 1 && i < 2; i++)
+		t_buf_free(&t[i].buf);
+	free(t);
+}
+
 static const struct t_case cases[] = {
 	{"multi_small", 2, consume_small, "released at the minimum, not before", 0},
 	{"multi_mixed", 2, consume_mixed, "every protocol into one buffer", 0},
@@ -394,6 +429,7 @@ static const struct t_case cases[] = {
 	{"multi_large_at_once", 2, large_at_once, "several rendezvous into one buffer", 0},
 	{"multi_beside_tagged", 2, beside_tagged, "tagged receives beside it", 0},
 	{"multi_release_last", 2, release_last, "not before the last copy into it", 0},
+	{"multi_no_minimum", 2, no_minimum, "full is full", 0},
 	{"multi_selective", 2, selective_release, "the release is never suppressed", 0},
 };
 

@@ -726,7 +726,41 @@ static void death_fd(void)
 	death_with(by_poll, FI_WAIT_FD);
 }
 
+/* A wait condition is a hint (fi_cq(3)): one completion of the two asked for ends the wait.
+ * One that nobody knows is refused, unless nobody can wait. */
+static void condition(void)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED,
+				  .wait_obj = FI_WAIT_UNSPEC,
+				  .wait_cond = FI_CQ_COND_THRESHOLD};
+	struct fi_cq_tagged_entry entry[2];
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct t_op op;
+	struct t_node n;
+
+	t_start(&n, NULL);
+	T_OK(fi_cq_open(n.domain, &attr, &cq, NULL));
+	T_OK(fi_endpoint(n.domain, n.info, &ep, NULL));
+	T_OK(fi_ep_bind(ep, &n.av->fid, 0));
+	T_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	T_OK(fi_enable(ep));
+	T_TRY(fi_tsend(ep, "c", 1, NULL, n.peer[0], 1, &op));
+	if (t_beeline)
+		T_EQ(fi_cq_sread(cq, entry, 2, (void *)2, -1), 1);
+	T_OK(fi_close(&ep->fid));
+	T_OK(fi_close(&cq->fid));
+	attr.wait_cond = 7;
+	if (t_beeline)
+		T_EQ(fi_cq_open(n.domain, &attr, &cq, NULL), -FI_EINVAL);
+	attr.wait_obj = FI_WAIT_NONE;
+	T_OK(fi_cq_open(n.domain, &attr, &cq, NULL));
+	T_OK(fi_close(&cq->fid));
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
+	{"wait_condition", 1, condition, "a hint, and nothing unknown", 0},
 	{"wait_sread", 2, sread_messages, "messages of all kinds wake a waiting read", 0},
 	{"wait_sread_locked", 2, sread_locked, "the same under FI_THREAD_SAFE", 0},
 	{"wait_sread_fd", 2, sread_fd, "a waiting read of a queue with a descriptor", 0},

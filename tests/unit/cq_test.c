@@ -34,7 +34,7 @@ static void push(uint64_t n)
 {
 	struct bl_comp comp = numbered(n);
 
-	bl_cq_push(cq, &comp, n * 13);
+	bl_cq_append(cq, &comp, n * 13);
 }
 
 static void push_error(uint64_t n)

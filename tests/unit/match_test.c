@@ -459,6 +459,7 @@ static const struct multi_row multis[] = {
 	{{"less than min left", "released"}, 4096, 64, {4033}, {0}, 0, false},
 	{{"fills it", "released with nothing left"}, 4096, 64, {4096}, {0}, 0, false},
 	{{"min of 1", "released only when it is full"}, 4096, 1, {4096}, {0}, 0, false},
+	{{"no min", "the same: what is full takes nothing more"}, 4096, 0, {4096}, {0}, 0, false},
 	{{"large min", "released while much is left"}, 4096, 4000, {97}, {0}, 0, false},
 	{{"too long at once", "truncated, released"}, 4096, 64, {5000}, {0}, 0, true},
 	{{"too long at last", "truncated to what is left"},
