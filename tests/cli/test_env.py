@@ -281,3 +281,15 @@ int main(int argc, char **argv)
 	return 0;
 }
 """
+
+
+def test_bench_without_mpi(beeline, tmp_path: Path) -> None:
+    """What needs no MPI is measured without one, and the table shows it."""
+    data = tmp_path / "data.json"
+    words = "bench local --quick --rounds 2 --sizes 8 --mpi none --json".split()
+    done = beeline(*words, str(data), XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads(data.read_text())
+    assert record["launches"] == [] and record["failures"] == {}
+    assert {row["test"] for row in record["limits_summary"]} >= {"line", "library", "bare-domain"}
+    assert "libfabric, thread domain" in done.stdout and "±" in done.stdout

@@ -154,7 +154,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--mpi",
         action="append",
         metavar="MPI",
-        help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated",
+        help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated; none: "
+        "the library and the machine alone",
     )
     parser.add_argument("--sizes", type=parse_sizes, metavar="LIST", help="for example 0,8,64k,4M")
     parser.add_argument(
@@ -191,9 +192,22 @@ def choose_cpus(text: str | None) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
+def choose_mpis(wanted: list[str]) -> list[mpis.Mpi]:
+    """Those wanted, or all; without any the library and the machine are measured alone."""
+    if wanted == ["none"]:
+        return []
+    try:
+        return mpis.choose(wanted)
+    except BeelineError as error:
+        if wanted:
+            raise
+        warn(f"the library alone is measured: {error}")
+        return []
+
+
 def prepare(args: argparse.Namespace) -> Session:
     wanted = [word for text in args.mpi or [] for word in text.replace(",", " ").split()]
-    chosen = mpis.choose(wanted)
+    chosen = choose_mpis(wanted)
     paths.provider_dir()  # nothing to compare without it: say so now
     if args.rounds is not None and args.rounds < 1:
         raise BeelineError("--rounds: at least 1", EXIT_USAGE)
@@ -385,7 +399,7 @@ def main(args: argparse.Namespace) -> int:
     session = prepare(args)
     description = machine.describe()
     started, load = datetime.datetime.now(datetime.UTC), machine.load()
-    titles = ", ".join(m.title for m in session.chosen)
+    titles = ", ".join(m.title for m in session.chosen) or "Without MPI"
     console.print(
         f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
         f"of {description['cpu']}"
@@ -397,7 +411,7 @@ def main(args: argparse.Namespace) -> int:
     remarks += [session.stopped] if session.stopped else []
     rows = summary.compare(session.launches, {m.title: m.kind for m in session.chosen})
     limit_rows = summary.limits(session.limits)
-    verdicts = summary.judge(rows, limit_rows)
+    verdicts = summary.judge(rows, limit_rows) if rows else []
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
     for line in (*headlines(rows), *remarks):
         console.print(line, markup=False)
@@ -412,6 +426,8 @@ def main(args: argparse.Namespace) -> int:
     if args.plot and rows:
         text = summary.footer(note(description, session), remarks)
         files += save_plots(args.plot, rows, limit_rows, text)
+    elif args.plot:
+        warn("no plot: it compares MPIs, and none was measured")
     for what, why in session.failures.items():
         console.print(f"[red]FAILED[/red] {what}: ", end="")
         console.print(why, markup=False)

@@ -56,6 +56,14 @@ def show_ratio(ratio: Spread, rate: bool) -> Text:
     return text
 
 
+def show_spread(time: Spread) -> Text:
+    """A time, and below it half of its interquartile range, as a share, where there is one."""
+    text = Text(show_time(time.median))
+    if time.launches > 1:
+        text.append(f"\n±{50 * (time.high - time.low) / time.median:.0f}%", style="dim")
+    return text
+
+
 def test_tables(rows: Sequence[Row], test: str, width: int) -> list[Table]:
     """One table of a test, or more where the MPIs don't fit side by side."""
     rows = [r for r in rows if r.test == test]
@@ -118,7 +126,8 @@ def limits_table(rows: Sequence[LimitRow]) -> Table | None:
         return None
     table = Table(
         title="Without MPI: the library and the machine's limits",
-        caption="libbeeline and libfabric over Beeline: half the time of a ping and its pong",
+        caption="libbeeline and libfabric over Beeline: half the time of a ping and its pong"
+        + ("; ± half the quartiles' gap" if any(r.spread.launches > 1 for r in rows) else ""),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         title_justify="left",
@@ -129,9 +138,9 @@ def limits_table(rows: Sequence[LimitRow]) -> Table | None:
     for size in sizes:
         table.add_column(show_size(size), justify="right", no_wrap=True)
     for test, title in LIMITS:
-        found = {r.size: r.spread.median for r in rows if r.test == test}
+        found = {r.size: show_spread(r.spread) for r in rows if r.test == test}
         if found:
-            table.add_row(title, *(show_time(found[s]) if s in found else "" for s in sizes))
+            table.add_row(title, *(found.get(s, "") for s in sizes))
     return table
 
 
