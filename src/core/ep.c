@@ -613,7 +613,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
 	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence ||
-	    ep->fence_starved)
+	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
@@ -633,7 +633,10 @@ void bl_ep_progress(struct bl_ep *ep)
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
-	if (unlikely(ep->attends)) /* these two end operations as well */
+	/* These two end operations as well, for which others may have waited. */
+	if (unlikely(ep->nfence))
+		bl_fence_progress(ep);
+	if (unlikely(ep->attends))
 		bl_work_look(ep->domain);
 }
 

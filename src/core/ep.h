@@ -219,7 +219,6 @@ struct bl_ep {
 	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
 	struct bl_fence *fences;  /* of peers for which something waits; fence.h */
 	uint32_t nfence;	  /* so many, counted in `work` */
-	bool fence_starved;	  /* one of them waits for room, which rings no bell */
 	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
 	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look;	  /* ticks: after the lives of peers */

@@ -241,13 +241,17 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 			return 0;
 		if (sleep->futex.word)
 			sleep->ep = g.ep[i]->number;
-		if (err || bl_ep_needs_hand(g.ep[i]))
+		if (err)
 			most = NAP_NS;
 	}
 	/* A chunk counted before its sender could see that we stopped polling. */
-	for (uint32_t k = 0; k < g.count; k++)
-		if (g.ep[k]->work)
-			bl_ep_progress(g.ep[k]);
+	for (i = 0; i < g.count; i++)
+		if (g.ep[i]->work)
+			bl_ep_progress(g.ep[i]);
+	/* That pass may have begun what only we can end. */
+	for (i = 0; i < g.count; i++)
+		if (bl_ep_needs_hand(g.ep[i]))
+			most = NAP_NS;
 	/* Others' bells may be ours too; and that pass may have found work to begin. */
 	if ((w->cntr && w->cntr->regions) ||
 	    bl_work_naps(w->cq ? w->cq->domain : w->cntr->domain, g.count))
