@@ -159,7 +159,7 @@ void bl_ep_progress(struct bl_ep *ep);
  * BL_REMOTE_CQ_DATA (data is delivered), BL_INJECT (buffers are free on return;
  * at most bl_inject_max() bytes), BL_COMPLETION (put a completion into the send
  * queue; errors always go there), BL_DELIVERY_COMPLETE (complete only when the
- * receiver has the data; not together with BL_INJECT). What is sent without it is
+ * receiver has the data; of what is injected too). What is sent without it is
  * where the receiver finds it when the send completes, even if we die then. The counter of sends
  * counts every send that isn't a plain inject.
  * -EAGAIN: no room, not yet connected, or too much waits behind a fence. -EHOSTUNREACH: the address

@@ -57,6 +57,7 @@ struct bl_request {
 	uint64_t tag;
 	uint32_t lent;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
 	struct bl_work *work; /* hears of the end, instead of the counter; NULL */
+	void *copy;	      /* of bytes that were injected; NULL: of none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -125,6 +126,8 @@ static inline const struct iovec *bl_target_iov(const struct bl_target *t)
 /* From and to the pools; large_pool.c. */
 struct bl_request *bl_request_new(struct bl_ep *ep); /* NULL: no memory */
 void bl_request_free(struct bl_ep *ep, struct bl_request *r);
+/* Its buffers are their owner's again: send a copy. False: no memory, and it is free again. */
+bl_cold bool bl_request_keep(struct bl_ep *ep, struct bl_request *r);
 /* The request that a peer named, or NULL: nonsense, or over already. */
 struct bl_request *bl_request_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
 /* There is memory for one more transfer. */

@@ -68,10 +68,8 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 		return -EINVAL;
 	if (len > ep->eager_max && send->flags & BL_INJECT)
 		return -EMSGSIZE;
-	/* Whoever wants to hear of the delivery hears of it by FIN; an injected buffer
-	 * is the caller's again at once and can't wait for that. */
-	if (len > ep->eager_max ||
-	    (send->flags & BL_DELIVERY_COMPLETE && !(send->flags & BL_INJECT)))
+	/* Whoever wants to hear of the delivery hears of it by FIN. */
+	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
 		return bl_request_begin(ep, send, len);
 	if (send->niov == 1)
 		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,
