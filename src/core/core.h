@@ -161,7 +161,7 @@ void bl_ep_progress(struct bl_ep *ep);
  * queue; errors always go there), BL_DELIVERY_COMPLETE (complete only when the
  * receiver has the data; of what is injected too). What is sent without it is
  * where the receiver finds it when the send completes, even if we die then. The counter of sends
- * counts every send that isn't a plain inject.
+ * counts every send that isn't a plain bl_inject().
  * -EAGAIN: no room, not yet connected, or too much waits behind a fence. -EHOSTUNREACH: the address
  * is not on this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.
  */
@@ -187,6 +187,9 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 			    uint64_t tag, uint64_t data, uint64_t flags);
 static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			      uint64_t tag, uint64_t data, void *context, uint64_t flags);
+/* bl_inject() where a counter of sends may be bound, which it is counted in. */
+static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+				    uint64_t tag, uint64_t data, uint64_t flags);
 
 /* --- receiving ---------------------------------------------------------- */
 /*

@@ -384,15 +384,19 @@ int bl_ep_enable(struct bl_ep *ep)
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
- * our queue; a peer that doesn't read for a second is left alone. */
+ * our queue, nor what was sent and need not wait behind a fence any more; a peer that
+ * doesn't read for a second is left alone. */
 static void flush_before_close(struct bl_ep *ep)
 {
 	uint64_t until = bl_clock_ns() + FLUSH_NS;
+	bool fenced = ep->nfence && ep->local.seg.header; /* else we are forked */
 	bool owing = true;
 
 	while (owing && bl_clock_ns() < until) {
+		if (fenced) /* the end of what it waits for may have come, unread */
+			bl_ep_progress(ep);
 		bl_control_flush(ep);
-		owing = false;
+		owing = fenced && bl_fence_may_open(ep);
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 

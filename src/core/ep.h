@@ -532,6 +532,21 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 	return err;
 }
 
+static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+				    uint64_t tag, uint64_t data, uint64_t flags)
+{
+	if (unlikely(len > ep->eager_max))
+		return -EMSGSIZE;
+
+	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
+
+	if (unlikely(err == BL_FENCED)) /* counted when it goes */
+		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	if (!err && ep->tx_cntr)
+		bl_cntr_add(ep->tx_cntr, 1);
+	return err;
+}
+
 static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			      uint64_t tag, uint64_t data, void *context, uint64_t flags)
 {
