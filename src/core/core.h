@@ -197,7 +197,8 @@ static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t le
  * BL_COMPLETION, BL_MULTI_RECV (BL_MSG, one buffer), BL_PEEK (with BL_CLAIM or
  * BL_DISCARD), BL_CLAIM (receive what was claimed under this context), BL_CLAIM
  * with BL_DISCARD (drop it). PEEK answers through the queue: a completion, or an
- * error with ENOMSG. -ENOMSG: claim of nothing.
+ * error with ENOMSG. -ENOMSG: claim of nothing. Also of a PEEK: why nothing will ever
+ * come from its source (-ECONNRESET, -EHOSTUNREACH and so on).
  */
 struct bl_recv {
 	const struct iovec *iov;
