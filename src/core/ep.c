@@ -616,7 +616,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence ||
+	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence || ep->starved ||
 	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)

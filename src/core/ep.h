@@ -202,7 +202,8 @@ struct bl_ep {
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
-	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
+	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
+	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -469,6 +470,14 @@ bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
 			 uint64_t data, void *context, uint64_t flags);
 
+/* No room there: whoever falls asleep before there is must know; wait.c. */
+static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
+{
+	ep->starved = peer;
+	ep->starved_len = len;
+	return -EAGAIN;
+}
+
 /* One message of at most eager_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
@@ -495,7 +504,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
 
 		if (unlikely(!to))
-			return -EAGAIN;
+			return bl_starve(ep, peer, (uint32_t)len);
 		memcpy(to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);

@@ -218,8 +218,10 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now);
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
 /* Something under way moves only if we do it, or needs room in a neighbour's ring,
- * which rings no bell. ep.c */
+ * which rings no bell, or our caller does. ep.c */
 bool bl_ep_needs_hand(const struct bl_ep *ep);
+/* The room is there now for which our caller waits, or never will be: once. send.c */
+bool bl_ep_room_came(struct bl_ep *ep);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);

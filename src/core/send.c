@@ -44,10 +44,27 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	/* A receiver at work gives credits every few packets: shorter to wait for
 	 * than a way up through the MPI library and back. */
 	for (int i = 0; i < CREDIT_POLLS; i++)
-		if (bl_tx_refresh(&p->tx))
+		if (bl_tx_refresh(&p->tx)) {
+			if (ep->starved == p)
+				ep->starved = NULL;
 			return 0;
-	ep->starved = true;
-	return -EAGAIN;
+		}
+	return bl_starve(ep, p, 0);
+}
+
+static bool has_room(struct bl_tx *tx, uint32_t len)
+{
+	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && (!len || bl_tx_payload(tx, len));
+}
+
+bool bl_ep_room_came(struct bl_ep *ep)
+{
+	struct bl_peer *peer = ep->starved;
+
+	if (likely(!peer || (!peer->dead && !has_room(&peer->tx, ep->starved_len))))
+		return false;
+	ep->starved = NULL;
+	return true;
 }
 
 /* Several pieces of together at most eager_max bytes. */

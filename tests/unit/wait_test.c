@@ -125,11 +125,61 @@ static void opened_without_room(void **state)
 	node_close(&node);
 }
 
+/* --- room --------------------------------------------------------------------- */
+
+struct room_row {
+	struct row row;
+	size_t len;
+};
+
+static const struct room_row rooms[] = {
+	{{"slots", "a short message takes one"}, 8},
+	{{"payload", "its room ends before the slots do"}, 4000},
+};
+
+/* A send found no room. Who waits for that must not sleep until there is, and must then
+ * wake, once, whether he asks again or goes by what the descriptor says. */
+static void waiting_for_room(void **state)
+{
+	const struct room_row *row = TABLE_ROW(struct room_row, state);
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED))
+		;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	node_settle(&node, 1);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_true(readable());
+	assert_int_equal(bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED), 0);
+	become_quiet();
+	node_close(&node);
+}
+
+/* The send was tried again in time: nobody waits, though the ring is full. */
+static void room_was_found(void **state)
+{
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	node_settle(&node, 1);
+	for (uint32_t n = BL_SLOTS; n--;)
+		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
+	become_quiet();
+	node_close(&node);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < sizeof from; i++)
 		from[i] = (uint8_t)(i * 2654435761u >> 13);
 	TABLE_TEST(opened_at_last);
 	TABLE_TEST(opened_without_room);
+	TABLE_ROWS("room", waiting_for_room, rooms);
+	TABLE_TEST(room_was_found);
 	return table_run("wait");
 }
