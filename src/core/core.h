@@ -161,9 +161,9 @@ void bl_ep_progress(struct bl_ep *ep);
  * BL_REMOTE_CQ_DATA (data is delivered), BL_INJECT (buffers are free on return;
  * at most bl_inject_max() bytes), BL_COMPLETION (put a completion into the send
  * queue; errors always go there), BL_DELIVERY_COMPLETE (complete only when the
- * receiver has the data; not together with BL_INJECT). What is sent without it is
+ * receiver has the data; of what is injected too). What is sent without it is
  * where the receiver finds it when the send completes, even if we die then. The counter of sends
- * counts every send that isn't a plain inject.
+ * counts every send that isn't a plain bl_inject().
  * -EAGAIN: no room, not yet connected, or too much waits behind a fence. -EHOSTUNREACH: the address
  * is not on this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.
  */
@@ -189,6 +189,9 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 			    uint64_t tag, uint64_t data, uint64_t flags);
 static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			      uint64_t tag, uint64_t data, void *context, uint64_t flags);
+/* bl_inject() where a counter of sends may be bound, which it is counted in. */
+static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+				    uint64_t tag, uint64_t data, uint64_t flags);
 
 /* --- receiving ---------------------------------------------------------- */
 /*
@@ -196,7 +199,8 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
  * BL_COMPLETION, BL_MULTI_RECV (BL_MSG, one buffer), BL_PEEK (with BL_CLAIM or
  * BL_DISCARD), BL_CLAIM (receive what was claimed under this context), BL_CLAIM
  * with BL_DISCARD (drop it). PEEK answers through the queue: a completion, or an
- * error with ENOMSG. -ENOMSG: claim of nothing.
+ * error with ENOMSG. -ENOMSG: claim of nothing. Also of a PEEK: why nothing will ever
+ * come from its source (-ECONNRESET, -EHOSTUNREACH and so on).
  */
 struct bl_recv {
 	const struct iovec *iov;

@@ -384,15 +384,19 @@ int bl_ep_enable(struct bl_ep *ep)
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
- * our queue; a peer that doesn't read for a second is left alone. */
+ * our queue, nor what was sent and need not wait behind a fence any more; a peer that
+ * doesn't read for a second is left alone. */
 static void flush_before_close(struct bl_ep *ep)
 {
 	uint64_t until = bl_clock_ns() + FLUSH_NS;
+	bool fenced = ep->nfence && ep->local.seg.header; /* else we are forked */
 	bool owing = true;
 
 	while (owing && bl_clock_ns() < until) {
+		if (fenced) /* the end of what it waits for may have come, unread */
+			bl_ep_progress(ep);
 		bl_control_flush(ep);
-		owing = false;
+		owing = fenced && bl_fence_may_open(ep);
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 
@@ -659,8 +663,8 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence ||
-	    ep->fence_starved)
+	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence || ep->starved ||
+	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
@@ -680,7 +684,10 @@ void bl_ep_progress(struct bl_ep *ep)
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
-	if (unlikely(ep->attends)) /* these two end operations as well */
+	/* These two end operations as well, for which others may have waited. */
+	if (unlikely(ep->nfence))
+		bl_fence_progress(ep);
+	if (unlikely(ep->attends))
 		bl_work_look(ep->domain);
 }
 

@@ -205,7 +205,8 @@ struct bl_ep {
 	uint8_t wanders;	  /* > 0: or with something else, while we copy */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */
-	bool starved; /* a send found no room: its caller waits for what rings no bell; wait.c */
+	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
+	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -222,7 +223,6 @@ struct bl_ep {
 	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
 	struct bl_fence *fences;  /* of peers for which something waits; fence.h */
 	uint32_t nfence;	  /* so many, counted in `work` */
-	bool fence_starved;	  /* one of them waits for room, which rings no bell */
 	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
 	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
@@ -478,6 +478,14 @@ bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
 			 uint64_t data, void *context, uint64_t flags);
 
+/* No room there: whoever falls asleep before there is must know; wait.c. */
+static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
+{
+	ep->starved = peer;
+	ep->starved_len = len;
+	return -EAGAIN;
+}
+
 /* One message of at most eager_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
@@ -504,7 +512,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
 
 		if (unlikely(!to))
-			return -EAGAIN;
+			return bl_starve(ep, peer, (uint32_t)len);
 		memcpy(to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
@@ -538,6 +546,21 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 
 	if (unlikely(err == BL_FENCED))
 		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	return err;
+}
+
+static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+				    uint64_t tag, uint64_t data, uint64_t flags)
+{
+	if (unlikely(len > ep->eager_max))
+		return -EMSGSIZE;
+
+	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
+
+	if (unlikely(err == BL_FENCED)) /* counted when it goes */
+		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	if (!err && ep->tx_cntr)
+		bl_cntr_add(ep->tx_cntr, 1);
 	return err;
 }
 

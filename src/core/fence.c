@@ -199,10 +199,8 @@ static bool open_fence(struct bl_ep *ep, struct bl_fence *fence)
 		ep->opening = fence->peer;
 		err = bl_work_perform(w);
 		ep->opening = NULL;
-		if (err == -EAGAIN) {
-			ep->fence_starved = true;
+		if (err == -EAGAIN)
 			return false;
-		}
 		if (err)
 			fail(w, -err);
 		pop(fence);
@@ -225,12 +223,19 @@ bl_cold void bl_fence_progress(struct bl_ep *ep)
 {
 	struct bl_fence **at = &ep->fences;
 
-	ep->fence_starved = false;
 	while (*at)
 		if (open_fence(ep, *at))
 			remove_fence(ep, at);
 		else
 			at = &(*at)->next;
+}
+
+bool bl_fence_may_open(const struct bl_ep *ep)
+{
+	for (const struct bl_fence *fence = ep->fences; fence; fence = fence->next)
+		if (!waits(ep, fence))
+			return true;
+	return false;
 }
 
 void bl_fence_drop(struct bl_ep *ep)

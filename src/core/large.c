@@ -8,6 +8,7 @@
 #include "core/fence.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/window.h"
@@ -365,6 +366,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->peer = peer;
 	r->len = len;
 	r->niov = (uint32_t)bl_iov_slice(send->iov, send->niov, 0, len, r->iov);
+	if (unlikely(send->flags & BL_INJECT) && !bl_request_keep(ep, r))
+		return -EAGAIN; /* and it is free again */
 	r->context = send->context;
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
@@ -789,6 +792,8 @@ void bl_large_drop_all(struct bl_ep *ep)
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		bl_take_back(&ep->transfer[i]->ours);
 	for (uint32_t i = 0; i < ep->nrequest; i++)
-		if (ep->request[i]->peer)
+		if (ep->request[i]->peer) {
 			bl_take_back(&ep->request[i]->ours);
+			free(ep->request[i]->copy);
+		}
 }

@@ -57,6 +57,7 @@ struct bl_request {
 	uint64_t tag;
 	uint32_t lent;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
 	struct bl_work *work; /* hears of the end, instead of the counter; NULL */
+	void *copy;	      /* of bytes that were injected; NULL: of none */
 	/* streaming */
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
@@ -125,6 +126,8 @@ static inline const struct iovec *bl_target_iov(const struct bl_target *t)
 /* From and to the pools; large_pool.c. */
 struct bl_request *bl_request_new(struct bl_ep *ep); /* NULL: no memory */
 void bl_request_free(struct bl_ep *ep, struct bl_request *r);
+/* Its buffers are their owner's again: send a copy. False: no memory, and it is free again. */
+bl_cold bool bl_request_keep(struct bl_ep *ep, struct bl_request *r);
 /* The request that a peer named, or NULL: nonsense, or over already. */
 struct bl_request *bl_request_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
 /* There is memory for one more transfer. */
@@ -215,8 +218,10 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now);
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
 /* Something under way moves only if we do it, or needs room in a neighbour's ring,
- * which rings no bell. ep.c */
+ * which rings no bell, or our caller does. ep.c */
 bool bl_ep_needs_hand(const struct bl_ep *ep);
+/* The room is there now for which our caller waits, or never will be: once. send.c */
+bool bl_ep_room_came(struct bl_ep *ep);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);

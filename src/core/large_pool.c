@@ -50,6 +50,7 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 	r->serving = false;
 	r->coop = NULL;
 	r->lent = 0;
+	r->copy = NULL;
 	r->open = r->push_refused = false;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
@@ -62,10 +63,27 @@ void bl_request_free(struct bl_ep *ep, struct bl_request *r)
 	ep->nopen -= r->open;
 	if (r->lent)
 		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
+	if (unlikely(r->copy != NULL))
+		free(r->copy);
 	r->peer = NULL;
 	r->next_free = ep->free_request;
 	ep->free_request = r;
 	ep->requests--;
+}
+
+bl_cold bool bl_request_keep(struct bl_ep *ep, struct bl_request *r)
+{
+	if (!r->len)
+		return true;
+	r->copy = malloc(r->len);
+	if (!r->copy) {
+		bl_request_free(ep, r);
+		return false;
+	}
+	bl_iov_gather(r->copy, r->iov, r->niov, 0, r->len);
+	r->iov[0] = (struct iovec){r->copy, r->len};
+	r->niov = 1;
+	return true;
 }
 
 struct bl_request *bl_request_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/rma.h"
 #include "core/claim.h"
+#include "core/recv.h"
+#include "core/rma.h"
 #include "core/shared.h"
 #include "core/stat.h"
 #include "core/work.h"
@@ -50,7 +51,7 @@ static struct iovec *iov_new(struct bl_ep *ep)
 	return v->iov;
 }
 
-static void release_post(struct bl_ep *ep, struct bl_post *post)
+void bl_post_release(struct bl_ep *ep, struct bl_post *post)
 {
 	if (post->iov) {
 		struct bl_iov8 *v = bl_containerof(post->iov, struct bl_iov8, iov);
@@ -87,7 +88,7 @@ static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
 }
 
 /* ep: which it came to. */
-static void unex_free(struct bl_ep *ep, struct bl_unex *u)
+void bl_unex_free(struct bl_ep *ep, struct bl_unex *u)
 {
 	bl_stat_early_over(ep, u->large ? 0 : u->len);
 	if (!u->pooled) {
@@ -116,7 +117,7 @@ bool bl_multi_done(struct bl_ep *ep, struct bl_post *post)
 {
 	if (--post->users || !(post->flags & BL_POST_SPENT))
 		return false;
-	release_post(ep->home, post);
+	bl_post_release(ep->home, post);
 	return true;
 }
 
@@ -215,8 +216,8 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 
 /* An early message goes into a receive that isn't in a queue. False: not now, no
  * memory. */
-static bool give_early(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post, bool tagged,
-		       bool *spent)
+bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post, bool tagged,
+		  bool *spent)
 {
 	struct bl_ep *ep = bl_ep_of(u->peer);
 	struct bl_target t;
@@ -235,7 +236,7 @@ static bool give_early(struct bl_sink *sink, struct bl_unex *u, struct bl_post *
 		finish_bytes(ep, sink, u->peer, &t, u->bytes, u->len, u->tag, u->data, u->flags);
 	}
 	if (!t.multi)
-		release_post(ep->home, post);
+		bl_post_release(ep->home, post);
 	return true;
 }
 
@@ -293,7 +294,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 
 	finish_bytes(ep, sink, peer, &t, bytes, len, tag, data, flags);
 	if (!t.multi)
-		release_post(home, post);
+		bl_post_release(home, post);
 	return true;
 }
 
@@ -336,7 +337,7 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 
 	bl_transfer_begin(ep, sink, a, &t);
 	if (!t.multi)
-		release_post(home, post);
+		bl_post_release(home, post);
 	return true;
 }
 
@@ -422,8 +423,7 @@ static bool takes(const struct bl_post *post, const struct bl_unex *u, bool tagg
 }
 
 /* The first early message that a receive takes, or the link to NULL. */
-static struct bl_unex **find_early(struct bl_unex_queue *early, const struct bl_post *post,
-				   bool tagged)
+struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged)
 {
 	struct bl_unex **at = &early->head;
 
@@ -439,6 +439,19 @@ static void append_post(struct bl_post_queue *queue, struct bl_post *post)
 	queue->tail = &post->next;
 }
 
+int bl_recv_reach(struct bl_ep *ep, struct bl_peer *src, uint64_t index)
+{
+	int err;
+
+	if (likely(!src || (src->adopted && !src->dead)))
+		return 0;
+	if (ep->shared)
+		err = bl_shared_connect(ep, index);
+	else
+		err = src->dead ? -(int)src->dead : bl_peer_connect(src);
+	return err == -EAGAIN ? 0 : err;
+}
+
 bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged)
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
@@ -449,40 +462,34 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	if (!err && post->len >= BL_CLAIM_MIN && !ep->shared) /* a context's: below */
 		err = bl_claim_connect(ep, post->src);
 	if (err) {
-		release_post(ep, post);
+		bl_post_release(ep, post);
 		return err;
 	}
 	while (early->head) {
-		struct bl_unex **at = find_early(early, post, tagged), *u = *at;
+		struct bl_unex **at = bl_unex_find(early, post, tagged), *u = *at;
 		struct bl_ep *member;
 		bool spent;
 
 		if (!u)
 			break;
-		if (!give_early(&no_sink, u, post, tagged, &spent)) {
+		if (!bl_unex_give(&no_sink, u, post, tagged, &spent)) {
 			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
 				break;
-			release_post(ep, post);
+			bl_post_release(ep, post);
 			return -EAGAIN;
 		}
 		member = bl_ep_of(u->peer);
-		unex_free(member, bl_unex_unlink(early, at));
+		bl_unex_free(member, bl_unex_unlink(early, at));
 		if (spent) {
 			if (member->ntransfer)
 				bl_large_finish(member, &no_sink);
 			return 0;
 		}
 	}
-	/* Who waits for one process is connected to it: its death must be noticed. */
-	if (post->src && unlikely(post->src->dead || !post->src->adopted)) {
-		if (ep->shared)
-			err = bl_shared_connect(ep, src);
-		else
-			err = post->src->dead ? -(int)post->src->dead : bl_peer_connect(post->src);
-		if (err && err != -EAGAIN) {
-			release_post(ep, post);
-			return err;
-		}
+	err = bl_recv_reach(ep, post->src, src);
+	if (err) {
+		bl_post_release(ep, post);
+		return err;
 	}
 	append_post(queue, post);
 	if (post->len >= BL_CLAIM_MIN)
@@ -491,8 +498,8 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 }
 
 /* counts: its owner hasn't taken it back, nor only asked. */
-static void fail_recv(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
-		      uint64_t flags, uint64_t tag, int error, bool counts)
+void bl_recv_refuse(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work, void *context,
+		    uint64_t flags, uint64_t tag, int error, bool counts)
 {
 	struct bl_comp_err err = {
 		.comp = {context, flags, 0, NULL, 0, tag},
@@ -516,59 +523,7 @@ static struct bl_work *work_of(const struct bl_post *post)
 	return post->flags & BL_POST_WORK ? post->work : NULL;
 }
 
-/* FI_PEEK: say what waits, keep it for a claim, or drop it. */
-static int peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged)
-{
-	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
-	struct bl_post wanted = {.tag = tagged ? recv->tag : 0,
-				 .ignore = tagged ? recv->ignore : UINT64_MAX,
-				 .src = src};
-	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
-	struct bl_unex **at, *u;
-	struct bl_ep *member;
-
-	/* Always: a read that finds this answer waiting makes no progress either, so one
-	 * that only probes, for a message that is there, would never see any other. */
-	bl_ep_progress(ep);
-	at = find_early(early, &wanted, tagged);
-	u = *at;
-	if (!u) {
-		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
-			return -ENOMSG; /* nobody's queue would say so */
-		fail_recv(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);
-		return 0;
-	}
-	if (u->flags & BL_SLOT_DATA)
-		flags |= BL_REMOTE_CQ_DATA;
-	member = bl_ep_of(u->peer);
-	if (member->rx_cq)
-		bl_cq_append(member->rx_cq,
-			     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data, u->tag},
-			     u->peer->av_index);
-	if (recv->flags & BL_CLAIM) {
-		bl_unex_unlink(early, at);
-		u->claimed_by = recv->context;
-		u->next = ep->claimed;
-		ep->claimed = u;
-	} else if (recv->flags & BL_DISCARD) {
-		bl_unex_unlink(early, at);
-		if (u->large)
-			bl_transfer_refuse(member, u->peer, u->request);
-		unex_free(member, u);
-	}
-	return 0;
-}
-
-static struct bl_unex **find_claimed(struct bl_ep *ep, const void *context)
-{
-	struct bl_unex **at = &ep->claimed;
-
-	while (*at && (*at)->claimed_by != context)
-		at = &(*at)->next;
-	return at;
-}
-
-static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src)
+struct bl_post *bl_post_make(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src)
 {
 	struct bl_post *post = ep->free_post;
 	bool tagged = recv->flags & BL_TAGGED;
@@ -598,40 +553,6 @@ static struct bl_post *make_post(struct bl_ep *ep, const struct bl_recv *recv, s
 	return post;
 }
 
-static int claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
-{
-	struct bl_unex **at = find_claimed(ep, recv->context), *u = *at;
-	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
-	struct bl_post *post;
-	struct bl_ep *member;
-	bool spent;
-
-	if (!u)
-		return -ENOMSG;
-	member = bl_ep_of(u->peer);
-	if (recv->flags & BL_DISCARD) {
-		*at = u->next;
-		if (u->large)
-			bl_transfer_refuse(member, u->peer, u->request);
-		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
-			bl_cq_append(member->rx_cq,
-				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
-						       u->tag},
-				     u->peer->av_index);
-		unex_free(member, u);
-		return 0;
-	}
-	post = make_post(ep, recv, NULL);
-	if (!post || !give_early(&no_sink, u, post, tagged, &spent)) {
-		if (post)
-			release_post(ep, post);
-		return -EAGAIN;
-	}
-	*at = u->next;
-	unex_free(member, u);
-	return 0;
-}
-
 int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 {
 	bool tagged = recv->flags & BL_TAGGED;
@@ -647,10 +568,10 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 			return err;
 	}
 	if (recv->flags & BL_PEEK)
-		return peek(ep, recv, src, tagged);
+		return bl_peek(ep, recv, src, tagged);
 	if (recv->flags & BL_CLAIM)
-		return claim(ep, recv, tagged);
-	post = make_post(ep, recv, src);
+		return bl_claim(ep, recv, tagged);
+	post = bl_post_make(ep, recv, src);
 	if (!post)
 		return -EAGAIN;
 	return bl_recv_slow(ep, post, recv->src, tagged);
@@ -666,14 +587,14 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 
 	bl_post_unlink(queue, at);
 	/* What is still being copied into a multi-receive says when it is released. */
-	fail_recv(ep, sink, work_of(post), post->context,
-		  (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
-			  (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
-		  post->tag, err ? err : ECANCELED, err);
+	bl_recv_refuse(ep, sink, work_of(post), post->context,
+		       (tagged ? BL_TAGGED : BL_MSG) | BL_RECV |
+			       (post->flags & BL_POST_MULTI && !post->users ? BL_MULTI_RECV : 0),
+		       post->tag, err ? err : ECANCELED, err);
 	if (post->users)
 		post->flags |= BL_POST_SPENT;
 	else
-		release_post(ep->home, post);
+		bl_post_release(ep->home, post);
 }
 
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
@@ -736,7 +657,7 @@ void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arr
 		bl_transfer_begin(ep, sink, a, &t);
 	else
 		bytes_are_there(ep, sink, a->peer, &t, a->len, a->tag, a->data, a->slot_flags);
-	release_post(ep->home, post);
+	bl_post_release(ep->home, post);
 }
 
 bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
@@ -763,7 +684,7 @@ static void drop_list(struct bl_ep *ep, struct bl_unex *u)
 {
 	for (struct bl_unex *next; u; u = next) {
 		next = u->next;
-		unex_free(ep, u);
+		bl_unex_free(ep, u);
 	}
 }
 
@@ -778,7 +699,7 @@ static struct bl_unex **drop_members(struct bl_ep *ep, struct bl_unex **at)
 			continue;
 		}
 		*at = u->next;
-		unex_free(ep, u);
+		bl_unex_free(ep, u);
 	}
 	return at;
 }

@@ -310,7 +310,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		return -EOPNOTSUPP;
 	tell = target_listens(peer, rma, mem.flags);
 	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
-		return -EAGAIN;
+		return bl_starve(ep, peer, 0);
 	bl_window(BL_WINDOW_REACHING, NULL);
 	if (rma->what >= BL_RMA_ATOMIC)
 		*err = bl_atomic_direct(ep, peer, rma, &mem, off);

@@ -44,10 +44,27 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	/* A receiver at work gives credits every few packets: shorter to wait for
 	 * than a way up through the MPI library and back. */
 	for (int i = 0; i < CREDIT_POLLS; i++)
-		if (bl_tx_refresh(&p->tx))
+		if (bl_tx_refresh(&p->tx)) {
+			if (ep->starved == p)
+				ep->starved = NULL;
 			return 0;
-	ep->starved = true;
-	return -EAGAIN;
+		}
+	return bl_starve(ep, p, 0);
+}
+
+static bool has_room(struct bl_tx *tx, uint32_t len)
+{
+	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && (!len || bl_tx_payload(tx, len));
+}
+
+bool bl_ep_room_came(struct bl_ep *ep)
+{
+	struct bl_peer *peer = ep->starved;
+
+	if (likely(!peer || (!peer->dead && !has_room(&peer->tx, ep->starved_len))))
+		return false;
+	ep->starved = NULL;
+	return true;
 }
 
 /* Several pieces of together at most eager_max bytes. */
@@ -68,10 +85,8 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 		return -EINVAL;
 	if (len > ep->eager_max && send->flags & BL_INJECT)
 		return -EMSGSIZE;
-	/* Whoever wants to hear of the delivery hears of it by FIN; an injected buffer
-	 * is the caller's again at once and can't wait for that. */
-	if (len > ep->eager_max ||
-	    (send->flags & BL_DELIVERY_COMPLETE && !(send->flags & BL_INJECT)))
+	/* Whoever wants to hear of the delivery hears of it by FIN. */
+	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
 		return bl_request_begin(ep, send, len);
 	if (send->niov == 1)
 		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,

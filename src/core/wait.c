@@ -17,7 +17,8 @@
  * Limit and `asleep` are set while there are sleepers, and from a successful
  * bl_wait_try() until something comes: a poll of the descriptor has no end that we see.
  *
- * Room in a neighbour's ring wakes nobody, so who waits for it only naps.
+ * Room in a neighbour's ring wakes nobody, so who waits for it only naps; who would poll a
+ * descriptor meanwhile is told to read instead, until there is room.
  */
 #include "core/wait.h"
 
@@ -206,6 +207,16 @@ static bool drain(struct bl_waiter *w)
 	return any;
 }
 
+/* A send would find room now: whoever polls a descriptor goes and tries. */
+static bl_cold void tell_all(struct bl_ep *ep)
+{
+	struct bl_waiter *w[WAITERS];
+	uint32_t n = waiters_of(ep, w);
+
+	for (uint32_t i = 0; i < n; i++)
+		raise_event(w[i]);
+}
+
 static bool has_something(const struct bl_waiter *w)
 {
 	return w->cq && w->cq->head != w->cq->tail;
@@ -241,13 +252,20 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 			return 0;
 		if (sleep->futex.word)
 			sleep->ep = g.ep[i]->number;
-		if (err || bl_ep_needs_hand(g.ep[i]))
+		if (err)
 			most = NAP_NS;
 	}
 	/* A chunk counted before its sender could see that we stopped polling. */
-	for (uint32_t k = 0; k < g.count; k++)
-		if (g.ep[k]->work)
-			bl_ep_progress(g.ep[k]);
+	for (i = 0; i < g.count; i++)
+		if (g.ep[i]->work)
+			bl_ep_progress(g.ep[i]);
+	/* That pass may have begun what only we can end. */
+	for (i = 0; i < g.count; i++) {
+		if (bl_ep_room_came(g.ep[i]))
+			tell_all(g.ep[i]);
+		if (bl_ep_needs_hand(g.ep[i]))
+			most = NAP_NS;
+	}
 	/* Others' bells may be ours too; and that pass may have found work to begin. */
 	if ((w->cntr && w->cntr->regions) ||
 	    bl_work_naps(w->cq ? w->cq->domain : w->cntr->domain, g.count))
@@ -418,16 +436,16 @@ static void suspect(struct bl_cq *cq, uint64_t now)
 	}
 }
 
-/* A send has found no room since this was last asked. */
-static bool starving(struct bl_cq *cq)
+/* A send has found no room. */
+static bool starving(const struct bl_cq *cq)
 {
-	bool starving = false;
-
-	for (uint32_t i = 0; i < cq->nep; i++) {
-		starving |= cq->ep[i]->starved;
-		cq->ep[i]->starved = false;
-	}
-	return starving;
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->starved) {
+			/* Once more if there is some by now: its caller tries again. */
+			bl_ep_room_came(cq->ep[i]);
+			return true;
+		}
+	return false;
 }
 
 /* Whoever shares the domain among threads has locked it: the others get at it while we

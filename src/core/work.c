@@ -128,8 +128,6 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 
 	switch (w->what) {
 	case BL_WORK_INJECT:
-		counts = false;
-		/* fallthrough */
 	case BL_WORK_SEND:
 		e.comp.context = w->send.context;
 		e.comp.flags = (w->send.flags & (BL_MSG | BL_TAGGED)) | BL_SEND;
@@ -163,13 +161,23 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 	bl_cq_fail(cq, &none, &e);
 }
 
+/* Who binds a counter of sends wants injects counted. */
+static int perform_inject(struct bl_ep *ep, const struct bl_send *send)
+{
+	int err = bl_inject(ep, send->iov[0].iov_base, send->iov[0].iov_len, send->dest, send->tag,
+			    send->data, send->flags);
+
+	if (!err && ep->tx_cntr)
+		bl_cntr_up(ep->tx_cntr);
+	return err;
+}
+
 /* Do it. 0: it has begun, and if it is deferred it may be over and gone. */
 int bl_work_perform(struct bl_work *w)
 {
 	switch (w->what) {
 	case BL_WORK_INJECT:
-		return bl_inject(w->ep, w->iov[0][0].iov_base, w->iov[0][0].iov_len, w->send.dest,
-				 w->send.tag, w->send.data, w->send.flags);
+		return perform_inject(w->ep, &w->send);
 	case BL_WORK_SEND:
 		return w->send.flags & BL_FENCE ? bl_send_fenced(w->ep, &w->send)
 						: bl_send(w->ep, &w->send);

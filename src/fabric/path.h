@@ -83,9 +83,7 @@ bl_always_inline ssize_t NAME(inject_count)(struct fid_ep *fid, const void *buf,
 	ssize_t ret;
 
 	LOCK(ep);
-	ret = bl_inject(ep->core, buf, len, dest, tag, data, flags);
-	if (!ret && ep->tx_cntr)
-		bl_cntr_add(ep->tx_cntr, 1);
+	ret = bl_inject_counted(ep->core, buf, len, dest, tag, data, flags);
 	UNLOCK(ep);
 	return ret;
 }

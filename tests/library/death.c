@@ -107,6 +107,7 @@ static void run_killed(void)
 	L_IS(err ? err : beeline_wait(&req, NULL), -ECONNRESET);
 	L_IS(beeline_recv(ep, c, 1, beeline_from(0, 7, 0), NULL), -ECONNRESET);
 	L_IS(beeline_send(ep, c, 1, 0, 7, 0), -ECONNRESET);
+	L_IS(beeline_iprobe(ep, beeline_from(0, 7, 0), NULL), -ECONNRESET);
 	/* A receive from anybody waits on. */
 	L_IS(beeline_test(&any, NULL), 0);
 	L_OK(beeline_cancel(any));
@@ -136,6 +137,26 @@ static void run_killed_queue(void)
 		failed += !!err;
 	}
 	T_CHECK(failed > COUNT / 2, "only %d failed", failed);
+	beeline_close(ep);
+}
+
+/* Who only probes hears of it too. */
+static void run_killed_probe(void)
+{
+	struct beeline_message *message;
+	struct beeline_match match = beeline_from(0, 5, 0);
+	pid_t pid = start_victim();
+	int err;
+
+	L_IS(beeline_iprobe(ep, match, NULL), 0);
+	kill_victim(pid);
+	t_at("probing");
+	while (!(err = beeline_iprobe(ep, match, NULL)))
+		;
+	L_IS(err, -ECONNRESET);
+	L_IS(beeline_improbe(ep, match, &message, NULL), -ECONNRESET);
+	match.source = BEELINE_ANY_SOURCE;
+	L_IS(beeline_iprobe(ep, match, NULL), 0);
 	beeline_close(ep);
 }
 
@@ -186,6 +207,10 @@ static void run_never_there(void)
 	beeline_close(other);
 	L_OK(beeline_open(&ep, 0));
 	L_OK(beeline_add_peer(ep, &address, &peer));
+	t_at("probing");
+	while (!(err = beeline_iprobe(ep, beeline_from(peer, 0, 0), NULL)))
+		;
+	L_IS(err, -ECONNREFUSED);
 	err = beeline_isend(ep, &c, 1, peer, 0, 0, &req);
 	L_IS(err ? err : beeline_wait(&req, NULL), -ECONNREFUSED);
 	beeline_close(ep);
@@ -203,6 +228,7 @@ static void run_other_host(void)
 	for (int i = 8; i < 32; i++) /* its random name and its host */
 		address.bytes[i] ^= 0xff;
 	L_OK(beeline_add_peer(ep, &address, &peer));
+	L_IS(beeline_iprobe(ep, beeline_from(peer, 0, 0), NULL), -EHOSTUNREACH);
 	err = beeline_isend(ep, &c, 1, peer, 0, 0, &req);
 	L_IS(err ? err : beeline_wait(&req, NULL), -EHOSTUNREACH);
 	L_IS(beeline_send(ep, &c, 1, peer, 0, 0), -EHOSTUNREACH);
@@ -211,6 +237,7 @@ static void run_other_host(void)
 
 static const struct t_case cases[] = {
 	{"peer_is_killed", 1, run_killed, "errors instead of a hang, in time", 0},
+	{"probed_peer_is_killed", 1, run_killed_probe, "a probe says so", 0},
 	{"receiver_of_queue_is_killed", 1, run_killed_queue, "queued sends fail, too", 0},
 	{"peer_has_closed", 2, run_closed, "its last words arrive, then errors", 0},
 	{"peer_is_not_there", 1, run_never_there, "refused", 0},

@@ -351,16 +351,100 @@ static void count_lost(const struct t_comp *c)
 	T_CHECK(c->err, "an inject has no completion");
 }
 
+/* A counter of sends counts what is injected too: when it goes, not when it is taken to wait. */
+static void fence_counted(void)
+{
+	struct t_opts o = {.counters = true};
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big = {0}, op[3] = {0};
+	struct t_node n;
+
+	t_start(&n, &o);
+	t_barrier();
+	if (t_rank == 0) {
+		struct fi_msg_tagged msg = {.tag = 2, .addr = n.peer[1], .context = &op[0]};
+
+		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
+		T_OK(fi_tsendmsg(n.ep, &msg, FI_FENCE));
+		T_OK(fi_tinject(n.ep, NULL, 0, n.peer[1], 2));
+		T_OK(fi_tinjectdata(n.ep, NULL, 0, 0, n.peer[1], 2));
+		quiet(1000);
+		T_EQ(fi_cntr_read(n.txcntr), 0);
+		t_barrier();
+		T_OK(fi_cntr_wait(n.txcntr, 4, -1));
+		T_EQ(fi_cntr_readerr(n.txcntr), 0);
+		T_WAIT(&big);
+		T_WAIT(&op[0]);
+	} else {
+		t_barrier();
+		t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
+		T_WAIT(&big);
+		for (int i = 0; i < 3; i++) {
+			t_trecv(&n, FI_ADDR_UNSPEC, NULL, 0, 2, 0, &op[i]);
+			T_WAIT(&op[i]);
+		}
+		T_EQ(fi_cntr_read(n.txcntr), 0);
+	}
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
+/* What waits behind a fence goes when its endpoint closes, if it need not wait any more. */
+static void fence_closed(void)
+{
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big = {0}, op[2] = {0};
+	struct t_node n, second;
+	uint64_t v[2] = {7, 8};
+
+	t_start(&n, NULL);
+	t_open(&second, NULL); /* from which rank 0 sends */
+	t_connect(&second);
+	if (t_rank == 0) {
+		struct iovec iov = {&v[0], 8};
+		struct fi_msg_tagged msg = {.msg_iov = &iov,
+					    .iov_count = 1,
+					    .tag = 2,
+					    .addr = second.peer[1],
+					    .context = &op[0]};
+
+		t_tsend(&second, 1, buf.p, buf.len, 1, &big);
+		T_OK(fi_tsendmsg(second.ep, &msg, FI_FENCE | FI_INJECT));
+		T_OK(fi_tinject(second.ep, &v[1], 8, second.peer[1], 2));
+		t_barrier_with(NULL);
+		t_barrier_with(NULL); /* it is received while this one is away */
+		t_close(&second);
+		t_barrier();
+	} else {
+		t_barrier();
+		t_trecv(&second, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
+		T_WAIT(&big);
+		t_barrier();
+		t_barrier();
+		for (uint64_t i = 0; i < 2; i++) {
+			uint64_t got = 0;
+
+			t_trecv(&second, FI_ADDR_UNSPEC, &got, 8, 2, 0, &op[i]);
+			T_WAIT(&op[i]);
+			T_EQ(got, v[i]);
+		}
+		t_close(&second);
+	}
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
 /* The peer goes: what waited for it ends as what it waited for does. And what still waits
  * when its own endpoint closes is gone. */
 static void fence_gone(void)
 {
+	struct t_opts o = {.counters = true};
 	struct t_buf buf = t_buf(1000000, 0);
 	struct t_op big[2] = {0}, op[2] = {0};
 	struct fi_msg_tagged msg = {.tag = 2};
 	struct t_node n, second;
 
-	t_start(&n, NULL);
+	t_start(&n, &o);
 	t_open(&second, NULL);
 	t_connect(&second);
 	if (t_rank == 0) {
@@ -381,6 +465,8 @@ static void fence_gone(void)
 		while (!big[0].done || !op[0].done || !lost)
 			t_idle();
 		T_EQ(lost, 1);
+		T_EQ(fi_cntr_read(n.txcntr), 0);
+		T_EQ(fi_cntr_readerr(n.txcntr), 3);
 		T_CHECK(big[0].c.err && op[0].c.err, "a success, of an endpoint that is gone");
 		T_EQ(op[1].done, 0);
 		t_close(&n);
@@ -442,6 +528,8 @@ static const struct t_case cases[] = {
 	{"fence_message", 3, fence, "after all that went to the peer before", 0},
 	{"fence_full", 2, fence_full, "as many as there is room for", 0},
 	{"fence_deferred", 2, fence_deferred, "a fence behind a counter", 0},
+	{"fence_counted", 2, fence_counted, "an inject counts when it goes", 0},
+	{"fence_closed", 2, fence_closed, "what may go goes before the endpoint does", 10},
 	{"fence_gone", 2, fence_gone, "nobody waits for ever", 0},
 	{"fence_write", 2, fence_direct, "a message after a write", 0},
 	{"fence_write_ring", 2, fence_ring, "the same by the target's hand", 0},

@@ -6,19 +6,22 @@
  */
 #include "cases.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LARGE 500000
 
 static const size_t inject_lens[] = {0, 1, 8, 40, 41, 64, 200, 296, 297, 1000, 4096, 8192};
 
-/* What rank 0 may inject: each process measures its own limit. */
-static size_t sender_limit(const struct t_node *n)
+/* What all of them may inject: it is measured, by each process for itself. */
+static size_t inject_most(const struct t_node *n)
 {
-	size_t own = n->info->tx_attr->inject_size, all[T_PROC_MAX];
+	size_t own = n->info->tx_attr->inject_size, all[T_PROC_MAX], least = own;
 
-	t_allgather(&own, sizeof(own), all, t_progress);
-	return all[0];
+	t_allgather(&own, sizeof own, all, t_progress);
+	for (int i = 0; i < t_nproc; i++)
+		least = all[i] < least ? all[i] : least;
+	return least;
 }
 
 /* Each buffer is overwritten as soon as the call returns. */
@@ -26,15 +29,15 @@ static void inject(bool tagged, bool data)
 {
 	struct t_opts o = {.cq_data = data};
 	struct t_node n;
+	size_t most;
 
 	t_start(&n, &o);
-	size_t limit = sender_limit(&n);
-
+	most = inject_most(&n);
 	for (uint64_t i = 0; i < sizeof(inject_lens) / sizeof(inject_lens[0]); i++) {
 		size_t len = inject_lens[i];
 		struct t_buf b = t_buf(len, i);
 
-		if (len > limit) {
+		if (len > most) {
 			t_buf_free(&b);
 			break;
 		}
@@ -319,6 +322,62 @@ static void default_flags(void)
 	t_finish(&n);
 }
 
+/* An injected buffer is free at once, but its completion says that the message was
+ * received: not while nobody has. What nobody ever receives is dropped by the close. */
+static void inject_delivery(void)
+{
+	static const size_t lens[] = {0, 8, 296, 297, SIZE_MAX};
+	enum { N = 5 };
+	struct t_opts o = {.iov = 2};
+	struct t_node n;
+	size_t most;
+
+	if (!t_beeline)
+		t_skip("some complete it with the inject");
+	t_start(&n, &o);
+	most = inject_most(&n);
+	for (uint64_t i = 0; i <= N; i++) {
+		size_t len = i < N ? (lens[i] < most ? lens[i] : most) : 100;
+		struct t_buf b = t_buf(len, i);
+		struct t_op op = {0};
+		struct iovec iov[2] = {{b.p, len / 3}, {b.p + len / 3, len - len / 3}};
+		struct fi_msg_tagged m = {.msg_iov = iov, .iov_count = 2, .tag = i, .context = &op};
+
+		t_at("%zu bytes", len);
+		if (t_rank == 0) {
+			t_fill(b.p, len, i, 0);
+			m.addr = n.peer[1];
+			T_TRY(fi_tsendmsg(n.ep, &m,
+					  FI_INJECT | FI_DELIVERY_COMPLETE | FI_COMPLETION));
+			memset(b.p, 0x55, len);
+			t_mark(&n, 1, i);
+		} else {
+			t_wait_mark(&n, 0, i);
+		}
+		for (int k = 0; k < 1000; k++)
+			t_progress();
+		T_EQ(op.done, 0);
+		t_barrier();
+		if (i == N) { /* left where it is */
+			t_buf_free(&b);
+			break;
+		}
+		if (t_rank == 1)
+			t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
+		T_WAIT(&op);
+		if (t_rank == 1)
+			T_GOT(&b, len, i);
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+static void inject_delivery_ring(void)
+{
+	setenv("FI_BEELINE_COPY", "ring", 1);
+	inject_delivery();
+}
+
 static const struct t_case cases[] = {
 	{"inject_tagged", 2, inject_tagged, "the buffer is free on return", 0},
 	{"inject_untagged", 2, inject_untagged, "the same, untagged", 0},
@@ -329,6 +388,8 @@ static const struct t_case cases[] = {
 	{"flags_inject", 2, sendmsg_inject, "FI_INJECT with sendmsg", 0},
 	{"flags_levels", 2, levels, "every completion level, every protocol", 0},
 	{"flags_delivery", 2, delivery, "delivered means in the buffer", 0},
+	{"flags_inject_delivery", 2, inject_delivery, "and of what was injected", 0},
+	{"flags_inject_delivery_ring", 2, inject_delivery_ring, "the same through the ring", 0},
 	{"flags_sendmsg_data", 2, sendmsg_data, "remote data with sendmsg", 0},
 	{"flags_default", 2, default_flags, "the endpoint's default flags", 0},
 };

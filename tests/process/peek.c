@@ -364,6 +364,37 @@ static void untagged(void)
 	t_finish(&n);
 }
 
+/* Nothing comes from one that isn't there, and the look says so: it connects, as a receive
+ * would. */
+static void gone(void)
+{
+	struct t_node n, second;
+	struct t_op op;
+	ssize_t rc;
+
+	if (!t_beeline)
+		t_skip("some say FI_ENOMSG for ever");
+	t_start(&n, &peek_opts);
+	t_open(&second, &peek_opts);
+	t_connect(&second);
+	t_barrier();
+	if (t_rank == 0) {
+		t_close(&second);
+		t_barrier();
+	} else {
+		must_peek(&second, second.peer[0], 1, 0, 0, &op);
+		T_WAIT_ERR(&op, FI_ENOMSG);
+		t_barrier();
+		while (!(rc = peek(&second, second.peer[0], 1, 0, 0, &op)))
+			T_WAIT_ERR(&op, FI_ENOMSG);
+		T_CHECK(rc == -FI_ENOTCONN || rc == -FI_ECONNREFUSED, "a peek said %zd (%s)", rc,
+			fi_strerror((int)-rc));
+		T_EQ(op.done, 0);
+		t_close(&second);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"peek_miss", 2, miss, "FI_ENOMSG, and nothing stays posted", 0},
 	{"peek_hit", 2, hit, "length, tag, data, source; nothing changes", 0},
@@ -374,6 +405,7 @@ static const struct t_case cases[] = {
 	{"peek_claim_discard", 2, claim_discard, "claimed and dropped", 0},
 	{"peek_claims_beside", 4, claims_beside, "many claims beside receives", 0},
 	{"peek_untagged", 2, untagged, "untagged messages", 0},
+	{"peek_gone", 2, gone, "a source that goes", 0},
 };
 
 const struct t_group group_peek = T_GROUP("peek", cases);

@@ -85,6 +85,7 @@ static void all_lengths(void **state)
 		one(len, true, BL_COMPLETION);
 		one(len, false, BL_DELIVERY_COMPLETE | BL_COMPLETION);
 		one(len, true, BL_INJECT);
+		one(len, len & 1, BL_INJECT | BL_DELIVERY_COMPLETE | BL_COMPLETION);
 	}
 	for (size_t i = 0; i < bl_countof(around); i++)
 		for (size_t len = around[i] - 1; len <= around[i] + 1; len++) {

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * peek.c: looking at messages that have come early: FI_PEEK, and FI_CLAIM of what was
+ * found; see recv.h. Serialised by the domain.
+ */
+#include "core/recv.h"
+#include "core/shared.h"
+
+static struct bl_sink no_sink; /* completions go to the queues */
+
+/* FI_PEEK: say what waits, keep it for a claim, or drop it. */
+int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged)
+{
+	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	struct bl_post wanted = {.tag = tagged ? recv->tag : 0,
+				 .ignore = tagged ? recv->ignore : UINT64_MAX,
+				 .src = src};
+	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
+	struct bl_unex **at, *u;
+	struct bl_ep *member;
+	int err;
+
+	/* Always: a read that finds this answer waiting makes no progress either, so one
+	 * that only probes, for a message that is there, would never see any other. */
+	bl_ep_progress(ep);
+	at = bl_unex_find(early, &wanted, tagged);
+	u = *at;
+	if (!u) {
+		err = bl_recv_reach(ep, src, recv->src);
+		if (err)
+			return err; /* whoever looks again and again must hear of it */
+		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
+			return -ENOMSG; /* nobody's queue would say so */
+		bl_recv_refuse(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);
+		return 0;
+	}
+	if (u->flags & BL_SLOT_DATA)
+		flags |= BL_REMOTE_CQ_DATA;
+	member = bl_ep_of(u->peer);
+	if (member->rx_cq)
+		bl_cq_append(member->rx_cq,
+			     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data, u->tag},
+			     u->peer->av_index);
+	if (recv->flags & BL_CLAIM) {
+		bl_unex_unlink(early, at);
+		u->claimed_by = recv->context;
+		u->next = ep->claimed;
+		ep->claimed = u;
+	} else if (recv->flags & BL_DISCARD) {
+		bl_unex_unlink(early, at);
+		if (u->large)
+			bl_transfer_refuse(member, u->peer, u->request);
+		bl_unex_free(member, u);
+	}
+	return 0;
+}
+
+static struct bl_unex **find_claimed(struct bl_ep *ep, const void *context)
+{
+	struct bl_unex **at = &ep->claimed;
+
+	while (*at && (*at)->claimed_by != context)
+		at = &(*at)->next;
+	return at;
+}
+
+int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
+{
+	struct bl_unex **at = find_claimed(ep, recv->context), *u = *at;
+	uint64_t flags = (tagged ? BL_TAGGED : BL_MSG) | BL_RECV;
+	struct bl_post *post;
+	struct bl_ep *member;
+	bool spent;
+
+	if (!u)
+		return -ENOMSG;
+	member = bl_ep_of(u->peer);
+	if (recv->flags & BL_DISCARD) {
+		*at = u->next;
+		if (u->large)
+			bl_transfer_refuse(member, u->peer, u->request);
+		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
+			bl_cq_append(member->rx_cq,
+				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
+						       u->tag},
+				     u->peer->av_index);
+		bl_unex_free(member, u);
+		return 0;
+	}
+	post = bl_post_make(ep, recv, NULL);
+	if (!post || !bl_unex_give(&no_sink, u, post, tagged, &spent)) {
+		if (post)
+			bl_post_release(ep, post);
+		return -EAGAIN;
+	}
+	*at = u->next;
+	bl_unex_free(member, u);
+	return 0;
+}

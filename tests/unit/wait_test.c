@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * wait_test.c: falling asleep (core/wait.c) while a neighbour does something, at the
+ * moment where it matters: bl_local_doze() is ours, and does it before it dozes.
+ * Endpoint 0 waits, endpoint 1 is the neighbour.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "copy/engine.h"
+#include "core/claim.h"
+#include "unit/node.h"
+
+#define LONG_LEN 200000u
+
+static struct node node;
+static uint8_t from[LONG_LEN], to[LONG_LEN];
+static void (*meanwhile)(void);
+
+int __real_bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex);
+int __wrap_bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex);
+
+int __wrap_bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
+{
+	void (*act)(void) = meanwhile;
+
+	meanwhile = NULL;
+	if (act)
+		act();
+	return __real_bl_local_doze(local, how, futex);
+}
+
+static bool readable(void)
+{
+	struct pollfd fd = {.fd = bl_wait_fd(&node.cq[0]->wait), .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* As two processes, which reach each other's memory by the kernel. */
+static void open_two(void)
+{
+	node_open(&node, 2);
+	for (size_t a = 0; a < 2; a++)
+		for (size_t b = 0; b < 2; b++)
+			node.ep[a]->dest[b]->copy.pull = node.ep[a]->dest[b]->copy.push =
+				BL_COPY_VM;
+	assert_true(bl_wait_fd(&node.cq[0]->wait) >= 0);
+}
+
+/* Nothing is there, and nothing that has come before makes the descriptor readable. */
+static void become_quiet(void)
+{
+	for (uint64_t until = bl_clock_ns() + 20000000000ull;;) {
+		node_expect_nothing(&node, 0);
+		if (!bl_wait_try(&node.cq[0]->wait) && !readable())
+			return;
+		assert_true(bl_clock_ns() < until);
+	}
+}
+
+/* --- fences ------------------------------------------------------------------ */
+
+/* A long message that nobody hears of, `between`, and a fenced one. */
+static void send_fenced(uint32_t between)
+{
+	struct iovec iov = {from, 8};
+	struct bl_send fenced = {&iov, 1, 1, 2, 0, from, NODE_FLAGS | BL_FENCE, NULL};
+
+	node.ep[0]->leaves = node.ep[1]->leaves = 0; /* both are used to wait */
+	node_send(&node, 0, 1, from, sizeof from, 1, NULL, BL_TAGGED);
+	assert_int_equal(node.ep[0]->nopen, 1);
+	while (between-- && !bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	assert_int_equal(bl_send_fenced(node.ep[0], &fenced), 0);
+	assert_int_equal(node.ep[0]->nfence, 1);
+}
+
+/* The neighbour posts the receive for the long one, and goes away without a look: it is
+ * ours to claim. */
+static void post_and_leave(void)
+{
+	assert_int_equal(bl_recv_buf(node.ep[1], to, sizeof to, 0, 1, 0, to, BL_TAGGED), 0);
+	atomic_store_explicit(&node.ep[1]->local.seg.header->here, 0, memory_order_relaxed);
+	while ((int64_t)(bl_ticks() - node.ep[0]->next_claim) < 0)
+		;
+}
+
+/* The last pass before sleep ends what a fence waited for, and no neighbour says so. */
+static void opened_at_last(void **state)
+{
+	open_two();
+	become_quiet();
+	send_fenced(0);
+	meanwhile = post_and_leave;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	assert_memory_equal(to, from, sizeof to);
+	assert_ptr_equal(node_completion(&node, 0, NULL).context, from);
+	node_close(&node);
+}
+
+/* The neighbour has told how much it has read: a ring that is full now stays so. */
+static void settle_credit(void)
+{
+	const struct bl_rx *rx = &node.ep[1]->dest[0]->rx;
+
+	do {
+		node_send(&node, 0, 1, NULL, 0, 4, NULL, BL_TAGGED);
+		node_settle(&node, 1);
+	} while (rx->credited != rx->next);
+}
+
+/* The same, and what begins then finds no room: that rings no bell. */
+static void opened_without_room(void **state)
+{
+	open_two();
+	settle_credit();
+	become_quiet();
+	send_fenced(BL_SLOTS);
+	meanwhile = post_and_leave;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	assert_memory_equal(to, from, sizeof to);
+	assert_int_equal(node.ep[0]->nfence, 1);
+	assert_ptr_equal(node_completion(&node, 0, NULL).context, from);
+	node_close(&node);
+}
+
+/* --- room --------------------------------------------------------------------- */
+
+struct room_row {
+	struct row row;
+	size_t len;
+};
+
+static const struct room_row rooms[] = {
+	{{"slots", "a short message takes one"}, 8},
+	{{"payload", "its room ends before the slots do"}, 4000},
+};
+
+/* A send found no room. Who waits for that must not sleep until there is, and must then
+ * wake, once, whether he asks again or goes by what the descriptor says. */
+static void waiting_for_room(void **state)
+{
+	const struct room_row *row = TABLE_ROW(struct room_row, state);
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED))
+		;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	node_settle(&node, 1);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_true(readable());
+	assert_int_equal(bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED), 0);
+	become_quiet();
+	node_close(&node);
+}
+
+/* The send was tried again in time: nobody waits, though the ring is full. */
+static void room_was_found(void **state)
+{
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	node_settle(&node, 1);
+	for (uint32_t n = BL_SLOTS; n--;)
+		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
+	become_quiet();
+	node_close(&node);
+}
+
+int main(void)
+{
+	for (size_t i = 0; i < sizeof from; i++)
+		from[i] = (uint8_t)(i * 2654435761u >> 13);
+	TABLE_TEST(opened_at_last);
+	TABLE_TEST(opened_without_room);
+	TABLE_ROWS("room", waiting_for_room, rooms);
+	TABLE_TEST(room_was_found);
+	return table_run("wait");
+}
