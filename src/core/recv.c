@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/fence.h"
 #include "core/recv.h"
 #include "core/rma.h"
 #include "core/shared.h"
@@ -599,22 +600,22 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
 {
-	struct bl_post **at = &queue->head, *post;
-
-	while (*at && (*at)->context != context)
-		at = &(*at)->next;
-	post = *at;
-	if (!post || (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
-		return false; /* not there, or a sender is writing into it */
-	end_post(ep, &no_sink, queue, at, tagged, 0);
-	return true;
+	for (struct bl_post **at = &queue->head, *post; (post = *at); at = &post->next) {
+		/* Not one that a sender is writing into: perhaps another of that context. */
+		if (post->context != context ||
+		    (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
+			continue;
+		end_post(ep, &no_sink, queue, at, tagged, 0);
+		return true;
+	}
+	return false;
 }
 
 int bl_cancel(struct bl_ep *ep, void *context)
 {
 	return cancel_in(ep, &ep->tagged, true, context) ||
 			       cancel_in(ep, &ep->msg, false, context) ||
-			       bl_work_cancel_triggered(ep, context)
+			       bl_work_cancel_triggered(ep, context) || bl_fence_cancel(ep, context)
 		       ? 0
 		       : -ENOENT;
 }
