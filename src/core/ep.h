@@ -64,7 +64,7 @@ struct bl_av {
 
 struct bl_cntr {
 	uint64_t value;
-	bool asleep; /* somebody polls its descriptor; beside `value`, where counting looks */
+	bool asleep; /* somebody sleeps until it counts; beside `value`, where counting looks */
 	uint32_t nep;
 	uint64_t errors;
 	struct bl_domain *domain;

@@ -166,15 +166,20 @@ static bool waits(const struct bl_ep *ep, const struct bl_fence *fence)
 	return flags & BL_FENCE && bl_rma_pending(ep, fence->peer);
 }
 
-static void pop(struct bl_fence *fence)
+static void unlink_fenced(struct bl_fence *fence, struct fenced **at)
 {
-	struct fenced *f = fence->head;
+	struct fenced *f = *at;
 
-	fence->head = f->next;
-	if (!fence->head)
-		fence->tail = &fence->head;
+	*at = f->next;
+	if (!f->next)
+		fence->tail = at;
 	fence->n--;
 	free(f);
+}
+
+static void pop(struct bl_fence *fence)
+{
+	unlink_fenced(fence, &fence->head);
 }
 
 /* It is no more, and has said why. */
@@ -233,8 +238,27 @@ bl_cold void bl_fence_progress(struct bl_ep *ep)
 bool bl_fence_may_open(const struct bl_ep *ep)
 {
 	for (const struct bl_fence *fence = ep->fences; fence; fence = fence->next)
-		if (!waits(ep, fence))
+		if (!fence->head || !waits(ep, fence))
 			return true;
+	return false;
+}
+
+/* Deferred work is cancelled by its name, an inject not at all. */
+static bool is_meant(const struct bl_work *w, const void *context)
+{
+	return !w->deferred && w->what != BL_WORK_INJECT && bl_work_context(w) == context;
+}
+
+bool bl_fence_cancel(struct bl_ep *ep, const void *context)
+{
+	for (struct bl_fence *fence = ep->fences; context && fence; fence = fence->next)
+		for (struct fenced **at = &fence->head; *at; at = &(*at)->next) {
+			if (!is_meant(&(*at)->work, context))
+				continue;
+			bl_work_fail(&(*at)->work, ECANCELED, false);
+			unlink_fenced(fence, at); /* what is behind it begins with progress */
+			return true;
+		}
 	return false;
 }
 

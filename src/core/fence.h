@@ -34,8 +34,10 @@ bl_cold int bl_fence_send(struct bl_ep *ep, const struct bl_send *send, int err)
 bl_cold int bl_fence_rma(struct bl_ep *ep, const struct bl_rma *rma, int err);
 /* Begin what may begin. */
 bl_cold void bl_fence_progress(struct bl_ep *ep);
-/* Something would begin now: it waits for room, which rings no bell, or for a look. */
+/* Something may change now: it waits for room, which rings no bell, or for a look. */
 bool bl_fence_may_open(const struct bl_ep *ep);
+/* One that hasn't begun ends with ECANCELED; false: there is none with this context. */
+bool bl_fence_cancel(struct bl_ep *ep, const void *context);
 /* The endpoint closes: what still waits, since something before it does, is gone without a
  * word, as that is. */
 void bl_fence_drop(struct bl_ep *ep);

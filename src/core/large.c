@@ -6,6 +6,7 @@
  */
 #include "core/claim.h"
 #include "core/fence.h"
+#include "core/recv.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -42,46 +43,31 @@ static struct bl_transfer *transfer_find(struct bl_ep *ep, const struct bl_peer 
 
 static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_transfer *t)
 {
-	struct bl_cq *cq = ep->rx_cq;
-	int err = t->error;
+	const struct bl_receipt receipt = {
+		.peer = t->peer,
+		.context = t->context,
+		.buf = t->buf,
+		.flags = t->flags,
+		.tag = t->tag,
+		.data = t->data,
+		.want = t->want,
+		.sent = t->sent,
+		.quiet = t->quiet,
+		.multi = t->multi,
+		.work = t->work,
+	};
 
 	bl_window(BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
-	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)err, NULL, 0);
+	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)t->error, NULL, 0);
 	bl_stat_received(ep,
 			 t->streamed  ? BL_WAY_STREAMED
 			 : t->missing ? BL_WAY_PROXY
 			 : t->coop    ? BL_WAY_BOTH_HANDS
 				      : BL_WAY_ONE_COPY,
-			 t->want, err);
-	bl_cq_moved(ep, cq, t->want);
-	if (!err && t->sent > t->want)
-		err = BL_ETRUNC;
-	if (unlikely(t->multi) && bl_multi_done(ep, t->multi)) {
-		t->flags |= BL_MULTI_RECV;
-		t->quiet = false;
-	}
-	if (likely(!err)) {
-		if (ep->rx_cntr && !t->work)
-			bl_cntr_up(ep->rx_cntr);
-		if (!t->quiet)
-			bl_complete(cq, sink, t->context, t->flags, t->want, t->buf, t->data,
-				    t->tag, t->peer->av_index);
-	} else {
-		struct bl_comp_err e = {
-			.comp = {t->context, t->flags, t->want, t->buf, t->data, t->tag},
-			.olen = t->sent - t->want,
-			.err = err,
-			.src = t->peer->av_index,
-		};
-		if (err != BL_ETRUNC)
-			e.comp.len = 0;
-		if (ep->rx_cntr && !t->work)
-			bl_cntr_error(ep->rx_cntr);
-		bl_cq_fail(cq, sink, &e);
-	}
-	if (unlikely(t->work != NULL))
-		bl_work_over(t->work, err);
+			 t->want, t->error);
+	bl_cq_moved(ep, ep->rx_cq, t->want);
+	bl_recv_over(ep, sink, &receipt, t->error);
 	bl_transfer_free(ep, t);
 }
 

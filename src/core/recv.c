@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/fence.h"
 #include "core/recv.h"
 #include "core/rma.h"
 #include "core/shared.h"
@@ -174,36 +175,21 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 			    const struct bl_target *t, size_t len, uint64_t tag, uint64_t data,
 			    uint32_t slot_flags)
 {
-	size_t fits = bl_min(len, t->len);
-	uint64_t flags = t->flags | (slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
-	void *buf = bl_target_iov(t)[0].iov_base;
-	bool quiet = t->quiet;
+	const struct bl_receipt receipt = {
+		.peer = peer,
+		.context = t->context,
+		.buf = bl_target_iov(t)[0].iov_base,
+		.flags = t->flags | (slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0),
+		.tag = tag,
+		.data = data,
+		.want = bl_min(len, t->len),
+		.sent = len,
+		.quiet = t->quiet,
+		.multi = t->multi,
+		.work = t->work,
+	};
 
-	if (t->multi && bl_multi_done(ep, t->multi)) { /* which is told in any case */
-		flags |= BL_MULTI_RECV;
-		quiet = false;
-	}
-	if (unlikely(fits < len)) {
-		struct bl_comp_err err = {
-			.comp = {t->context, flags, fits, buf, data, tag},
-			.olen = len - fits,
-			.err = BL_ETRUNC,
-			.src = peer->av_index,
-		};
-		if (ep->rx_cntr && !t->work)
-			bl_cntr_error(ep->rx_cntr);
-		bl_cq_fail(ep->rx_cq, sink, &err);
-		if (t->work)
-			bl_work_over(t->work, BL_ETRUNC);
-		return;
-	}
-	if (ep->rx_cntr && !t->work)
-		bl_cntr_up(ep->rx_cntr);
-	if (!quiet)
-		bl_complete(ep->rx_cq, sink, t->context, flags, len, buf, data, tag,
-			    peer->av_index);
-	if (unlikely(t->work != NULL))
-		bl_work_over(t->work, 0);
+	bl_recv_over(ep, sink, &receipt, 0);
 }
 
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -599,22 +585,22 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
 {
-	struct bl_post **at = &queue->head, *post;
-
-	while (*at && (*at)->context != context)
-		at = &(*at)->next;
-	post = *at;
-	if (!post || (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
-		return false; /* not there, or a sender is writing into it */
-	end_post(ep, &no_sink, queue, at, tagged, 0);
-	return true;
+	for (struct bl_post **at = &queue->head, *post; (post = *at); at = &post->next) {
+		/* Not one that a sender is writing into: perhaps another of that context. */
+		if (post->context != context ||
+		    (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
+			continue;
+		end_post(ep, &no_sink, queue, at, tagged, 0);
+		return true;
+	}
+	return false;
 }
 
 int bl_cancel(struct bl_ep *ep, void *context)
 {
 	return cancel_in(ep, &ep->tagged, true, context) ||
 			       cancel_in(ep, &ep->msg, false, context) ||
-			       bl_work_cancel_triggered(ep, context)
+			       bl_work_cancel_triggered(ep, context) || bl_fence_cancel(ep, context)
 		       ? 0
 		       : -ENOENT;
 }

@@ -1,12 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * recv.h: between recv.c, which posts receives and matches them, and peek.c, which looks
- * at what has come before its receive. Serialised by the domain.
+ * recv.h: between recv.c, which posts receives and matches them, peek.c, which looks at
+ * what has come before its receive, and large.c, where the longer ones end. Serialised by
+ * the domain.
  */
 #ifndef BL_CORE_RECV_H
 #define BL_CORE_RECV_H
 
 #include "core/large.h"
+#include "core/work.h"
+
+/* --- the end of a receive: recv.c, large.c -------------------------------- */
+
+/* What its completion says. */
+struct bl_receipt {
+	struct bl_peer *peer; /* whose message it was */
+	void *context, *buf;
+	uint64_t flags, tag, data;
+	size_t want, sent; /* bytes that fit, bytes of the message */
+	bool quiet;	   /* unless it fails */
+	struct bl_post *multi;
+	struct bl_work *work;
+};
+
+/* A message's bytes are in its memory, or (err, a positive errno) can't be had. */
+bl_always_inline void bl_recv_over(struct bl_ep *ep, struct bl_sink *sink,
+				   const struct bl_receipt *r, int err)
+{
+	/* The last into a multi-receive says that the buffer is its owner's again. */
+	bool released = unlikely(r->multi != NULL) && bl_multi_done(ep, r->multi);
+	uint64_t flags = r->flags | (released ? BL_MULTI_RECV : 0);
+
+	if (!err && unlikely(r->sent > r->want))
+		err = BL_ETRUNC;
+	if (likely(!err)) {
+		if (ep->rx_cntr && !r->work)
+			bl_cntr_up(ep->rx_cntr);
+		if (!r->quiet || released)
+			bl_complete(ep->rx_cq, sink, r->context, flags, r->want, r->buf, r->data,
+				    r->tag, r->peer->av_index);
+	} else {
+		struct bl_comp_err e = {
+			.comp = {r->context, flags, err == BL_ETRUNC ? r->want : 0, r->buf, r->data,
+				 r->tag},
+			.olen = r->sent - r->want,
+			.err = err,
+			.src = r->peer->av_index,
+		};
+
+		if (ep->rx_cntr && !r->work)
+			bl_cntr_error(ep->rx_cntr);
+		bl_cq_fail(ep->rx_cq, sink, &e);
+	}
+	if (unlikely(r->work != NULL))
+		bl_work_over(r->work, err);
+}
 
 /* --- recv.c ------------------------------------------------------------- */
 

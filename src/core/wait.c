@@ -9,8 +9,7 @@
  *                                                   thread's
  *   another thread that took what came              bl_ep_bells, bl_ep_work
  *   another thread's completion in the same queue   the queue's limit (cq.c)
- *   another thread's count in the same counter      the counter's `asleep` (bl_cntr_up),
- *                                                   for who polls a descriptor
+ *   another thread's count in the same counter      the counter's `asleep` (bl_cntr_up)
  *   an endpoint that is enabled                     bl_wait_enabled
  *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt, bl_wait_wake
  *
@@ -139,7 +138,7 @@ static void settle(struct bl_waiter *w)
 	if (w->cq)
 		bl_cq_limit(w->cq, !w->armed && !w->sleepers);
 	else
-		w->cntr->asleep = w->armed;
+		w->cntr->asleep = w->armed || w->sleepers;
 }
 
 bl_cold void bl_wait_wake(struct bl_waiter *w)

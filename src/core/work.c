@@ -424,7 +424,7 @@ struct which {
 	bool all; /* deferred */
 };
 
-static const void *context_of(const struct bl_work *w)
+const void *bl_work_context(const struct bl_work *w)
 {
 	return w->what == BL_WORK_SEND	 ? w->send.context
 	       : w->what == BL_WORK_RECV ? w->recv.context
@@ -434,7 +434,7 @@ static const void *context_of(const struct bl_work *w)
 static bool meant(const struct bl_work *w, const struct which *which)
 {
 	if (which->ep && which->context)
-		return !w->deferred && w->ep == which->ep && context_of(w) == which->context;
+		return !w->deferred && w->ep == which->ep && bl_work_context(w) == which->context;
 	if (which->ep)
 		return w->ep == which->ep;
 	return w->deferred && (which->all || (which->name && w->name == which->name) ||

@@ -76,6 +76,8 @@ bool bl_work_own(struct bl_work *work);
 int bl_work_perform(struct bl_work *work);
 bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 
+/* What it completes with. */
+const void *bl_work_context(const struct bl_work *work);
 /* A triggered operation that hasn't begun ends with ECANCELED; false: there is none. */
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);
 /* A deferred operation has ended (a positive errno); it is no more on return. */

@@ -77,10 +77,6 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-/* Other threads may count in the same counter without a word to us (a send that
- * completes at once): where there are any, look this often. */
-#define LOOK_NS 1000000u
-
 /* Sleep until something may have been counted. The lock is not held meanwhile. */
 static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t failed, uint64_t most)
 {
@@ -88,8 +84,6 @@ static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t fai
 	struct bl_sleep sleep;
 	bool asleep, counted;
 
-	if (cntr->domain->locked)
-		most = bl_min(most, (uint64_t)LOOK_NS);
 	bl_fi_enter(cntr->domain);
 	asleep = bl_wait_doze(w, &sleep);
 	counted = cntr->core->value >= threshold || cntr->core->errors != failed;

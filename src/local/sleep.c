@@ -144,6 +144,11 @@ int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
 
 	if (!bells)
 		return -EOPNOTSUPP;
+	/* Others have been woken, and may not yet have seen it: the bit would put them to
+	 * sleep again. */
+	if (how & BL_SLEEP_FUTEX && local->sleepers &&
+	    !(atomic_load_explicit(&bells->sleeping, memory_order_relaxed) & BL_SLEEP_FUTEX))
+		return -EAGAIN;
 	err = bl_local_stop_polling(local);
 	if (err == -EAGAIN)
 		return err;

@@ -351,6 +351,57 @@ static void count_lost(const struct t_comp *c)
 	T_CHECK(c->err, "an inject has no completion");
 }
 
+/* What waits behind a fence can be taken back, the fence itself and what is behind it; the
+ * rest goes as if that had never been. */
+static void fence_cancel(void)
+{
+	struct t_opts o = {.caps = FI_RMA | FI_ATOMIC};
+	struct t_buf buf = t_buf(1000000, 0);
+	struct t_op big = {0}, op[BEHIND] = {0};
+	uint64_t value[BEHIND], mem = 1;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	t_start(&n, &o);
+	T_OK(fi_mr_reg(n.domain, &mem, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
+	t_barrier();
+	if (t_rank == 0) {
+		t_tsend(&n, 1, buf.p, buf.len, 1, &big);
+		behind(&n, op, value);
+		T_EQ(fi_cancel(&n.ep->fid, &op[3]), 0);
+		T_WAIT_ERR(&op[3], FI_ECANCELED);
+		T_EQ(fi_cancel(&n.ep->fid, &op[0]), 0);
+		T_WAIT_ERR(&op[0], FI_ECANCELED);
+		T_CHECK(fi_cancel(&n.ep->fid, &op[0]), "it was taken back twice");
+		T_EQ(fi_cancel(&n.ep->fid, &op[4]), 0); /* the last one */
+		T_WAIT_ERR(&op[4], FI_ECANCELED);
+		T_OK(fi_tinject(n.ep, &value[1], 8, n.peer[1], 2));
+		t_barrier();
+		T_WAIT(&big);
+		T_WAIT(&op[1]);
+		for (int i = 0; i < BEHIND; i++)
+			T_EQ(op[i].done, i != 2);
+	} else {
+		static const uint64_t come[] = {101, 102, 101};
+
+		t_barrier();
+		t_trecv(&n, FI_ADDR_UNSPEC, buf.p, buf.len, 1, 0, &big);
+		T_WAIT(&big);
+		for (int i = 0; i < 3; i++) {
+			uint64_t got = 0;
+
+			t_trecv(&n, FI_ADDR_UNSPEC, &got, 8, 2, 0, &op[i]);
+			T_WAIT(&op[i]);
+			T_EQ(got, come[i]);
+		}
+	}
+	t_barrier();
+	T_EQ(mem, 1);
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+	t_buf_free(&buf);
+}
+
 /* A counter of sends counts what is injected too: when it goes, not when it is taken to wait. */
 static void fence_counted(void)
 {
@@ -528,6 +579,7 @@ static const struct t_case cases[] = {
 	{"fence_message", 3, fence, "after all that went to the peer before", 0},
 	{"fence_full", 2, fence_full, "as many as there is room for", 0},
 	{"fence_deferred", 2, fence_deferred, "a fence behind a counter", 0},
+	{"fence_cancel", 2, fence_cancel, "taken back before it has begun", 0},
 	{"fence_counted", 2, fence_counted, "an inject counts when it goes", 0},
 	{"fence_closed", 2, fence_closed, "what may go goes before the endpoint does", 10},
 	{"fence_gone", 2, fence_gone, "nobody waits for ever", 0},

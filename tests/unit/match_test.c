@@ -598,6 +598,36 @@ static void peek_claim_discard(void **state)
 	node_close(&node);
 }
 
+/* --- two receives under one name --------------------------------------------------- */
+
+/* The first is claimed: cancelling takes the second. */
+static void cancel_second(void **state)
+{
+	static uint8_t from[200000], to[2][200000];
+	struct bl_comp_err err;
+
+	node_open(&node, 2);
+	for (size_t a = 0; a < 2; a++) /* as two processes: only there a sender claims */
+		for (size_t b = 0; b < 2; b++)
+			node.ep[a]->dest[b]->copy.pull = node.ep[a]->dest[b]->copy.push =
+				BL_COPY_VM;
+	memset(from, 7, sizeof from);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			bl_recv_buf(node.ep[0], to[i], sizeof to[i], 1, 5, 0, to, NODE_FLAGS), 0);
+	atomic_store_explicit(&node.ep[0]->local.seg.header->here, 0, memory_order_relaxed);
+	node_send(&node, 1, 0, from, sizeof from, 5, from, NODE_FLAGS);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	assert_int_equal(bl_cancel(node.ep[0], to), 0);
+	assert_int_equal(bl_cancel(node.ep[0], to), -ENOENT);
+	err = node_error(&node, 0);
+	assert_int_equal(err.err, ECANCELED);
+	assert_ptr_equal(node_completion(&node, 0, NULL).context, to);
+	assert_memory_equal(to[0], from, sizeof from);
+	assert_int_equal(to[1][0], 0);
+	node_close(&node);
+}
+
 int main(void)
 {
 	TABLE_ROWS("script", script, scripts);
@@ -605,5 +635,6 @@ int main(void)
 	TABLE_TEST(same_as_the_reference);
 	TABLE_ROWS("multi", one_buffer_many_messages, multis);
 	TABLE_TEST(peek_claim_discard);
+	TABLE_TEST(cancel_second);
 	return table_run("match");
 }

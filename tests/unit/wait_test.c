@@ -173,6 +173,74 @@ static void room_was_found(void **state)
 	node_close(&node);
 }
 
+/* --- several threads ------------------------------------------------------------ */
+
+static bool woken(const struct bl_sleep *sleep)
+{
+	return atomic_load(sleep->futex.word) != sleep->futex.value;
+}
+
+static void close_with(struct bl_cntr *cntr)
+{
+	for (size_t i = 0; i < node.count; i++) {
+		assert_int_equal(bl_ep_close(node.ep[i]), 0);
+		assert_int_equal(bl_cq_close(node.cq[i]), 0);
+		assert_int_equal(bl_av_close(node.av[i]), 0);
+	}
+	assert_int_equal(bl_cntr_close(cntr), 0);
+	assert_int_equal(bl_domain_close(node.domain), 0);
+}
+
+/* A thread sleeps until a counter counts: another's count wakes it, each time. */
+static void woken_by_a_count(void **state)
+{
+	struct bl_cntr *cntr;
+	struct bl_sleep sleep;
+
+	open_two();
+	assert_int_equal(bl_cntr_open(node.domain, &cntr), 0);
+	assert_int_equal(bl_ep_bind_cntr(node.ep[0], cntr, BL_SEND), 0);
+	become_quiet();
+	for (int i = 0; i < 3; i++) {
+		while (!bl_wait_doze(&cntr->wait, &sleep))
+			;
+		assert_true(sleep.most == BL_WAIT_MOST_NS && sleep.futex.word && !woken(&sleep));
+		if (i < 2)
+			assert_int_equal(bl_send_buf(node.ep[0], from, 8, 1, 3, 0, NULL, BL_TAGGED),
+					 0);
+		else
+			bl_cntr_error(cntr);
+		assert_true(woken(&sleep));
+		bl_wait_rise(&cntr->wait, &sleep);
+		/* Nobody sleeps: counting looks no further. */
+		assert_false(cntr->asleep);
+	}
+	close_with(cntr);
+}
+
+/* One has been woken, and is not up yet: another that is about to sleep must not put it
+ * to sleep again. */
+static void woken_not_risen(void **state)
+{
+	struct bl_sleep first, second;
+
+	open_two();
+	become_quiet();
+	while (!bl_wait_doze(&node.cq[0]->wait, &first))
+		;
+	assert_true(first.futex.word && !woken(&first));
+	bl_wait_interrupt(&node.cq[0]->wait);
+	assert_true(woken(&first));
+	assert_false(bl_wait_doze(&node.cq[0]->wait, &second));
+	assert_true(woken(&first));
+	bl_wait_rise(&node.cq[0]->wait, &first);
+	while (!bl_wait_doze(&node.cq[0]->wait, &second))
+		;
+	assert_false(woken(&second));
+	bl_wait_rise(&node.cq[0]->wait, &second);
+	node_close(&node);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < sizeof from; i++)
@@ -181,5 +249,7 @@ int main(void)
 	TABLE_TEST(opened_without_room);
 	TABLE_ROWS("room", waiting_for_room, rooms);
 	TABLE_TEST(room_was_found);
+	TABLE_TEST(woken_by_a_count);
+	TABLE_TEST(woken_not_risen);
 	return table_run("wait");
 }
