@@ -37,9 +37,10 @@ enum bl_knob_kind {
 	  "through shared memory, module is beeline.ko where both processes have it; auto is the " \
 	  "best that works for each pair: vm, then module, then ring.")                            \
 	X(overlap, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether a call that sends or posts a message of 64 KiB or more finishes what can be "   \
-	  "finished before it returns, for a process that computes then: auto is for one that "    \
-	  "is used to go away; never also leaves posted receives to their owners.")                \
+	  "Whether a call that sends or posts a message of 64 KiB or more, or reads while one is " \
+	  "copied, finishes what can be finished before it returns, for a process that computes "  \
+	  "then: auto is for one that is used to go away; never also leaves posted receives to "   \
+	  "their owners.")                                                                         \
 	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                               \
 	  "Polls inside one empty completion queue read that follows another closely; 0 polls "    \
 	  "once.")                                                                                 \

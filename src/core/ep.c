@@ -326,7 +326,7 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->early_msg.tail = &e->early_msg.head;
 	e->eager_max = bl_copy_plan()->eager_max;
 	e->min_multi_recv = 64;
-	e->leaves = BL_LEAVES_MOST;
+	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
 	e->domain = domain;
 	e->number = ++domain->opened;
 	domain->users++;
@@ -603,7 +603,7 @@ static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 		ep->brought_at = 0;
 	}
 	bl_large_progress(ep, sink);
-	if (!ep->ntransfer)
+	if (!ep->ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
 	if (unlikely(rare || (ep->wanders && sink->n)))
 		bl_large_finish(ep, sink);
