@@ -575,6 +575,16 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 	}
 }
 
+/* Deaths are seen in time meanwhile; one that isn't over yet is for the next read. */
+static void finish_copies(struct bl_ep *ep, struct bl_sink *sink)
+{
+	while (!bl_large_finish_by(ep, sink, ep->next_look)) {
+		bl_ep_look(ep, sink, bl_ticks());
+		if ((int64_t)(bl_ticks() - ep->next_look) >= 0)
+			break;
+	}
+}
+
 /* The caller computes between two reads that bring nothing. */
 static bool reads_are_rare(const struct bl_ep *ep, uint64_t now)
 {
@@ -606,7 +616,7 @@ static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 	if (!ep->ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
 	if (unlikely(rare || (ep->wanders && sink->n)))
-		bl_large_finish(ep, sink);
+		finish_copies(ep, sink);
 	if (sink->n)
 		ep->brought_at = bl_ticks();
 }

@@ -674,7 +674,7 @@ static bool taken_up(const struct bl_transfer *t)
 	return false;
 }
 
-void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
+bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
 		struct bl_transfer *t = ep->transfer[i];
@@ -685,8 +685,11 @@ void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 			continue;
 		}
 		t->offered = false;
-		while (!over && !t->handed_out && !t->error)
+		while (!over && !t->handed_out && !t->error) {
+			if (unlikely((int64_t)(bl_ticks() - until) >= 0))
+				return false;
 			over = transfer_step(ep, t);
+		}
 		if (over) {
 			transfer_remove(ep, i);
 			transfer_end(ep, sink, t);
@@ -694,6 +697,12 @@ void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 			i++;
 		}
 	}
+	return true;
+}
+
+void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
+{
+	bl_large_finish_by(ep, sink, bl_ticks() + INT64_MAX);
 }
 
 /* We send as well: so each has a message to copy, and does it alone. */

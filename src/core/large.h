@@ -163,6 +163,8 @@ void bl_large_drop_all(struct bl_ep *ep);
 /* In a call that may be this process's last for long: see to it that all transfers
  * are under way to their end, copied by senders that wait, or now and here. */
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
+/* The same, but for no longer than until then (ticks). False: some is left. */
+bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until);
 /* Begin with what has been offered to senders. */
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is in the library, or was a moment ago, and can do something for us. */

@@ -188,6 +188,7 @@ static void finish(void)
 {
 	atomic_store(&w.header->closed, 1); /* nobody waits for it to read */
 	bl_ep_progress(w.ep);
+	memset(w.theirs->slot, 0, sizeof w.theirs->slot); /* nothing more: closing polls, too */
 	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
 	w.peer->commons = NULL;
 	w.peer->rx.lane = NULL;
