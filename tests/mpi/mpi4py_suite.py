@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import mpis
@@ -45,12 +46,14 @@ RUNNING = re.compile(r"^(\w+ \([\w.]+\)) \.\.\. (?!ok|skipped)", re.M)
 
 
 def pip(*arguments: str) -> None:
-    subprocess.run(
-        [str(mpis.VENV / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        + list(arguments),
-        check=True,
-        stdout=sys.stderr,
-    )
+    """Asks PyPI; again after a while, where it doesn't answer."""
+    command = [str(mpis.VENV / "bin/python"), "-m", "pip", "--quiet"]
+    command += ["--disable-pip-version-check", *arguments]
+    for pause in (5, 20, 60):
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0:
+            return
+        time.sleep(pause)
+    subprocess.run(command, stdout=sys.stderr, check=True)
 
 
 def fetch() -> Path:
