@@ -605,12 +605,6 @@ static void answer_offer(struct bl_request *r)
 /* One step for one request; false: nothing is left to serve. */
 static bool serve_step(struct bl_ep *ep, struct bl_request *r)
 {
-	if (r->coop && unlikely(r->offered))
-		answer_offer(r);
-	/* Who has begun finishes: the receiver may have gone away, relying on that. */
-	while (r->coop && help(ep, r))
-		;
-	r->coop = NULL;
 	if (!r->nrange)
 		return false;
 
@@ -655,6 +649,15 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	for (uint32_t i = 0; i < ep->nserving;) {
 		struct bl_request *r = ep->serving[i];
 
+		if (r->coop && unlikely(r->offered))
+			answer_offer(r);
+		/* Who has begun finishes: the receiver may have gone away, relying on that. */
+		if (r->coop && help(ep, r)) {
+			if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
+				bl_ep_look(ep, sink, bl_ticks()); /* it may be over now */
+			continue;
+		}
+		r->coop = NULL;
 		if (serve_step(ep, r))
 			i++;
 		else

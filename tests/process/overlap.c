@@ -437,14 +437,6 @@ static void cancel_race(void)
 #define WINDOW	   6
 #define STRESS_TAG 5
 
-struct incoming {
-	struct t_op op;
-	struct t_buf buf;
-	fi_addr_t src;
-	uint64_t number; /* in the order of posting */
-	bool posted;
-};
-
 static struct t_rng rng;
 
 static size_t stress_len(int from, int to, uint64_t k)
@@ -614,16 +606,9 @@ static void stress(void)
 				sent[to]++;
 			}
 		}
-		if (r->op.done) {
-			r->op.done = 0;
-			r->posted = false;
-			if (r->op.c.err) {
-				T_EQ(r->op.c.err, FI_ECANCELED);
-				T_GOT(&r->buf, 0, 0);
-			} else {
-				stress_check(r, seen, each);
-				got++;
-			}
+		if (has_come(r)) {
+			stress_check(r, seen, each);
+			got++;
 		}
 		if (!r->posted) {
 			int from = (int)t_rand_below(&rng, (uint64_t)t_nproc);
@@ -647,13 +632,7 @@ static void stress(void)
 		for (int k = 0; k < WINDOW; k++)
 			all &= !busy[k];
 	}
-	while (t_progress()) /* one may have been cancelled last of all */
-		;
-	for (int i = 0; i < WINDOW; i++)
-		if (in[i].posted && !in[i].op.done) {
-			T_EQ(fi_cancel(&n.ep->fid, &in[i].op), 0);
-			T_WAIT_ERR(&in[i].op, FI_ECANCELED);
-		}
+	cancel_rest(&n.ep->fid, in, WINDOW);
 	for (int p = 0; p < t_nproc; p++)
 		for (uint64_t k = 1; p != t_rank && k < each; k++)
 			T_CHECK(seen[(uint64_t)p * each + k] > seen[(uint64_t)p * each + k - 1],

@@ -42,6 +42,40 @@ static inline void start(struct t_node *n, const struct t_opts *o, bool known)
 			t_wait_mark(n, i, 1);
 }
 
+/* A receive of a test that posts, cancels and waits at random. */
+struct incoming {
+	struct t_op op;
+	struct t_buf buf;
+	uint64_t number; /* in the order of posting */
+	bool posted;
+};
+
+/* It has ended, with a message; one that was cancelled has none. */
+static inline bool has_come(struct incoming *in)
+{
+	if (!in->op.done)
+		return false;
+	in->op.done = 0;
+	in->posted = false;
+	if (!in->op.c.err)
+		return true;
+	T_EQ(in->op.c.err, FI_ECANCELED);
+	T_GOT(&in->buf, 0, 0);
+	return false;
+}
+
+/* Nothing more comes. */
+static inline void cancel_rest(struct fid *fid, struct incoming *in, int n)
+{
+	while (t_progress()) /* one may have been cancelled last of all */
+		;
+	for (int i = 0; i < n; i++)
+		if (in[i].posted && !in[i].op.done) {
+			T_EQ(fi_cancel(fid, &in[i].op), 0);
+			T_WAIT_ERR(&in[i].op, FI_ECANCELED);
+		}
+}
+
 static inline void post(struct t_node *n, bool tagged, fi_addr_t src, struct t_buf *b, uint64_t tag,
 			struct t_op *op)
 {

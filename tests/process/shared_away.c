@@ -210,13 +210,6 @@ static void member_closes(void)
 #define WINDOW 6
 #define MOST   265536
 
-struct incoming {
-	struct t_op op;
-	struct t_buf buf;
-	uint64_t number; /* in the order of posting */
-	bool posted;
-};
-
 static struct t_rng rng;
 
 static size_t stress_len(int from, int m, uint64_t k)
@@ -333,16 +326,9 @@ static void stress_receive(struct group *g, uint64_t total)
 		struct incoming *r = &in[t_rand_below(&rng, WINDOW)];
 
 		t_at("stress: %llu of %llu", (unsigned long long)got, (unsigned long long)total);
-		if (r->op.done) {
-			r->op.done = 0;
-			r->posted = false;
-			if (r->op.c.err) {
-				T_EQ(r->op.c.err, FI_ECANCELED);
-				T_GOT(&r->buf, 0, 0);
-			} else {
-				stress_check(g, r, last);
-				got++;
-			}
+		if (has_come(r)) {
+			stress_check(g, r, last);
+			got++;
 		}
 		if (!r->posted) {
 			uint64_t from = t_rand_below(&rng, (uint64_t)t_nproc);
@@ -358,15 +344,9 @@ static void stress_receive(struct group *g, uint64_t total)
 		if (t_rand_below(&rng, 4))
 			t_idle();
 	}
-	while (t_progress()) /* one may have been cancelled last of all */
-		;
-	for (int i = 0; i < WINDOW; i++) {
-		if (in[i].posted && !in[i].op.done) {
-			T_EQ(fi_cancel(&g->srx->fid, &in[i].op), 0);
-			T_WAIT_ERR(&in[i].op, FI_ECANCELED);
-		}
+	cancel_rest(&g->srx->fid, in, WINDOW);
+	for (int i = 0; i < WINDOW; i++)
 		t_buf_free(&in[i].buf);
-	}
 }
 
 /*
