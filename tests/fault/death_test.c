@@ -223,7 +223,8 @@ static void die_among(const unsigned space[RANKS])
 		uint64_t late, slow = die_once(space, &seed, &late);
 
 		if (late > PROMISED_NS * SLOWER && !again) {
-			print_message("             once after %.1f ms: again\n", (double)late / 1e6);
+			print_message("             once after %.1f ms: again\n",
+				      (double)late / 1e6);
 			again = true;
 			round--;
 			continue;
