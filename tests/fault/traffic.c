@@ -165,7 +165,8 @@ static void received_one(struct op *op, size_t len)
 		s.t->each(all);
 }
 
-static void take_completions(void)
+/* False: there is none. */
+static bool take_some_completions(void)
 {
 	struct bl_comp comp[8];
 	struct bl_comp_err err;
@@ -177,7 +178,7 @@ static void take_completions(void)
 		op->busy = false;
 		if (err.err != ECANCELED)
 			mourn(op->peer, err.err);
-		return;
+		return true;
 	}
 	for (ssize_t i = 0; i < n; i++) {
 		struct op *op = comp[i].context;
@@ -188,6 +189,15 @@ static void take_completions(void)
 		else if (!op->send)
 			received_one(op, comp[i].len);
 	}
+	return n > 0;
+}
+
+/* All there are: one who has said goodbye may have closed, and a receive posted before that
+ * is read would be an error. */
+static void take_completions(void)
+{
+	while (take_some_completions())
+		;
 }
 
 static bool under_way(int peer, bool receives)
