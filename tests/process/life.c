@@ -43,9 +43,37 @@ static void reap(pid_t pid)
 	T_CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with 0x%x", status);
 }
 
-/* Children that only exit, that start a program, that close what they inherited,
- * and that open an endpoint of their own, while messages are under way. */
-static void forks(void)
+_Noreturn static void child_exits(struct t_node *n)
+{
+	exit(0);
+}
+
+_Noreturn static void child_starts_program(struct t_node *n)
+{
+	execl("/bin/true", "true", (char *)NULL);
+	_exit(1);
+}
+
+_Noreturn static void child_closes(struct t_node *n)
+{
+	n->watched = false;
+	fi_close(&n->ep->fid);
+	_exit(0);
+}
+
+_Noreturn static void child_opens_its_own(struct t_node *n)
+{
+	struct t_node own;
+
+	n->watched = false;
+	t_open(&own, NULL);
+	own.peer[0] = t_insert(&own, own.name);
+	t_close(&own);
+	_exit(0);
+}
+
+/* Children while messages are under way, in turn one of each kind. */
+static void with_children(void (*const kinds[])(struct t_node *n), int nkinds)
 {
 	struct t_node n;
 
@@ -55,29 +83,31 @@ static void forks(void)
 
 		once(&n, i % 2 ? 8 : 300000, (uint64_t)i);
 		pid = fork();
-		if (!pid && i % 4 == 0)
-			exit(0);
-		if (!pid && i % 4 == 1)
-			execl("/bin/true", "true", (char *)NULL);
-		if (!pid && i % 4 == 2) {
-			n.watched = false;
-			fi_close(&n.ep->fid);
-			_exit(0);
-		}
-		if (!pid) {
-			struct t_node own;
-
-			n.watched = false;
-			t_open(&own, NULL);
-			own.peer[0] = t_insert(&own, own.name);
-			t_close(&own);
-			_exit(0);
-		}
+		if (!pid)
+			kinds[i % nkinds](&n);
 		once(&n, i % 2 ? 300000 : 8, 100 + (uint64_t)i);
 		reap(pid);
 		t_barrier();
 	}
 	t_finish(&n);
+}
+
+static void forks(void)
+{
+	static void (*const kinds[])(struct t_node * n) = {child_exits, child_starts_program,
+							   child_closes};
+
+	with_children(kinds, 3);
+}
+
+static void fork_opens(void)
+{
+	static void (*const kinds[])(struct t_node * n) = {child_opens_its_own};
+
+#ifdef __SANITIZE_THREAD__
+	t_skip("ThreadSanitizer knows no threads in a child of a process that had some");
+#endif
+	with_children(kinds, 1);
 }
 
 static void *open_and_talk(void *arg)
@@ -334,7 +364,8 @@ static void bind_refused(void)
 }
 
 static const struct t_case cases[] = {
-	{"life_forks", 2, forks, "children that exit, exec, close, open", 0},
+	{"life_forks", 2, forks, "children that exit, exec, close", 0},
+	{"life_fork_opens", 2, fork_opens, "children that open endpoints of their own", 0},
 	{"life_threads_end", 2, threads_end, "an endpoint outlives the thread that made it", 0},
 	{"life_early_address", 2, early_address, "an address used before fi_enable", 0},
 	{"life_first_operation", 2, first_operation,
