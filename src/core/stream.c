@@ -32,7 +32,7 @@
 
 #define FRAGMENT_SIZE 8192u
 #define PUSH_STEP     262144u
-#define CARRY_CHUNK   4096u
+#define CARRY_CHUNK   8192u
 #define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
 #define STILL_US      2u  /* a sender that is here goes on sooner */
 #define PAUSE	      16u /* messages that aren't carried after one in vain */
