@@ -122,6 +122,8 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
+	if (len < BL_CLAIM_MIN)
+		bl_copies_are_no_absence(ep);
 	bl_say_busy(ep, len);
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
@@ -540,7 +542,7 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 		struct bl_request *r = ep->serving[i];
 
 		if (r->coop && r->carries) {
-			if (bl_carry_serve(r)) {
+			if (bl_carry_serve(ep, r, !i)) {
 				i++;
 				continue;
 			}
@@ -585,8 +587,10 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 			continue;
 		}
 		t->offered = false;
-		if (t->carried)
-			bl_carry_take_back(ep, t);
+		if (t->carried && !bl_carry_finish(ep, t)) {
+			i++;
+			continue;
+		}
 		while (!over && !t->handed_out && !t->error) {
 			if (unlikely((int64_t)(bl_ticks() - until) >= 0))
 				return false;

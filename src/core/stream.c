@@ -35,7 +35,7 @@
 #define CARRY_CHUNK   8192u
 #define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
 #define STILL_US      2u  /* a sender that is here goes on sooner */
-#define PAUSE	      16u /* messages that aren't carried after one in vain */
+#define VAIN_MOST     6u  /* 2^n messages aren't carried after n in vain */
 
 /* --- sender --------------------------------------------------------------- */
 
@@ -161,13 +161,14 @@ static bool carry_room(struct bl_tx *tx, uint32_t len)
 	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && bl_tx_payload(tx, len);
 }
 
-bool bl_carry_serve(struct bl_request *r)
+bool bl_carry_serve(struct bl_ep *ep, struct bl_request *r, bool waits)
 {
 	struct bl_tx *tx = &r->peer->tx;
-	uint32_t most = (uint32_t)r->chunk, chunk;
+	uint32_t chunk;
+	int polls = waits ? ROOM_POLLS : 1;
 
-	for (int polls = 0; polls < ROOM_POLLS; polls++) {
-		if (!carry_room(tx, most))
+	for (int left = polls; left; left--) {
+		if (!carry_room(tx, (uint32_t)r->chunk))
 			continue;
 		if (bl_peer_life(r->peer))
 			return false;
@@ -176,12 +177,25 @@ bool bl_carry_serve(struct bl_request *r)
 			return false;
 		put_fragment(r, (uint64_t)r->coop_generation << 32, chunk * r->chunk,
 			     bl_min(r->chunk, r->want - chunk * r->chunk));
-		polls = 0;
+		bl_say_here(ep, bl_ticks()); /* we are, though no read is idle */
+		left = polls;
 	}
 	return true;
 }
 
 /* --- receiver ------------------------------------------------------------- */
+
+/* Nor are they computation between two reads, unless there was one before them. */
+void bl_copies_are_no_absence(struct bl_ep *ep)
+{
+	uint64_t now = bl_ticks();
+
+	bl_claim_back_now(ep);
+	if (ep->rx_cq && !bl_reads_are_rare(ep, now))
+		ep->rx_cq->last_empty = now;
+	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
+		ep->brought_at = now;
+}
 
 bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 {
@@ -212,7 +226,8 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 	return true;
 }
 
-void bl_carry_take_back(struct bl_ep *ep, struct bl_transfer *t)
+/* Copy what the sender hasn't begun with. */
+static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 {
 	uint32_t front, end;
 	size_t off, len;
@@ -230,6 +245,14 @@ void bl_carry_take_back(struct bl_ep *ep, struct bl_transfer *t)
 		bl_transfer_ask(ep, t, front, end - front);
 }
 
+bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
+{
+	if (!ep->leaves && !ep->wanders)
+		return false;
+	take_back(ep, t);
+	return true;
+}
+
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 {
 	if (t->carry_left != t->carry_seen) {
@@ -238,9 +261,12 @@ bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 	} else if (t->carry_left && !t->stopped &&
 		   bl_ticks() - t->carry_moved > STILL_US * bl_ticks_per_us() &&
 		   !bl_peer_here(ep, t->peer)) {
-		ep->carry_pause = PAUSE;
-		bl_carry_take_back(ep, t);
+		ep->carry_vain = (uint8_t)bl_min(ep->carry_vain + 1u, VAIN_MOST);
+		ep->carry_pause = (uint8_t)(1u << ep->carry_vain);
+		take_back(ep, t);
 	}
+	if (!t->carry_left && !t->stopped)
+		ep->carry_vain = 0;
 	return !t->carry_left && t->arrived >= t->missing;
 }
 
@@ -260,6 +286,7 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		return;
 	}
 	t->streamed = true;
+	bl_copies_are_no_absence(ep);
 	if (unlikely(t->ours.n)) { /* it has no use for our keys */
 		bl_copy_unreached(&peer->copy, true);
 		bl_take_back(&t->ours);

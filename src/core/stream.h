@@ -17,10 +17,15 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r);
 bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t);
 /* Receiver: a look at a carried message without an error; true: it is over. */
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t);
-/* Receiver: copy now what the sender hasn't begun with; the rest is in the ring. */
-void bl_carry_take_back(struct bl_ep *ep, struct bl_transfer *t);
-/* Sender: put in the ring what it has room for; false: nothing is left to carry. */
-bool bl_carry_serve(struct bl_request *r);
+/* Receiver: its caller may go away. If it is used to, what the sender hasn't begun with is
+ * copied now, and the rest is in the ring. False: it isn't, nothing was done. */
+bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t);
+/* Sender: put in the ring what it has room for, or (waits) will have in a moment; false:
+ * nothing is left to carry. */
+bool bl_carry_serve(struct bl_ep *ep, struct bl_request *r, bool waits);
+
+/* About to copy something that isn't long. */
+void bl_copies_are_no_absence(struct bl_ep *ep);
 
 /* --- large.c -------------------------------------------------------------- */
 
@@ -37,5 +42,10 @@ void bl_transfer_stop(struct bl_transfer *t, uint32_t *front, uint32_t *end);
 int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t len);
 /* Ask the sender for chunks that we can't reach. */
 void bl_transfer_ask(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count);
+
+/* --- ep.c ------------------------------------------------------------------ */
+
+/* The caller computes between two reads that bring nothing. */
+bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now);
 
 #endif
