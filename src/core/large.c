@@ -354,6 +354,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
+	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
 	rts.request = request_number(r);
 	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
@@ -445,7 +446,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
-	if (r->carries ? cts.chunk > BL_EAGER_MOST
+	if (r->carries ? cts.chunk > BL_EAGER_MOST || cts.len >= BL_CLAIM_MIN
 		       : !bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT,
 				       r->theirs, &r->ntheirs, &r->theirs_lent) ||
 				 bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
@@ -455,6 +456,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	r->carried = 0;
 	if (!r->carries)
 		r->way = BL_WAY_BOTH_HANDS;
 	if (r->offered)
@@ -542,10 +544,11 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 		struct bl_request *r = ep->serving[i];
 
 		if (r->coop && r->carries) {
-			if (bl_carry_serve(ep, r, !i)) {
-				i++;
+			enum bl_carry carry = bl_carry_serve(ep, sink, r, !i);
+
+			i += carry == BL_CARRY_ON;
+			if (carry != BL_CARRY_LEFT)
 				continue;
-			}
 			r->coop = NULL;
 		}
 		if (r->coop && unlikely(r->offered))

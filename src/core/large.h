@@ -50,10 +50,12 @@ struct bl_request {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_lent ours, theirs_lent;
-	bool offered; /* the receiver begins soon, or it is ours to copy */
-	bool carries; /* through the ring, chunk by chunk: stream.c */
-	bool open;    /* its RTS may not have been taken: bl_claim_later */
-	bool tagged;  /* of an open one */
+	bool offered;	  /* the receiver begins soon, or it is ours to copy */
+	bool carries;	  /* through the ring, chunk by chunk: stream.c */
+	bool delivers;	  /* complete when it has arrived, not before */
+	uint32_t carried; /* chunks */
+	bool open;	  /* its RTS may not have been taken: bl_claim_later */
+	bool tagged;	  /* of an open one */
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;

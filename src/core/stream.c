@@ -17,6 +17,7 @@
  *           ── FRAGMENT (transfer, at) ──────►  copies it out
  *                                               the sender stands still and isn't here:
  *                                               takes what is left, and pulls it
+ *   done, if all is in the ring
  *   done    ◄─ FIN ───────────────────────────  all is there
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
@@ -161,26 +162,33 @@ static bool carry_room(struct bl_tx *tx, uint32_t len)
 	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && bl_tx_payload(tx, len);
 }
 
-bool bl_carry_serve(struct bl_ep *ep, struct bl_request *r, bool waits)
+enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
+			     bool waits)
 {
 	struct bl_tx *tx = &r->peer->tx;
-	uint32_t chunk;
 	int polls = waits ? ROOM_POLLS : 1;
+	uint32_t chunk;
 
 	for (int left = polls; left; left--) {
 		if (!carry_room(tx, (uint32_t)r->chunk))
 			continue;
 		if (bl_peer_life(r->peer))
-			return false;
+			return BL_CARRY_LEFT;
 		chunk = bl_coop_take(r->coop, r->coop_generation, r->count, false);
 		if (chunk == BL_COOP_NONE)
-			return false;
+			return BL_CARRY_LEFT;
 		put_fragment(r, (uint64_t)r->coop_generation << 32, chunk * r->chunk,
 			     bl_min(r->chunk, r->want - chunk * r->chunk));
 		bl_say_here(ep, bl_ticks()); /* we are, though no read is idle */
+		if (++r->carried == r->count) {
+			if (r->delivers)
+				return BL_CARRY_LEFT;
+			bl_request_end(ep, sink, r, 0); /* all is in the ring, like a short one */
+			return BL_CARRY_OVER;
+		}
 		left = polls;
 	}
-	return true;
+	return BL_CARRY_ON;
 }
 
 /* --- receiver ------------------------------------------------------------- */
@@ -204,8 +212,9 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 	if (t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
 	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || !bl_peer_here(ep, t->peer))
 		return false;
-	if (unlikely(ep->carry_pause)) {
-		ep->carry_pause--;
+	if (unlikely(ep->carry_pause | ep->wanders)) {
+		ep->carry_pause -= ep->carry_pause != 0;
+		ep->wanders -= ep->wanders != 0;
 		return false;
 	}
 	t->chunk = CARRY_CHUNK;

@@ -20,10 +20,14 @@ bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t);
 /* Receiver: its caller may go away. If it is used to, what the sender hasn't begun with is
  * copied now, and the rest is in the ring. False: it isn't, nothing was done. */
 bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t);
-/* Sender: put in the ring what it has room for, or (waits) will have in a moment; false:
- * nothing is left to carry. */
-bool bl_carry_serve(struct bl_ep *ep, struct bl_request *r, bool waits);
-
+/* Sender: put in the ring what it has room for, or (waits) will have in a moment. */
+enum bl_carry {
+	BL_CARRY_ON,   /* there is more */
+	BL_CARRY_OVER, /* all is in the ring, and the request has ended */
+	BL_CARRY_LEFT, /* nothing; it isn't over, or the receiver is no more */
+};
+enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
+			     bool waits);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 
