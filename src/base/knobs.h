@@ -27,6 +27,10 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring in two short copies; a longer one is "       \
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start.")                                                                    \
+	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 65535, NULL,                                   \
+	  "Longest message that goes through the ring piece by piece, copied in and out at the "   \
+	  "same time, while its sender and its receiver wait. auto: just under 64 KiB where a "    \
+	  "system call was measured to be dear, else 0: never.")                                   \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

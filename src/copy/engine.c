@@ -207,6 +207,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define SMALL	1
 #define LARGE	65536
 #define SLOWEST 1000000.0
+#define DEAR_NS 1000.0 /* a system call: two copies through the caches do for longer messages */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -247,7 +248,7 @@ static size_t eager_class(double enter_ns)
 {
 	if (enter_ns < 250)
 		return 4096;
-	return enter_ns < 1800 ? 7168 : 12288;
+	return enter_ns < DEAR_NS ? 7168 : 14336;
 }
 
 static void measure(void)
@@ -272,14 +273,18 @@ static void measure(void)
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min
 				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
+	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
+			 : enter < DEAR_NS		  ? 0
+							  : 49152;
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != COPY_RING;
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
-	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, both hands from %zu, "
-		 "pieces of %zu",
-		 enter, per_kb, plan.eager_max, plan.both_hands_min, plan.chunk_max);
+	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, carried to %zu, "
+		 "both hands from %zu, pieces of %zu",
+		 enter, per_kb, plan.eager_max, plan.carry_max, plan.both_hands_min,
+		 plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

@@ -1,8 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * move.c: buffers in several pieces; see move.h.
+ * move.c: buffers in several pieces, and copies past the caches; see move.h.
  */
 #include "copy/move.h"
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+
+void bl_move_past(void *dst, const void *src, size_t n)
+{
+	size_t head = bl_min(-(uintptr_t)dst % BL_LINE, n);
+	char *to = (char *)dst + head;
+	const char *from = (const char *)src + head;
+
+	memcpy(dst, src, head);
+	for (n -= head; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
+		const __m128i *in = (const __m128i *)from;
+		__m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1);
+		__m128i c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
+
+		_mm_stream_si128((__m128i *)to, a);
+		_mm_stream_si128((__m128i *)to + 1, b);
+		_mm_stream_si128((__m128i *)to + 2, c);
+		_mm_stream_si128((__m128i *)to + 3, d);
+	}
+	memcpy(to, from, n);
+	_mm_sfence(); /* these stores are in no order with others */
+}
+#else
+void bl_move_past(void *dst, const void *src, size_t n)
+{
+	memcpy(dst, src, n);
+}
+#endif
 
 size_t bl_iov_len_checked(const struct iovec *iov, size_t n)
 {

@@ -90,6 +90,12 @@ bl_always_inline void bl_move(void *dst, const void *src, size_t n)
 	}
 }
 
+/*
+ * Copy n bytes to memory that this core isn't going to read, past its caches, where the machine
+ * has such stores; whoever sees what is stored next sees them. The buffers don't overlap.
+ */
+void bl_move_past(void *dst, const void *src, size_t n);
+
 /* Bytes in all pieces. */
 static inline size_t bl_iov_len(const struct iovec *iov, size_t n)
 {

@@ -15,6 +15,7 @@
 #include "core/claim.h"
 #include "core/shared.h"
 #include "core/stat.h"
+#include "core/stream.h"
 #include "core/work.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
@@ -585,8 +586,7 @@ static void finish_copies(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
-/* The caller computes between two reads that bring nothing. */
-static bool reads_are_rare(const struct bl_ep *ep, uint64_t now)
+bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
 {
 	const struct bl_cq *cq = ep->rx_cq;
 
@@ -603,7 +603,7 @@ static bool reads_are_rare(const struct bl_ep *ep, uint64_t now)
 static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 {
 	uint64_t now = bl_ticks();
-	bool rare = ep->leaves && reads_are_rare(ep, now);
+	bool rare = ep->leaves && bl_reads_are_rare(ep, now);
 
 	if (ep->brought_at) {
 		if (now - ep->brought_at > BL_AWAY_US * bl_ticks_per_us())

@@ -203,6 +203,8 @@ struct bl_ep {
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
 	uint8_t wanders;	  /* > 0: or with something else, while we copy */
+	uint8_t carry_vain;	  /* messages in a row whose senders went away; stream.c */
+	uint8_t carry_pause;	  /* so many more aren't carried */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */
 	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
@@ -513,7 +515,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 
 		if (unlikely(!to))
 			return bl_starve(ep, peer, (uint32_t)len);
-		memcpy(to, buf, len);
+		bl_tx_store(tx, to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (stream)

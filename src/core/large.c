@@ -7,6 +7,7 @@
 #include "core/claim.h"
 #include "core/fence.h"
 #include "core/recv.h"
+#include "core/stream.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -16,9 +17,7 @@
 #include "core/stat.h"
 #include "core/work.h"
 
-#define ALONE_MOST    (1u << 20) /* with sends of our own under way, copy up to here alone */
-#define FRAGMENT_SIZE 8192u
-#define PUSH_STEP     262144u
+#define ALONE_MOST (1u << 20) /* with sends of our own under way, copy up to here alone */
 
 static uint64_t request_number(const struct bl_request *r)
 {
@@ -30,8 +29,7 @@ static uint64_t transfer_number(const struct bl_transfer *t)
 	return (uint64_t)t->generation << 32;
 }
 
-static struct bl_transfer *transfer_find(struct bl_ep *ep, const struct bl_peer *peer,
-					 uint64_t number)
+struct bl_transfer *bl_transfer_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)
 {
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (ep->transfer[i]->generation == number >> 32)
@@ -71,8 +69,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_transfer_free(ep, t);
 }
 
-/* Ask the sender for bytes that we can't reach. */
-static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count)
+void bl_transfer_ask(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count)
 {
 	struct bl_stream ask = {
 		.transfer = transfer_number(t),
@@ -90,8 +87,7 @@ static void ask_for(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uin
 		   offsetof(struct bl_stream, piece) + len);
 }
 
-/* Nobody takes a chunk from now on; those not taken are [*front, *end). */
-static void stop_handing_out(struct bl_transfer *t, uint32_t *front, uint32_t *end)
+void bl_transfer_stop(struct bl_transfer *t, uint32_t *front, uint32_t *end)
 {
 	*front = *end = 0;
 	if (t->coop && !t->stopped) {
@@ -110,23 +106,24 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 
 	if (!t->missing) /* once for each message */
 		bl_stats_fallback(t->peer, false);
-	stop_handing_out(t, &front, &end);
+	bl_transfer_stop(t, &front, &end);
 	if (front == end) {
-		ask_for(ep, t, chunk, 1);
+		bl_transfer_ask(ep, t, chunk, 1);
 	} else if (chunk + 1 == front) { /* one range */
-		ask_for(ep, t, chunk, end - chunk);
+		bl_transfer_ask(ep, t, chunk, end - chunk);
 	} else {
-		ask_for(ep, t, chunk, 1);
-		ask_for(ep, t, front, end - front);
+		bl_transfer_ask(ep, t, chunk, 1);
+		bl_transfer_ask(ep, t, front, end - front);
 	}
 }
 
-static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
+int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t len)
 {
-	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
+	if (len < BL_CLAIM_MIN)
+		bl_copies_are_no_absence(ep);
 	bl_say_busy(ep, len);
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
@@ -135,14 +132,22 @@ static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
 		err = -ESRCH;
-	if (likely(!err)) {
-		t->done++;
+	if (likely(!err))
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
-	} else if (err == -EOPNOTSUPP) {
-		cannot_pull(ep, t, chunk);
-	} else {
+	else if (err != -EOPNOTSUPP)
 		t->error = err == -ESRCH ? ECONNRESET : -err;
-	}
+	return err;
+}
+
+static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
+{
+	size_t off = chunk * t->chunk;
+	int err = bl_transfer_pull(ep, t, off, bl_min(t->chunk, t->want - off));
+
+	if (likely(!err))
+		t->done++;
+	else if (err == -EOPNOTSUPP)
+		cannot_pull(ep, t, chunk);
 }
 
 static uint32_t take(struct bl_transfer *t)
@@ -169,10 +174,14 @@ static bool wound_up(struct bl_transfer *t, uint32_t counted)
 		return false;
 	if (!t->coop)
 		return true;
+	if (t->carried) { /* the sender touches nothing of ours */
+		bl_transfer_stop(t, &(uint32_t){0}, &(uint32_t){0});
+		return true;
+	}
 	if (!t->stopped) {
 		uint32_t front, end;
 
-		stop_handing_out(t, &front, &end);
+		bl_transfer_stop(t, &front, &end);
 		t->handed = t->count - (end - front);
 	}
 	return t->taken + counted + (bl_coop_returned(t->coop) < t->count) >= t->handed;
@@ -181,6 +190,11 @@ static bool wound_up(struct bl_transfer *t, uint32_t counted)
 /* One step; true: it is over (complete or failed). */
 static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 {
+	if (t->carried && bl_carry_step(ep, t))
+		return true;
+	if (t->carried)
+		return t->error && wound_up(t, 0);
+
 	uint32_t chunk = t->error ? BL_COOP_NONE : take(t), counted = 0;
 
 	if (chunk != BL_COOP_NONE)
@@ -199,21 +213,29 @@ static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing;
 }
 
-/* Let the sender take chunks as well. */
-static void share(struct bl_ep *ep, struct bl_transfer *t)
+bool bl_transfer_lease(struct bl_ep *ep, struct bl_transfer *t)
 {
 	uint64_t vacant = ~t->peer->coop_busy & ((1ULL << BL_COOPS) - 1);
-	struct bl_cts cts;
 
 	if (!vacant) { /* alone, then */
 		bl_stat_add(ep, BL_STAT_fallback_alone, 1);
-		return;
+		return false;
 	}
 	t->coop_index = (uint32_t)__builtin_ctzll(vacant);
 	t->peer->coop_busy |= 1ULL << t->coop_index;
 	t->coop = &t->peer->tx.lane->coop[t->coop_index];
 	t->coop_generation = t->generation;
 	bl_coop_start(t->coop, t->generation, t->count);
+	return true;
+}
+
+/* Let the sender take chunks as well. */
+static void share(struct bl_ep *ep, struct bl_transfer *t)
+{
+	struct bl_cts cts;
+
+	if (!bl_transfer_lease(ep, t))
+		return;
 	cts.len = t->want;
 	cts.chunk = t->chunk;
 	cts.coop = t->coop_index | (t->offered ? BL_CTS_OFFER : 0);
@@ -243,7 +265,8 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		t->offered = t->coop;
 		return;
 	}
-	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
+	if (bl_carry_begin(ep, t) || t->peer->copy.pull == BL_COPY_SELF ||
+	    t->want < p->both_hands_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
 		return; /* both processes are busy: a shared chunk would only cost */
@@ -301,33 +324,6 @@ static void transfer_remove(struct bl_ep *ep, uint32_t i)
 	ep->work--;
 }
 
-void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
-		    uint64_t data, const void *bytes, uint32_t len)
-{
-	struct bl_transfer *t = transfer_find(ep, peer, tag);
-	uint64_t pushed;
-
-	if (!t || t->arrived >= t->missing)
-		return;			 /* of a message that has failed meanwhile */
-	if (data & BL_FRAGMENT_PUSHED) { /* written directly; the bytes say how much */
-		if (len < sizeof pushed)
-			return;
-		memcpy(&pushed, bytes, sizeof pushed);
-		t->arrived += bl_min(pushed, t->missing - t->arrived);
-		return;
-	}
-	t->streamed = true;
-	if (unlikely(t->ours.n)) { /* it has no use for our keys */
-		bl_copy_unreached(&peer->copy, true);
-		bl_take_back(&t->ours);
-	}
-	if (data > t->want || len > t->want - data)
-		return;
-	if (likely(!t->error))
-		bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
-	t->arrived += len;
-}
-
 /* --- sender ------------------------------------------------------------- */
 
 int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
@@ -358,6 +354,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
+	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
 	rts.request = request_number(r);
 	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
@@ -382,7 +379,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	return 0;
 }
 
-static void serve(struct bl_ep *ep, struct bl_request *r)
+void bl_serve(struct bl_ep *ep, struct bl_request *r)
 {
 	if (r->serving)
 		return;
@@ -444,23 +441,27 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 		return;
 	memcpy(&cts, bytes, fixed);
 	r->offered = cts.coop & BL_CTS_OFFER;
-	cts.coop &= ~BL_CTS_OFFER;
+	r->carries = cts.coop & BL_CTS_CARRY;
+	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY);
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
-	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT, r->theirs,
-			  &r->ntheirs, &r->theirs_lent) ||
-	    bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
+	if (r->carries ? cts.chunk > BL_EAGER_MOST || cts.len >= BL_CLAIM_MIN
+		       : !bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT,
+				       r->theirs, &r->ntheirs, &r->theirs_lent) ||
+				 bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
 		return;
 	r->coop = &peer->rx.lane->coop[cts.coop];
 	r->coop_generation = cts.generation;
 	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
-	r->way = BL_WAY_BOTH_HANDS;
+	r->carried = 0;
+	if (!r->carries)
+		r->way = BL_WAY_BOTH_HANDS;
 	if (r->offered)
 		bl_coop_here(r->coop, r->coop_generation);
-	serve(ep, r);
+	bl_serve(ep, r);
 }
 
 bl_cold void bl_push_refused(struct bl_request *r)
@@ -502,94 +503,6 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 	return !err;
 }
 
-void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
-		  const void *bytes, uint32_t len)
-{
-	const size_t fixed = offsetof(struct bl_stream, piece);
-	struct bl_request *r = bl_request_find(ep, peer, tag);
-	struct bl_stream ask;
-	struct bl_range *range;
-
-	if (!r || len < fixed || r->nrange == BL_RANGES)
-		return;
-	memcpy(&ask, bytes, fixed);
-	if (!ask.len || ask.off > r->len || ask.len > r->len - ask.off)
-		return;
-	range = &r->range[r->nrange];
-	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT, range->theirs,
-			  &range->ntheirs, &range->theirs_lent) ||
-	    bl_iov_len_checked(range->theirs, range->ntheirs) < ask.off + ask.len)
-		return;
-	bl_copy_unreached(&peer->copy, r->ours.n);
-	range->transfer = ask.transfer;
-	range->off = ask.off;
-	range->end = ask.off + ask.len;
-	range->pushing = peer->copy.push == BL_COPY_VM || range->theirs_lent.n;
-	range->pushed = 0;
-	r->nrange++;
-	if (r->way != BL_WAY_STREAMED)
-		r->way = BL_WAY_PROXY;
-	serve(ep, r);
-}
-
-/* Write a step of the range into the receiver's memory; false: not possible. */
-static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *range)
-{
-	size_t len = bl_min(range->end - range->off, PUSH_STEP);
-	int err = bl_peer_life(r->peer);
-
-	if (!err)
-		err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&range->theirs_lent), r->iov,
-				      r->niov, range->theirs, range->ntheirs, range->off, len);
-
-	if (!err) {
-		range->off += len;
-		range->pushed += len;
-		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
-	} else if (err == -EOPNOTSUPP) {
-		bl_push_refused(r);
-	}
-	if (range->pushed && (err || range->off == range->end)) {
-		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
-			   &range->pushed, sizeof range->pushed);
-		range->pushed = 0;
-	}
-	return !err;
-}
-
-/* Fill the ring with what is left of the range. */
-static void stream_range(struct bl_request *r, struct bl_range *range)
-{
-	struct bl_tx *tx = &r->peer->tx;
-
-	while (range->off < range->end) {
-		size_t len = bl_min(range->end - range->off, FRAGMENT_SIZE);
-
-		if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
-			return;
-
-		struct bl_slot *slot = bl_tx_slot(tx);
-		uint8_t *to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
-
-		if (!to)
-			return;
-		bl_iov_gather(to, r->iov, r->niov, range->off, len);
-		if (len > BL_SLOT_INLINE) {
-			slot->at = (uint32_t)(to - tx->lane->payload);
-			bl_tx_payload_take(tx, (uint32_t)len);
-		}
-		slot->head = BL_HEAD(len, BL_OP_FRAGMENT, 0);
-		slot->tag = range->transfer;
-		slot->data = range->off;
-		bl_tx_publish(tx, slot, (uint32_t)len);
-		bl_stats_packet_out(r->peer, (uint32_t)len);
-		bl_peer_notify(r->peer);
-		bl_window(BL_WINDOW_STREAMING, NULL);
-		r->way = BL_WAY_STREAMED;
-		range->off += len;
-	}
-}
-
 /* The receiver was in a call that posts, and has left it to us unless it comes back
  * at once. */
 static void answer_offer(struct bl_request *r)
@@ -600,25 +513,6 @@ static void answer_offer(struct bl_request *r)
 	while (!bl_coop_begun(r->coop, r->coop_generation))
 		if ((int64_t)(bl_ticks() - until) >= 0)
 			return;
-}
-
-/* One step for one request; false: nothing is left to serve. */
-static bool serve_step(struct bl_ep *ep, struct bl_request *r)
-{
-	if (!r->nrange)
-		return false;
-
-	struct bl_range *range = &r->range[0];
-
-	if (range->pushing)
-		range->pushing = push_range(ep, r, range);
-	if (!range->pushing)
-		stream_range(r, range);
-	if (range->off == range->end) {
-		memmove(range, range + 1, --r->nrange * sizeof *range);
-		return r->nrange;
-	}
-	return true;
 }
 
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
@@ -649,6 +543,14 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	for (uint32_t i = 0; i < ep->nserving;) {
 		struct bl_request *r = ep->serving[i];
 
+		if (r->coop && r->carries) {
+			enum bl_carry carry = bl_carry_serve(ep, sink, r, !i);
+
+			i += carry == BL_CARRY_ON;
+			if (carry != BL_CARRY_LEFT)
+				continue;
+			r->coop = NULL;
+		}
 		if (r->coop && unlikely(r->offered))
 			answer_offer(r);
 		/* Who has begun finishes: the receiver may have gone away, relying on that. */
@@ -658,7 +560,7 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 			continue;
 		}
 		r->coop = NULL;
-		if (serve_step(ep, r))
+		if (bl_stream_serve(ep, r))
 			i++;
 		else
 			stop_serving(ep, r);
@@ -688,6 +590,10 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 			continue;
 		}
 		t->offered = false;
+		if (t->carried && !bl_carry_finish(ep, t)) {
+			i++;
+			continue;
+		}
 		while (!over && !t->handed_out && !t->error) {
 			if (unlikely((int64_t)(bl_ticks() - until) >= 0))
 				return false;
@@ -713,7 +619,7 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 {
 	uint32_t front, end;
 
-	stop_handing_out(t, &front, &end);
+	bl_transfer_stop(t, &front, &end);
 	t->handed = t->count - (end - front);
 	for (; front < end && !t->error; front++) {
 		uint64_t missing = t->missing;
@@ -721,7 +627,7 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 		pull(ep, t, front);
 		if (unlikely(t->missing != missing)) { /* refused: the rest in one go */
 			if (++front < end)
-				ask_for(ep, t, front, end - front);
+				bl_transfer_ask(ep, t, front, end - front);
 			break;
 		}
 	}

@@ -7,7 +7,8 @@
  *   sender                                receiver
  *   request ── RTS (pieces, request) ───► unexpected queue, or match
  *                                         transfer: pulls alone, or
- *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter
+ *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter, or
+ *                                         the sender carries them all: stream.c
  *   serves  ◄─ STREAM (range) ─────────── what could not be pulled
  *           ── FRAGMENT (transfer, at) ──►
  *   done    ◄─ FIN (request, status) ──── done
@@ -49,9 +50,12 @@ struct bl_request {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_lent ours, theirs_lent;
-	bool offered; /* the receiver begins soon, or it is ours to copy */
-	bool open;    /* its RTS may not have been taken: bl_claim_later */
-	bool tagged;  /* of an open one */
+	bool offered;	  /* the receiver begins soon, or it is ours to copy */
+	bool carries;	  /* through the ring, chunk by chunk: stream.c */
+	bool delivers;	  /* complete when it has arrived, not before */
+	uint32_t carried; /* chunks */
+	bool open;	  /* its RTS may not have been taken: bl_claim_later */
+	bool tagged;	  /* of an open one */
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
@@ -81,9 +85,14 @@ struct bl_transfer {
 	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
+	bool carried;		   /* by the sender, through the ring; stream.c */
 	bool streamed;		   /* some of it came through the ring */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
+	/* carried */
+	uint64_t carry_left;  /* bytes that are still to come that way */
+	uint64_t carry_seen;  /* the same at the last look ... */
+	uint64_t carry_moved; /* ... that found a change; ticks */
 	int error;
 	/* its completion */
 	void *context, *buf;

@@ -454,7 +454,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	while (early->head) {
 		struct bl_unex **at = bl_unex_find(early, post, tagged), *u = *at;
 		struct bl_ep *member;
-		bool spent;
+		bool spent, large;
 
 		if (!u)
 			break;
@@ -465,10 +465,13 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 			return -EAGAIN;
 		}
 		member = bl_ep_of(u->peer);
+		large = u->large;
 		bl_unex_free(member, bl_unex_unlink(early, at));
 		if (spent) {
 			if (member->ntransfer)
 				bl_large_finish(member, &no_sink);
+			if (large)
+				bl_claim_leave(member);
 			return 0;
 		}
 	}

@@ -38,6 +38,8 @@ struct bl_tx {
 	uint32_t last;		    /* length of the last packet */
 	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
 	uint32_t heard;		    /* packets of the other direction at the last send */
+	uint16_t slow;		    /* long stores in a row that were */
+	uint16_t past;		    /* so many more long ones pass the caches by */
 	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail;	    /* bytes ever given back */
 	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
@@ -55,6 +57,20 @@ struct bl_rx {
 	uint64_t total;		    /* bytes of the packets before `credited` */
 	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
 };
+
+#define BL_PAST_MIN 4096u /* bytes; below it the wait for the stores costs what they gain */
+
+/* Where the receiver's cache is far; ring.c. */
+bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
+
+/* Bytes into the payload ring. */
+static inline void bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
+{
+	if (len < BL_PAST_MIN)
+		memcpy(to, from, len);
+	else
+		bl_tx_store_long(tx, to, from, len);
+}
 
 /* Learn what the receiver has consumed. Returns false if the ring is still full. */
 static inline bool bl_tx_refresh(struct bl_tx *tx)

@@ -39,7 +39,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 5
+#define BL_SEG_VERSION 6
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -122,11 +122,12 @@ struct bl_rts {
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
-	uint32_t coop; /* which descriptor in the receiver's lane to the sender; BL_CTS_OFFER */
+	uint32_t coop; /* which descriptor in the receiver's lane to the sender; BL_CTS_* */
 	uint32_t generation;
 	struct bl_piece piece[BL_PLACES];
 };
 #define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
+#define BL_CTS_CARRY 0x40000000u /* no pieces: the sender sends all chunks as fragments */
 /* STREAM: tag = request, data = BL_LENT or 0. The sender writes the range into the receiver's
  * pieces if it may, and sends what is left as fragments. */
 struct bl_stream {

@@ -165,6 +165,20 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
     assert mine["fallbacks"] == [] and mine["failed"] == {"sends": 0, "receives": 0}
 
 
+def test_what_is_carried_is_streamed(traffic, look) -> None:
+    both = traffic(FI_BEELINE_EAGER_MAX="4K", FI_BEELINE_CARRY_MAX="40000")
+    both.do("send 40000 200", "send 40001 3", "reply 20000 200")
+    mine, theirs = look(both.parent), look(both.child)
+    # A sender may be away for a moment, and then the receiver copies: but not always.
+    for sender, receiver, size, others in ((mine, theirs, 40000, 3), (theirs, mine, 20000, 0)):
+        sent, received = sender["sent"], receiver["received"]
+        assert received["streamed"]["messages"] > 50
+        assert received["streamed"] == count(received["streamed"]["messages"], size)
+        assert sent["streamed"] == received["streamed"]
+        assert sum(received[way]["messages"] for way in ("one_copy", "streamed")) == 200 + others
+    assert mine["fallbacks"] == theirs["fallbacks"] == []
+
+
 def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
     both = traffic()
     both.do("early 8 5", "early 1000 2", "early 1048576 3")

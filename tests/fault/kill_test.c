@@ -11,6 +11,18 @@
 
 #include "fault/generations.h"
 
+/* "auto", and what fits between 4 and 64 KiB is carried through the ring. */
+#define CARRIED "carried"
+
+static void copy_by(const char *copy)
+{
+	bool carried = !strcmp(copy, CARRIED);
+
+	setenv("FI_BEELINE_COPY", carried ? "auto" : copy, 1);
+	setenv("FI_BEELINE_EAGER_MAX", carried ? "4096" : "auto", 1);
+	setenv("FI_BEELINE_CARRY_MAX", carried ? "65535" : "0", 1);
+}
+
 /* --- at any moment ---------------------------------------------------------- */
 
 struct random_row {
@@ -21,6 +33,7 @@ struct random_row {
 
 static const struct random_row randoms[] = {
 	{{"any way of copying", "both hands, one hand, short"}, "auto", 200},
+	{{"carried", "what isn't large goes through the ring while both wait"}, CARRIED, 60},
 	{{"no right to copy", "all goes through the ring, in fragments"}, "ring", 60},
 };
 
@@ -55,7 +68,7 @@ static void random_kills(void **state)
 	unsigned count = world_kills(row->usual);
 	struct outcome out;
 
-	setenv("FI_BEELINE_COPY", row->copy, 1);
+	copy_by(row->copy);
 	seed = bl_clock_ns();
 	print_message("             seed %lu\n", (unsigned long)seed);
 	generations_run(count, at_any_moment, &out);
@@ -146,6 +159,12 @@ static const struct window_row windows[] = {
 	 1000000,
 	 4000000},
 	{{"streaming", "some fragments are out"}, BL_WINDOW_STREAMING, "ring", 20000, 600000},
+	{{"carrying", "some pieces are out"}, BL_WINDOW_STREAMING, CARRIED, 20000, 65535},
+	{{"carried", "all has been copied out, before FIN"},
+	 BL_WINDOW_COPIED,
+	 CARRIED,
+	 20000,
+	 65535},
 	{{"copied from fragments", "before FIN"}, BL_WINDOW_COPIED, "ring", 20000, 600000},
 };
 
@@ -171,7 +190,7 @@ static void window(void **state)
 	struct outcome out;
 
 	window_row = TABLE_ROW(struct window_row, state);
-	setenv("FI_BEELINE_COPY", window_row->copy, 1);
+	copy_by(window_row->copy);
 	/* Who calls whom is chance: one that is only called doesn't get to call. */
 	for (int attempt = 0;; attempt++) {
 		generations_run(world_kills(0) > 60 ? 60 : 6, in_the_window, &out);

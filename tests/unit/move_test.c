@@ -10,7 +10,7 @@
 #define LONGEST 300
 #define MARGIN	64
 
-static void move_all_lengths_and_alignments(void **state)
+static void all_lengths_and_alignments(void (*move)(void *to, const void *from, size_t n))
 {
 	static uint8_t from[LONGEST + 128], to[MARGIN + LONGEST + 128 + MARGIN];
 
@@ -23,7 +23,7 @@ static void move_all_lengths_and_alignments(void **state)
 
 			memset(at - MARGIN, 0, MARGIN);
 			memset(at, 0, n + MARGIN);
-			bl_move(at, from + a, n);
+			move(at, from + a, n);
 			if (memcmp(at, from + a, n))
 				fail_msg("%zu bytes from +%zu to +%zu differ", n, a, b);
 			for (size_t i = 0; i < MARGIN; i++)
@@ -31,6 +31,21 @@ static void move_all_lengths_and_alignments(void **state)
 					fail_msg("%zu bytes from +%zu to +%zu: more was written", n,
 						 a, b);
 		}
+}
+
+static void move(void *to, const void *from, size_t n)
+{
+	bl_move(to, from, n);
+}
+
+static void move_all_lengths_and_alignments(void **state)
+{
+	all_lengths_and_alignments(move);
+}
+
+static void move_past_all_lengths_and_alignments(void **state)
+{
+	all_lengths_and_alignments(bl_move_past);
 }
 
 /* --- pieces ------------------------------------------------------------- */
@@ -202,6 +217,7 @@ static void checked_sum(void **state)
 int main(void)
 {
 	TABLE_TEST(move_all_lengths_and_alignments);
+	TABLE_TEST(move_past_all_lengths_and_alignments);
 	TABLE_TEST(slice_matches_reference);
 	TABLE_TEST(slice_beyond_the_end_is_shorter);
 	TABLE_TEST(gather_matches_reference);

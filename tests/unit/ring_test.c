@@ -63,7 +63,7 @@ static bool put(struct ring *r, uint32_t n, uint32_t len)
 
 		if (!to)
 			return false;
-		memcpy(to, bytes, len);
+		bl_tx_store(&r->tx, to, bytes, len);
 		slot->at = (uint32_t)(to - r->lane->payload);
 		bl_tx_payload_take(&r->tx, len);
 	}
@@ -352,6 +352,7 @@ static void payload_full_by_bytes(void **state)
 /* However long the packets and however late the reader: what is in flight keeps
  * its bytes, order holds, and once all is read there is room for any message,
  * although the reader has not told of its last few packets. */
+/* Long stores past the caches or not, as the sender happens to find itself. */
 static void payload_random(void **state)
 {
 	struct ring r = ring_at(UINT32_MAX - 20000);
@@ -362,6 +363,8 @@ static void payload_random(void **state)
 		uint64_t x = table_random(&seed);
 		uint32_t len = x & 3 ? (uint32_t)(x >> 32) % 14337 : (uint32_t)(x >> 32) % 300;
 
+		if (i % 1000 == 0)
+			r.tx.past = (uint16_t)(x >> 16) % 2000;
 		if (put(&r, sent, len))
 			length[sent++ % BL_SLOTS] = len;
 		else if (sent == got)
@@ -496,6 +499,22 @@ static void two_threads(void **state)
 	ring_drop(&r);
 }
 
+/* Past the caches for a while, then it is tried again; short ones don't count. */
+static void past_for_a_while(void **state)
+{
+	static uint8_t from[BL_PAST_MIN], to[BL_PAST_MIN] __attribute__((aligned(64)));
+	struct bl_tx tx = {.past = 3};
+
+	bl_tx_store(&tx, to, from, BL_PAST_MIN - 1);
+	assert_int_equal(tx.past, 3);
+	for (int left = 3; left--;) {
+		memset(from, 'a' + left, sizeof from);
+		bl_tx_store(&tx, to, from, BL_PAST_MIN);
+		assert_memory_equal(to, from, sizeof to);
+		assert_int_equal(tx.past, left);
+	}
+}
+
 int main(void)
 {
 	TABLE_ROWS("empty", empty_ring_gives_nothing, starts);
@@ -507,6 +526,7 @@ int main(void)
 	TABLE_ROWS("payload place", payload_place, places);
 	TABLE_TEST(payload_full_by_bytes);
 	TABLE_TEST(payload_random);
+	TABLE_TEST(past_for_a_while);
 	TABLE_ROWS("at", place_is_checked, ats);
 	TABLE_TEST(all_slot_lengths);
 	TABLE_TEST(slot_fill_stays_inside);

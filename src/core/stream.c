@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * stream.c: what of a large message goes through the ring, in two copies; see large.h.
+ * Serialised by the domain.
+ *
+ * What the kernel refuses to copy: the receiver asks for a range (STREAM), which its
+ * sender writes directly if it may, and sends as fragments if not.
+ *
+ * A message that is carried: neither packet nor worth the kernel's price, with both
+ * processes in the library. The sender copies chunks into its ring while the receiver
+ * copies them out of it:
+ *
+ *   sender                                      receiver
+ *   RTS ─────────────────────────────────────►  match; the sender is here
+ *   takes chunks from the front, as many  ◄───  CTS (BL_CTS_CARRY)
+ *   as the ring has room for
+ *           ── FRAGMENT (transfer, at) ──────►  copies it out
+ *                                               the sender stands still and isn't here:
+ *                                               takes what is left, and pulls it
+ *   done, if all is in the ring
+ *   done    ◄─ FIN ───────────────────────────  all is there
+ *
+ * A chunk is taken from the coop counter only when there is room for it, and put there
+ * at once: so nobody waits for one who has gone, and no byte is copied by two.
+ */
+#include "core/stream.h"
+
+#include <string.h>
+
+#include "base/window.h"
+#include "core/claim.h"
+#include "core/stat.h"
+
+#define FRAGMENT_SIZE 8192u
+#define PUSH_STEP     262144u
+#define CARRY_CHUNK   8192u
+#define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
+#define STILL_US      2u  /* a sender that is here goes on sooner */
+#define VAIN_MOST     6u  /* 2^n messages aren't carried after n in vain */
+
+/* --- sender --------------------------------------------------------------- */
+
+/* A piece of the message as a packet of its own; false: there is no room. */
+static bool put_fragment(struct bl_request *r, uint64_t transfer, size_t off, size_t len)
+{
+	struct bl_tx *tx = &r->peer->tx;
+
+	if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
+		return false;
+
+	struct bl_slot *slot = bl_tx_slot(tx);
+	uint8_t *to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
+
+	if (!to)
+		return false;
+	if (r->niov == 1)
+		bl_tx_store(tx, to, (const char *)r->iov[0].iov_base + off, len);
+	else
+		bl_iov_gather(to, r->iov, r->niov, off, len);
+	if (len > BL_SLOT_INLINE) {
+		slot->at = (uint32_t)(to - tx->lane->payload);
+		bl_tx_payload_take(tx, (uint32_t)len);
+	}
+	slot->head = BL_HEAD(len, BL_OP_FRAGMENT, 0);
+	slot->tag = transfer;
+	slot->data = off;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_stats_packet_out(r->peer, (uint32_t)len);
+	bl_peer_notify(r->peer);
+	bl_window(BL_WINDOW_STREAMING, NULL);
+	r->way = BL_WAY_STREAMED;
+	return true;
+}
+
+void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+		  const void *bytes, uint32_t len)
+{
+	const size_t fixed = offsetof(struct bl_stream, piece);
+	struct bl_request *r = bl_request_find(ep, peer, tag);
+	struct bl_stream ask;
+	struct bl_range *range;
+
+	if (!r || len < fixed || r->nrange == BL_RANGES)
+		return;
+	memcpy(&ask, bytes, fixed);
+	if (!ask.len || ask.off > r->len || ask.len > r->len - ask.off)
+		return;
+	range = &r->range[r->nrange];
+	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT, range->theirs,
+			  &range->ntheirs, &range->theirs_lent) ||
+	    bl_iov_len_checked(range->theirs, range->ntheirs) < ask.off + ask.len)
+		return;
+	bl_copy_unreached(&peer->copy, r->ours.n);
+	range->transfer = ask.transfer;
+	range->off = ask.off;
+	range->end = ask.off + ask.len;
+	range->pushing = peer->copy.push == BL_COPY_VM || range->theirs_lent.n;
+	range->pushed = 0;
+	r->nrange++;
+	if (r->way != BL_WAY_STREAMED)
+		r->way = BL_WAY_PROXY;
+	bl_serve(ep, r);
+}
+
+/* Write a step of the range into the receiver's memory; false: not possible. */
+static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *range)
+{
+	size_t len = bl_min(range->end - range->off, PUSH_STEP);
+	int err = bl_peer_life(r->peer);
+
+	if (!err)
+		err = bl_copy_push_by(&r->peer->copy, bl_lent_keys(&range->theirs_lent), r->iov,
+				      r->niov, range->theirs, range->ntheirs, range->off, len);
+
+	if (!err) {
+		range->off += len;
+		range->pushed += len;
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
+	} else if (err == -EOPNOTSUPP) {
+		bl_push_refused(r);
+	}
+	if (range->pushed && (err || range->off == range->end)) {
+		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
+			   &range->pushed, sizeof range->pushed);
+		range->pushed = 0;
+	}
+	return !err;
+}
+
+/* Fill the ring with what is left of the range. */
+static void stream_range(struct bl_request *r, struct bl_range *range)
+{
+	while (range->off < range->end) {
+		size_t len = bl_min(range->end - range->off, FRAGMENT_SIZE);
+
+		if (!put_fragment(r, range->transfer, range->off, len))
+			return;
+		range->off += len;
+	}
+}
+
+bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
+{
+	if (!r->nrange)
+		return false;
+
+	struct bl_range *range = &r->range[0];
+
+	if (range->pushing)
+		range->pushing = push_range(ep, r, range);
+	if (!range->pushing)
+		stream_range(r, range);
+	if (range->off == range->end) {
+		memmove(range, range + 1, --r->nrange * sizeof *range);
+		return r->nrange;
+	}
+	return true;
+}
+
+static bool carry_room(struct bl_tx *tx, uint32_t len)
+{
+	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && bl_tx_payload(tx, len);
+}
+
+enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
+			     bool waits)
+{
+	struct bl_tx *tx = &r->peer->tx;
+	int polls = waits ? ROOM_POLLS : 1;
+	uint32_t chunk;
+
+	for (int left = polls; left; left--) {
+		if (!carry_room(tx, (uint32_t)r->chunk))
+			continue;
+		if (bl_peer_life(r->peer))
+			return BL_CARRY_LEFT;
+		chunk = bl_coop_take(r->coop, r->coop_generation, r->count, false);
+		if (chunk == BL_COOP_NONE)
+			return BL_CARRY_LEFT;
+		put_fragment(r, (uint64_t)r->coop_generation << 32, chunk * r->chunk,
+			     bl_min(r->chunk, r->want - chunk * r->chunk));
+		bl_say_here(ep, bl_ticks()); /* we are, though no read is idle */
+		if (++r->carried == r->count) {
+			if (r->delivers)
+				return BL_CARRY_LEFT;
+			bl_request_end(ep, sink, r, 0); /* all is in the ring, like a short one */
+			return BL_CARRY_OVER;
+		}
+		left = polls;
+	}
+	return BL_CARRY_ON;
+}
+
+/* --- receiver ------------------------------------------------------------- */
+
+/* Nor are they computation between two reads, unless there was one before them. */
+void bl_copies_are_no_absence(struct bl_ep *ep)
+{
+	uint64_t now = bl_ticks();
+
+	bl_claim_back_now(ep);
+	if (ep->rx_cq && !bl_reads_are_rare(ep, now))
+		ep->rx_cq->last_empty = now;
+	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
+		ep->brought_at = now;
+}
+
+bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
+{
+	struct bl_cts cts;
+
+	if (t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
+	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || !bl_peer_here(ep, t->peer))
+		return false;
+	if (unlikely(ep->carry_pause | ep->wanders)) {
+		ep->carry_pause -= ep->carry_pause != 0;
+		ep->wanders -= ep->wanders != 0;
+		return false;
+	}
+	t->chunk = CARRY_CHUNK;
+	t->count = (uint32_t)((t->want + CARRY_CHUNK - 1) / CARRY_CHUNK);
+	if (!bl_transfer_lease(ep, t)) {
+		t->chunk = t->want;
+		t->count = 1;
+		return false;
+	}
+	t->carried = true;
+	t->carry_left = t->carry_seen = t->want;
+	t->carry_moved = bl_ticks();
+	cts.len = t->want;
+	cts.chunk = t->chunk;
+	cts.coop = t->coop_index | BL_CTS_CARRY;
+	cts.generation = t->generation;
+	bl_control(ep, t->peer, BL_OP_CTS, t->request, 0, &cts, offsetof(struct bl_cts, piece));
+	return true;
+}
+
+/* Copy what the sender hasn't begun with. */
+static void take_back(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint32_t front, end;
+	size_t off, len;
+
+	if (t->stopped)
+		return;
+	bl_transfer_stop(t, &front, &end);
+	off = front * t->chunk;
+	len = bl_min(end * t->chunk, t->want) - bl_min(off, t->want);
+	if (front == end)
+		return;
+	t->carry_left -= bl_min(len, t->carry_left);
+	t->carry_seen = t->carry_left;
+	if (bl_transfer_pull(ep, t, off, len) == -EOPNOTSUPP)
+		bl_transfer_ask(ep, t, front, end - front);
+}
+
+bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
+{
+	if (!ep->leaves && !ep->wanders)
+		return false;
+	take_back(ep, t);
+	return true;
+}
+
+bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
+{
+	if (t->carry_left != t->carry_seen) {
+		t->carry_seen = t->carry_left;
+		t->carry_moved = bl_ticks();
+	} else if (t->carry_left && !t->stopped &&
+		   bl_ticks() - t->carry_moved > STILL_US * bl_ticks_per_us() &&
+		   !bl_peer_here(ep, t->peer)) {
+		ep->carry_vain = (uint8_t)bl_min(ep->carry_vain + 1u, VAIN_MOST);
+		ep->carry_pause = (uint8_t)(1u << ep->carry_vain);
+		take_back(ep, t);
+	}
+	if (!t->carry_left && !t->stopped)
+		ep->carry_vain = 0;
+	return !t->carry_left && t->arrived >= t->missing;
+}
+
+void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+		    uint64_t data, const void *bytes, uint32_t len)
+{
+	struct bl_transfer *t = bl_transfer_find(ep, peer, tag);
+	uint64_t pushed;
+
+	if (!t || !(t->carry_left | (t->missing - t->arrived)))
+		return;			 /* of a message that has failed meanwhile */
+	if (data & BL_FRAGMENT_PUSHED) { /* written directly; the bytes say how much */
+		if (len < sizeof pushed)
+			return;
+		memcpy(&pushed, bytes, sizeof pushed);
+		t->arrived += bl_min(pushed, t->missing - t->arrived);
+		return;
+	}
+	t->streamed = true;
+	bl_copies_are_no_absence(ep);
+	if (unlikely(t->ours.n)) { /* it has no use for our keys */
+		bl_copy_unreached(&peer->copy, true);
+		bl_take_back(&t->ours);
+	}
+	if (data > t->want || len > t->want - data)
+		return;
+	if (likely(!t->error))
+		bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
+	/* What was carried is in the ring before what is asked for. */
+	if (t->carry_left)
+		t->carry_left -= bl_min(len, t->carry_left);
+	else
+		t->arrived += bl_min(len, t->missing - t->arrived);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * stream.h: between large.c and stream.c, which has the parts of a large message that go
+ * through the ring. Serialised by the domain.
+ */
+#ifndef BL_CORE_STREAM_H
+#define BL_CORE_STREAM_H
+
+#include "core/large.h"
+
+/* --- stream.c ------------------------------------------------------------- */
+
+/* Sender: one step of what was asked for; false: nothing is left of it. */
+bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r);
+
+/* Receiver: have the sender carry the message; false: it had better be copied once. */
+bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t);
+/* Receiver: a look at a carried message without an error; true: it is over. */
+bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t);
+/* Receiver: its caller may go away. If it is used to, what the sender hasn't begun with is
+ * copied now, and the rest is in the ring. False: it isn't, nothing was done. */
+bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t);
+/* Sender: put in the ring what it has room for, or (waits) will have in a moment. */
+enum bl_carry {
+	BL_CARRY_ON,   /* there is more */
+	BL_CARRY_OVER, /* all is in the ring, and the request has ended */
+	BL_CARRY_LEFT, /* nothing; it isn't over, or the receiver is no more */
+};
+enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
+			     bool waits);
+/* About to copy something that isn't long. */
+void bl_copies_are_no_absence(struct bl_ep *ep);
+
+/* --- large.c -------------------------------------------------------------- */
+
+/* The request has something to do in each pass. */
+void bl_serve(struct bl_ep *ep, struct bl_request *r);
+/* The transfer of this number from the peer, or NULL. */
+struct bl_transfer *bl_transfer_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
+/* A coop descriptor for the transfer's chunks; false: all are in use. */
+bool bl_transfer_lease(struct bl_ep *ep, struct bl_transfer *t);
+/* Nobody takes a chunk from now on; those not taken are [*front, *end). */
+void bl_transfer_stop(struct bl_transfer *t, uint32_t *front, uint32_t *end);
+/* Copy a range from the sender: 0, or -EOPNOTSUPP: refused, and to be asked for; or another
+ * error, which is the transfer's now. */
+int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t len);
+/* Ask the sender for chunks that we can't reach. */
+void bl_transfer_ask(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, uint32_t count);
+
+/* --- ep.c ------------------------------------------------------------------ */
+
+/* The caller computes between two reads that bring nothing. */
+bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ring.c: long stores into a payload ring; see ring.h. Serialised by the domain.
+ *
+ * The lines that a sender writes lie in the receiver's cache. Where that is far away (another
+ * die, another socket), each store to one waits for it, and the sender, not the memory, sets
+ * the pace; stores that pass the caches by wait for nothing, and the receiver finds the bytes
+ * in memory. Where it is near, they are the slower ones. Which it is shows in how long the
+ * stores take.
+ */
+#include "local/ring.h"
+
+#include "base/clock.h"
+#include "copy/move.h"
+
+#define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
+#define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
+#define PAST_FOR      256u   /* then it is tried again */
+
+bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
+{
+	uint64_t took;
+
+	if (tx->past) {
+		tx->past--;
+		bl_move_past(to, from, len);
+		return;
+	}
+	took = bl_ticks();
+	memcpy(to, from, len);
+	took = bl_ticks() - took;
+	if (took * SLOW_BYTES_US < len * bl_ticks_per_us()) {
+		tx->slow = 0;
+		return;
+	}
+	if (tx->slow < SLOW_ENOUGH)
+		tx->slow++;
+	if (tx->slow == SLOW_ENOUGH)
+		tx->past = PAST_FOR;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * carry.c: messages that the sender puts into its ring piece by piece while the receiver
+ * takes them out, and one of the two goes away in the middle. That they are carried at all
+ * is tests/cli/test_stat.py's to see; that nothing changes when both stay, of those groups
+ * that run once more with FI_BEELINE_CARRY_MAX (meson.build).
+ */
+#include "overlap.h"
+
+#include <stdlib.h>
+
+static const size_t lengths[] = {4097, 8192, 8193, 20000, 36864, 40000, 65535};
+#define NLENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+#define ROUNDS	 (20 * NLENGTHS)
+
+static void carried_from(struct t_node *n)
+{
+	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
+	setenv("FI_BEELINE_CARRY_MAX", "65535", 1);
+	start(n, NULL, true);
+}
+
+/* It was inside the library when it sent, so the receiver asks it to carry; but it has
+ * gone, and comes back when all has been received. */
+static void sender_goes(void)
+{
+	struct t_node n;
+
+	carried_from(&n);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		size_t len = lengths[i % NLENGTHS];
+		struct t_buf b = t_buf(len, i);
+		struct t_op op = {0};
+
+		t_blank(&b);
+		if (t_rank == 1)
+			t_trecv(&n, n.peer[0], b.p, len, i, 0, &op);
+		t_barrier();
+		if (t_rank == 0) {
+			t_fill(b.p, len, i, 0);
+			t_progress();
+			t_tsend(&n, 1, b.p, len, i, &op);
+			for (size_t k = i / NLENGTHS % 4; k; k--)
+				t_progress(); /* a piece or two */
+			away();
+			T_WAIT(&op);
+		} else {
+			T_WAIT(&op);
+			T_EQ(op.c.len, len);
+			T_GOT(&b, len, i);
+			away();
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* It looks a few times, and comes back when the sender has had time to fill the ring. */
+static void receiver_goes(void)
+{
+	struct t_node n;
+
+	carried_from(&n);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		size_t len = lengths[i % NLENGTHS];
+		struct t_buf b = t_buf(len, i);
+		struct t_op op = {0};
+
+		t_blank(&b);
+		if (t_rank == 1)
+			t_trecv(&n, n.peer[0], b.p, len, i, 0, &op);
+		t_barrier();
+		if (t_rank == 0) {
+			t_fill(b.p, len, i, 0);
+			t_tsend(&n, 1, b.p, len, i, &op);
+			for (int k = 0; k < 200; k++)
+				t_progress();
+			away();
+			T_WAIT(&op);
+		} else {
+			for (size_t k = i / NLENGTHS; k; k--)
+				t_progress();
+			away();
+			T_WAIT(&op);
+			T_EQ(op.c.len, len);
+			T_GOT(&b, len, i);
+		}
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* More than there are descriptors and places in the rings, both ways at once. */
+static void many(void)
+{
+	enum { MANY = 100 };
+	static struct t_op tx[MANY], rx[MANY];
+	static struct t_buf out[MANY], in[MANY];
+	struct t_node n;
+
+	carried_from(&n);
+	for (uint64_t i = 0; i < MANY; i++) {
+		size_t len = lengths[i % NLENGTHS];
+
+		out[i] = t_buf(len, i);
+		in[i] = t_buf(len, i + 1);
+		t_fill(out[i].p, len, i * 2 + (uint64_t)t_rank, 0);
+		t_blank(&in[i]);
+	}
+	for (int round = 0; round < 3; round++) {
+		/* First, last, or while they come. */
+		for (uint64_t i = 0; i < MANY && round == 0; i++)
+			t_trecv(&n, n.peer[!t_rank], in[i].p, in[i].len, i, 0, &rx[i]);
+		t_barrier();
+		for (uint64_t i = 0; i < MANY; i++) {
+			t_tsend(&n, !t_rank, out[i].p, out[i].len, i, &tx[i]);
+			if (round == 2)
+				t_trecv(&n, n.peer[!t_rank], in[i].p, in[i].len, i, 0, &rx[i]);
+		}
+		for (uint64_t i = MANY; i-- && round == 1;)
+			t_trecv(&n, n.peer[!t_rank], in[i].p, in[i].len, i, 0, &rx[i]);
+		for (uint64_t i = 0; i < MANY; i++) {
+			T_WAIT(&tx[i]);
+			T_WAIT(&rx[i]);
+			T_GOT(&in[i], in[i].len, i * 2 + (uint64_t)!t_rank);
+			t_blank(&in[i]);
+		}
+	}
+	for (int i = 0; i < MANY; i++) {
+		t_buf_free(&out[i]);
+		t_buf_free(&in[i]);
+	}
+	t_finish(&n);
+}
+
+static const struct t_case cases[] = {
+	{"carry_sender_goes", 2, sender_goes, "the receiver finishes by itself", 0},
+	{"carry_receiver_goes", 2, receiver_goes, "what is in the ring waits for it", 0},
+	{"carry_many", 2, many, "both ways, more than can be under way", 0},
+};
+
+const struct t_group group_carry = T_GROUP("carry", cases);
