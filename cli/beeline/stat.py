@@ -30,7 +30,8 @@ PATHS = {
     ),
     "streamed": (
         "streamed",
-        "copied twice, in part or wholly, through the ring: no other way was permitted",
+        "copied twice, in part or wholly, through the ring: no other way was permitted,"
+        " or both processes waited where a system call is dear",
     ),
     "claimed": (
         "claimed",

@@ -29,7 +29,7 @@ enum bl_knob_kind {
 	  "measured at start.")                                                                    \
 	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 65535, NULL,                                   \
 	  "Longest message that goes through the ring piece by piece, copied in and out at the "   \
-	  "same time, while its sender and its receiver wait. auto: just under 64 KiB where a "    \
+	  "same time, while its sender and its receiver wait. auto: 48 KiB where a "               \
 	  "system call was measured to be dear, else 0: never.")                                   \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \

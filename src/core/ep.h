@@ -205,6 +205,7 @@ struct bl_ep {
 	uint8_t wanders;	  /* > 0: or with something else, while we copy */
 	uint8_t carry_vain;	  /* messages in a row whose senders went away; stream.c */
 	uint8_t carry_pause;	  /* so many more aren't carried */
+	uint64_t carried_at;	  /* ticks: the last piece of any that is */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */
 	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */

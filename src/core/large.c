@@ -55,14 +55,14 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 		.work = t->work,
 	};
 
-	bl_window(BL_WINDOW_COPIED, NULL);
+	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)t->error, NULL, 0);
 	bl_stat_received(ep,
-			 t->streamed  ? BL_WAY_STREAMED
-			 : t->missing ? BL_WAY_PROXY
-			 : t->coop    ? BL_WAY_BOTH_HANDS
-				      : BL_WAY_ONE_COPY,
+			 t->streamed		  ? BL_WAY_STREAMED
+			 : t->missing		  ? BL_WAY_PROXY
+			 : t->coop && !t->carried ? BL_WAY_BOTH_HANDS
+						  : BL_WAY_ONE_COPY,
 			 t->want, t->error);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
@@ -248,7 +248,7 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 		   offsetof(struct bl_cts, piece) + len);
 }
 
-static void plan(struct bl_ep *ep, struct bl_transfer *t)
+static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();
 	bool direct = t->peer->copy.pull == BL_COPY_VM || t->theirs_lent.n;
@@ -265,8 +265,10 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t)
 		t->offered = t->coop;
 		return;
 	}
-	if (bl_carry_begin(ep, t) || t->peer->copy.pull == BL_COPY_SELF ||
-	    t->want < p->both_hands_min)
+	/* Who has posted late and is used to go away then has the message now. */
+	if ((!ep->leaves || !(early | ep->posting)) && bl_carry_begin(ep, t))
+		return;
+	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
 		return; /* both processes are busy: a shared chunk would only cost */
@@ -308,7 +310,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	if (unlikely(t->peer->dead))
 		t->error = (int)t->peer->dead;
 	if (likely(!t->error))
-		plan(ep, t);
+		plan(ep, t, arrival->early);
 	bl_window(BL_WINDOW_MATCHED, NULL);
 	if (!t->offered && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
@@ -392,9 +394,11 @@ static void stop_serving(struct bl_ep *ep, struct bl_request *r)
 {
 	if (!r->serving)
 		return;
+	/* In the order in which they were asked for, or one might never have its turn. */
 	for (uint32_t i = 0; i < ep->nserving; i++)
 		if (ep->serving[i] == r) {
-			ep->serving[i] = ep->serving[--ep->nserving];
+			memmove(&ep->serving[i], &ep->serving[i + 1],
+				(--ep->nserving - i) * sizeof *ep->serving);
 			break;
 		}
 	r->serving = false;
@@ -446,7 +450,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
-	if (r->carries ? cts.chunk > BL_EAGER_MOST || cts.len >= BL_CLAIM_MIN
+	if (r->carries ? !bl_carry_valid(&cts)
 		       : !bl_described((const char *)bytes + fixed, len - fixed, data & BL_LENT,
 				       r->theirs, &r->ntheirs, &r->theirs_lent) ||
 				 bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
@@ -457,6 +461,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
 	r->carried = 0;
+	r->stuck = false;
 	if (!r->carries)
 		r->way = BL_WAY_BOTH_HANDS;
 	if (r->offered)
@@ -547,7 +552,7 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 			enum bl_carry carry = bl_carry_serve(ep, sink, r, !i);
 
 			i += carry == BL_CARRY_ON;
-			if (carry != BL_CARRY_LEFT)
+			if (carry != BL_CARRY_NONE)
 				continue;
 			r->coop = NULL;
 		}
@@ -594,6 +599,8 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 			i++;
 			continue;
 		}
+		if (t->carried)
+			over = transfer_step(ep, t);
 		while (!over && !t->handed_out && !t->error) {
 			if (unlikely((int64_t)(bl_ticks() - until) >= 0))
 				return false;
@@ -654,7 +661,10 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 			i++;
 			continue;
 		}
-		t->error = err; /* nobody is left who could write into its buffers */
+		/* Nobody is left who could write into its buffers. What has all come out of the
+		 * ring was sent and completed. */
+		if (!t->carried || t->error || t->carry_left || t->arrived < t->missing)
+			t->error = err;
 		transfer_remove(ep, i);
 		transfer_end(ep, sink, t);
 	}

@@ -53,6 +53,7 @@ struct bl_request {
 	bool offered;	  /* the receiver begins soon, or it is ours to copy */
 	bool carries;	  /* through the ring, chunk by chunk: stream.c */
 	bool delivers;	  /* complete when it has arrived, not before */
+	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
 	uint32_t carried; /* chunks */
 	bool open;	  /* its RTS may not have been taken: bl_claim_later */
 	bool tagged;	  /* of an open one */
@@ -92,7 +93,8 @@ struct bl_transfer {
 	/* carried */
 	uint64_t carry_left;  /* bytes that are still to come that way */
 	uint64_t carry_seen;  /* the same at the last look ... */
-	uint64_t carry_moved; /* ... that found a change; ticks */
+	uint64_t carry_moved; /* ... that found a change; ticks, without ... */
+	uint64_t carry_look;  /* ... what passed between two looks; the last one */
 	int error;
 	/* its completion */
 	void *context, *buf;
@@ -113,6 +115,7 @@ struct bl_arrival {
 	uint32_t npiece;
 	uint8_t slot_flags;
 	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
+	bool early;		  /* its receive was posted later */
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */

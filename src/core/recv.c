@@ -215,7 +215,7 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
 		struct bl_arrival a = {u->peer,	 u->request, u->tag,   u->data, u->len,
-				       u->piece, u->npiece,  u->flags, u->key};
+				       u->piece, u->npiece,  u->flags, u->key,	true};
 
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {

@@ -35,7 +35,8 @@
 #define PUSH_STEP     262144u
 #define CARRY_CHUNK   8192u
 #define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
-#define STILL_US      2u  /* a sender that is here goes on sooner */
+#define STILL_US      2u  /* a sender that is here goes on sooner, */
+#define STUCK_US      20u /* and says something in this time even if it has much to do */
 #define VAIN_MOST     6u  /* 2^n messages aren't carried after n in vain */
 
 /* --- sender --------------------------------------------------------------- */
@@ -166,34 +167,36 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 			     bool waits)
 {
 	struct bl_tx *tx = &r->peer->tx;
-	int polls = waits ? ROOM_POLLS : 1;
+	int polls = waits && !r->stuck ? ROOM_POLLS : 1;
 	uint32_t chunk;
 
 	for (int left = polls; left; left--) {
 		if (!carry_room(tx, (uint32_t)r->chunk))
 			continue;
 		if (bl_peer_life(r->peer))
-			return BL_CARRY_LEFT;
+			return BL_CARRY_NONE;
 		chunk = bl_coop_take(r->coop, r->coop_generation, r->count, false);
 		if (chunk == BL_COOP_NONE)
-			return BL_CARRY_LEFT;
+			return BL_CARRY_NONE;
 		put_fragment(r, (uint64_t)r->coop_generation << 32, chunk * r->chunk,
 			     bl_min(r->chunk, r->want - chunk * r->chunk));
 		bl_say_here(ep, bl_ticks()); /* we are, though no read is idle */
 		if (++r->carried == r->count) {
 			if (r->delivers)
-				return BL_CARRY_LEFT;
+				return BL_CARRY_NONE;
 			bl_request_end(ep, sink, r, 0); /* all is in the ring, like a short one */
 			return BL_CARRY_OVER;
 		}
 		left = polls;
+		r->stuck = false;
 	}
+	r->stuck = waits;
 	return BL_CARRY_ON;
 }
 
 /* --- receiver ------------------------------------------------------------- */
 
-/* Nor are they computation between two reads, unless there was one before them. */
+/* Copies aren't computation between two reads, unless there was some before them. */
 void bl_copies_are_no_absence(struct bl_ep *ep)
 {
 	uint64_t now = bl_ticks();
@@ -205,12 +208,24 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 		ep->brought_at = now;
 }
 
+/* It is here, and not in the middle of a long copy. */
+static bool sender_waits(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+
+	return bl_peer_here(ep, peer) &&
+	       (int64_t)(said - bl_ticks()) < (int64_t)(STILL_US * bl_ticks_per_us());
+}
+
+/* Not into a multi-receive: MPICH's active messages end in disaster if one there completes
+ * before an earlier one. */
 bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 {
 	struct bl_cts cts;
 
 	if (t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
-	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || !bl_peer_here(ep, t->peer))
+	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || t->multi ||
+	    !sender_waits(ep, t->peer))
 		return false;
 	if (unlikely(ep->carry_pause | ep->wanders)) {
 		ep->carry_pause -= ep->carry_pause != 0;
@@ -226,7 +241,7 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 	}
 	t->carried = true;
 	t->carry_left = t->carry_seen = t->want;
-	t->carry_moved = bl_ticks();
+	t->carry_moved = t->carry_look = bl_ticks();
 	cts.len = t->want;
 	cts.chunk = t->chunk;
 	cts.coop = t->coop_index | BL_CTS_CARRY;
@@ -250,8 +265,10 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 		return;
 	t->carry_left -= bl_min(len, t->carry_left);
 	t->carry_seen = t->carry_left;
-	if (bl_transfer_pull(ep, t, off, len) == -EOPNOTSUPP)
-		bl_transfer_ask(ep, t, front, end - front);
+	if (bl_transfer_pull(ep, t, off, len) != -EOPNOTSUPP)
+		return;
+	bl_stats_fallback(t->peer, false);
+	bl_transfer_ask(ep, t, front, end - front);
 }
 
 bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
@@ -262,21 +279,32 @@ bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
 	return true;
 }
 
+/* It stands still, and its sender has gone or does something else; or nothing at all has been
+ * carried to us for long, and who says to be here isn't believed. */
+static bool given_up(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint64_t now = bl_ticks(), us = bl_ticks_per_us();
+
+	if (now - t->carry_look > STILL_US * us) /* it is we who have been away, or busy */
+		t->carry_moved += now - t->carry_look;
+	t->carry_look = now;
+	return (now - t->carry_moved > STILL_US * us && !bl_peer_here(ep, t->peer)) ||
+	       (now - t->carry_moved > STUCK_US * us && now - ep->carried_at > STUCK_US * us);
+}
+
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 {
 	if (t->carry_left != t->carry_seen) {
 		t->carry_seen = t->carry_left;
-		t->carry_moved = bl_ticks();
-	} else if (t->carry_left && !t->stopped &&
-		   bl_ticks() - t->carry_moved > STILL_US * bl_ticks_per_us() &&
-		   !bl_peer_here(ep, t->peer)) {
+		t->carry_moved = t->carry_look = bl_ticks();
+	} else if (t->carry_left && !t->stopped && given_up(ep, t)) {
 		ep->carry_vain = (uint8_t)bl_min(ep->carry_vain + 1u, VAIN_MOST);
 		ep->carry_pause = (uint8_t)(1u << ep->carry_vain);
 		take_back(ep, t);
 	}
 	if (!t->carry_left && !t->stopped)
 		ep->carry_vain = 0;
-	return !t->carry_left && t->arrived >= t->missing;
+	return !t->error && !t->carry_left && t->arrived >= t->missing;
 }
 
 void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
@@ -296,7 +324,7 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	}
 	t->streamed = true;
 	bl_copies_are_no_absence(ep);
-	if (unlikely(t->ours.n)) { /* it has no use for our keys */
+	if (unlikely(t->ours.n && !t->carry_left)) { /* it has no use for our keys */
 		bl_copy_unreached(&peer->copy, true);
 		bl_take_back(&t->ours);
 	}
@@ -305,8 +333,10 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	if (likely(!t->error))
 		bl_iov_scatter(t->mine, t->nmine, data, bytes, len);
 	/* What was carried is in the ring before what is asked for. */
-	if (t->carry_left)
+	if (t->carry_left) {
 		t->carry_left -= bl_min(len, t->carry_left);
-	else
+		ep->carried_at = bl_ticks();
+	} else {
 		t->arrived += bl_min(len, t->missing - t->arrived);
+	}
 }

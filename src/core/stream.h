@@ -8,14 +8,16 @@
 
 #include "core/large.h"
 
+#define BL_CARRY_MOST 64u /* chunks of a carried message */
+
 /* --- stream.c ------------------------------------------------------------- */
 
 /* Sender: one step of what was asked for; false: nothing is left of it. */
 bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r);
 
-/* Receiver: have the sender carry the message; false: it had better be copied once. */
+/* Receiver: have the sender carry the message; false: copy it once. */
 bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t);
-/* Receiver: a look at a carried message without an error; true: it is over. */
+/* Receiver: a look at a carried message, which may find an error; true: all of it is there. */
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t);
 /* Receiver: its caller may go away. If it is used to, what the sender hasn't begun with is
  * copied now, and the rest is in the ring. False: it isn't, nothing was done. */
@@ -24,8 +26,14 @@ bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t);
 enum bl_carry {
 	BL_CARRY_ON,   /* there is more */
 	BL_CARRY_OVER, /* all is in the ring, and the request has ended */
-	BL_CARRY_LEFT, /* nothing; it isn't over, or the receiver is no more */
+	BL_CARRY_NONE, /* nothing is left to do here: the end is the receiver's to tell */
 };
+/* Sender: what a receiver asks for in such a CTS is possible. */
+static inline bool bl_carry_valid(const struct bl_cts *cts)
+{
+	return cts->len < BL_CLAIM_MIN && cts->chunk <= BL_EAGER_MOST &&
+	       (cts->len - 1) / cts->chunk < BL_CARRY_MOST;
+}
 enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
 			     bool waits);
 /* About to copy something that isn't long. */

@@ -62,7 +62,7 @@ enum bl_op {
 	BL_OP_MSG_RTS = 4,
 	BL_OP_CTS = 5,	    /* receiver to sender: help to copy; struct bl_cts */
 	BL_OP_STREAM = 6,   /* receiver to sender: send these bytes; struct bl_stream */
-	BL_OP_FRAGMENT = 7, /* sender to receiver: bytes asked for */
+	BL_OP_FRAGMENT = 7, /* sender to receiver: bytes asked for, or carried */
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
 	/* One-sided operations: what a direct copy can't do; core/rma.h. */

@@ -161,7 +161,7 @@ static const struct window_row windows[] = {
 	{{"streaming", "some fragments are out"}, BL_WINDOW_STREAMING, "ring", 20000, 600000},
 	{{"carrying", "some pieces are out"}, BL_WINDOW_STREAMING, CARRIED, 20000, 65535},
 	{{"carried", "all has been copied out, before FIN"},
-	 BL_WINDOW_COPIED,
+	 BL_WINDOW_CARRIED,
 	 CARRIED,
 	 20000,
 	 65535},

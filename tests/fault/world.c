@@ -430,6 +430,25 @@ int rank_mappings(const char *name)
 	return n;
 }
 
+/* What the highest one stands for: mostly the one too many. */
+static const char *last_descriptor(void)
+{
+	static char target[128];
+	char path[32];
+
+	for (int fd = 1023; fd >= 0; fd--) {
+		ssize_t n;
+
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		n = readlink(path, target, sizeof target - 1);
+		if (n >= 0) {
+			target[n] = 0;
+			break;
+		}
+	}
+	return target;
+}
+
 void rank_close(int rank)
 {
 	RANK_CHECK(rank, !bl_ep_close(ep));
@@ -440,7 +459,11 @@ void rank_close(int rank)
 	RANK_CHECK(rank, !bl_domain_close(domain));
 	if (rank_mappings("beeline"))
 		rank_fail(rank, "%d mappings of shared memory are left", rank_mappings("beeline"));
+	/* What has come from strangers is closed by a thread of its own; discard.h. */
+	for (struct deadline late = deadline_in(TOLERATED_NS);
+	     rank_descriptors() != descriptors_before && !deadline_over(&late);)
+		sched_yield();
 	if (rank_descriptors() != descriptors_before)
-		rank_fail(rank, "%d descriptors were open before, %d are now", descriptors_before,
-			  rank_descriptors());
+		rank_fail(rank, "%d descriptors were open before, %d are now, the last of them %s",
+			  descriptors_before, rank_descriptors(), last_descriptor());
 }

@@ -133,9 +133,44 @@ static void many(void)
 	t_finish(&n);
 }
 
+/* Its send is over, and so is its endpoint, while the receiver is busy with another's. */
+static void sender_ends(void)
+{
+	static const size_t large = 4 * MIB, carried = 40000;
+
+	for (uint64_t round = 0; round < 20; round++) {
+		struct t_buf b = t_buf(t_rank ? large : carried, round), c = t_buf(carried, round);
+		struct t_op op = {0}, last = {0};
+		struct t_node n;
+
+		carried_from(&n);
+		t_fill(b.p, b.len, round + (uint64_t)t_rank, 0);
+		if (t_rank == 1) {
+			t_blank(&b);
+			t_blank(&c);
+			t_trecv(&n, n.peer[0], c.p, carried, 5, 0, &last);
+			t_trecv(&n, n.peer[2], b.p, large, 6, 0, &op);
+		}
+		t_barrier();
+		if (t_rank != 1)
+			t_tsend(&n, 1, b.p, b.len, t_rank ? 6 : 5, &op);
+		T_WAIT(&op);
+		if (t_rank == 1) {
+			T_WAIT(&last);
+			T_EQ(last.c.len, carried);
+			T_GOT(&c, carried, round);
+			T_GOT(&b, large, round + 2);
+		}
+		t_close(&n);
+		t_buf_free(&b);
+		t_buf_free(&c);
+	}
+}
+
 static const struct t_case cases[] = {
 	{"carry_sender_goes", 2, sender_goes, "the receiver finishes by itself", 0},
 	{"carry_receiver_goes", 2, receiver_goes, "what is in the ring waits for it", 0},
+	{"carry_sender_ends", 3, sender_ends, "what was sent is received", 0},
 	{"carry_many", 2, many, "both ways, more than can be under way", 0},
 };
 
