@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # sanitize.sh DIR KIND [SUITE...]: build in DIR with the sanitizers of KIND and run
-# the suites (default: unit process fault), one line per test:
+# the suites (default: unit process threads fault), one line per test:
 #	ok NAME        not ok NAME        skip NAME: why
 # and one of the latter for each part of a test that was skipped.
 # KIND is `memory` (AddressSanitizer, leaks, undefined behaviour) or `threads`
@@ -12,7 +12,7 @@ dir=$1
 kind=$2
 shift 2
 top=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -gt 0 ] || set -- unit process fault
+[ $# -gt 0 ] || set -- unit process threads fault
 case $kind in
 memory) flags=address,undefined ;;
 threads) flags=thread ;;
