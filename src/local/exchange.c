@@ -23,6 +23,7 @@
 
 #define RETRY_MS     2	   /* the neighbour's backlog is full, or descriptors are short */
 #define BUSY_MOST    6	   /* times doubled, where descriptors are short here or there */
+#define BUSY_TOLD    30	   /* calls: some 5 s; a job of 1,024 is connected in less */
 #define SPARES_MS    100   /* none are aside, and nobody is on the way who would need them */
 #define CROSSED_MS   10	   /* it is calling us, and hasn't come yet: call it again */
 #define CALLS_MOST   32	   /* that wait for an answer; each holds a descriptor */
@@ -384,12 +385,13 @@ static void end_call(struct bl_exchange *x, int err)
 		want_again(peer, RETRY_MS);
 	} else if (is_passing(err)) {
 		/* Not all at once: many may have met the same limit. */
-		want_again(peer, (RETRY_MS + peer->addr.id[1] % RETRY_MS) << peer->busy);
-		if (peer->busy == BUSY_MOST - 1)
+		want_again(peer, (RETRY_MS + peer->addr.id[1] % RETRY_MS)
+					 << bl_min(peer->busy, BUSY_MOST));
+		if (peer->busy == BUSY_TOLD)
 			bl_warn("no connection yet to process %u on %s, which is called again and "
 				"again: %s",
 				peer->addr.pid, peer->addr.hostname, strerror(-err));
-		peer->busy += peer->busy < BUSY_MOST;
+		peer->busy += peer->busy <= BUSY_TOLD;
 	} else {
 		bl_peer_fail_locked(peer, err);
 	}

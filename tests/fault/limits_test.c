@@ -183,8 +183,7 @@ static void rank(int me)
 	} else {
 		bl_ep_getname(ep, &world->addr[0]);
 		atomic_store(&world->here[0], 1);
-		while (!atomic_load(&world->here[1]))
-			usleep(100);
+		rank_await(0, &world->here[1], 1);
 		RANK_CHECK(0, !bl_av_insert(av, &world->addr[0], &world_index[0]) &&
 				      !bl_av_insert(av, &world->addr[1], &world_index[1]));
 		atomic_store(&world->mark[0], talk(0) ? TALKED : REFUSED);
@@ -247,8 +246,7 @@ static void use_up_descriptors(int me)
 	while (dup(STDOUT_FILENO) >= 0)
 		;
 	atomic_store(&world->mark[me], 1);
-	while (!atomic_load(&world->mark[!me]))
-		usleep(100);
+	rank_await(me, &world->mark[!me], 1);
 	RANK_CHECK(me, talk(me));
 	RANK_CHECK(me, talk_to_oneself(me));
 	atomic_store(&world->mark[me], 2);
@@ -291,14 +289,12 @@ static void denied_a_call(int me)
 
 	if (me) { /* to be called, if it comes to that */
 		rank_open(me, 0);
-		while (!atomic_load(&world->mark[0]))
-			usleep(100);
+		rank_await(me, &world->mark[0], 1);
 		_exit(0);
 	}
 	rank_keep_log();
 	RANK_CHECK(me, !fail_calls(call_row->call, call_row->call, EPERM));
-	while (!atomic_load(&world->here[1]))
-		usleep(100);
+	rank_await(0, &world->here[1], 1);
 	if (open_endpoint()) { /* then it can't be connected */
 		RANK_CHECK(me, !bl_av_insert(av, &world->addr[1], &index));
 		while ((err = bl_inject(ep, "x", 1, index, 1, 0, BL_TAGGED)) == -EAGAIN) {
@@ -482,8 +478,7 @@ static void in_a_group(int me)
 		if (group_row->later)
 			eat(group_row->later);
 		atomic_store(&world->here[0], 1); /* it may be called from now on */
-		while (!atomic_load(&world->here[1]))
-			usleep(100);
+		rank_await(0, &world->here[1], 1);
 		RANK_CHECK(0, !bl_av_insert(av, &world->addr[0], &world_index[0]) &&
 				      !bl_av_insert(av, &world->addr[1], &world_index[1]));
 		talked = talk(0);

@@ -20,15 +20,19 @@ static void carried_from(struct t_node *n)
 	start(n, NULL, true);
 }
 
-/* It was inside the library when it sent, so the receiver asks it to carry; but it has
- * gone, and comes back when all has been received. */
-static void sender_goes(void)
+/*
+ * Rank 0 sends, rank 1 receives, and one of them is away until the other is done. A sender
+ * that goes was inside the library when it sent, so it is asked to carry, and may carry a piece
+ * or two first: the receiver finishes by itself. A receiver that goes looks a few times, and the
+ * sender has the time to fill the ring.
+ */
+static void one_goes(int who)
 {
 	struct t_node n;
 
 	carried_from(&n);
 	for (size_t i = 0; i < ROUNDS; i++) {
-		size_t len = lengths[i % NLENGTHS];
+		size_t len = lengths[i % NLENGTHS], looks = i / NLENGTHS;
 		struct t_buf b = t_buf(len, i);
 		struct t_op op = {0};
 
@@ -40,54 +44,32 @@ static void sender_goes(void)
 			t_fill(b.p, len, i, 0);
 			t_progress();
 			t_tsend(&n, 1, b.p, len, i, &op);
-			for (size_t k = i / NLENGTHS % 4; k; k--)
-				t_progress(); /* a piece or two */
-			away();
+			looks = who == 0 ? looks % 4 : 200;
+		}
+		if (t_rank == 0 || who == 1)
+			for (; looks; looks--)
+				t_progress();
+		else
 			T_WAIT(&op);
-		} else {
-			T_WAIT(&op);
+		away();
+		T_WAIT(&op);
+		if (t_rank == 1) {
 			T_EQ(op.c.len, len);
 			T_GOT(&b, len, i);
-			away();
 		}
 		t_buf_free(&b);
 	}
 	t_finish(&n);
 }
 
-/* It looks a few times, and comes back when the sender has had time to fill the ring. */
+static void sender_goes(void)
+{
+	one_goes(0);
+}
+
 static void receiver_goes(void)
 {
-	struct t_node n;
-
-	carried_from(&n);
-	for (size_t i = 0; i < ROUNDS; i++) {
-		size_t len = lengths[i % NLENGTHS];
-		struct t_buf b = t_buf(len, i);
-		struct t_op op = {0};
-
-		t_blank(&b);
-		if (t_rank == 1)
-			t_trecv(&n, n.peer[0], b.p, len, i, 0, &op);
-		t_barrier();
-		if (t_rank == 0) {
-			t_fill(b.p, len, i, 0);
-			t_tsend(&n, 1, b.p, len, i, &op);
-			for (int k = 0; k < 200; k++)
-				t_progress();
-			away();
-			T_WAIT(&op);
-		} else {
-			for (size_t k = i / NLENGTHS; k; k--)
-				t_progress();
-			away();
-			T_WAIT(&op);
-			T_EQ(op.c.len, len);
-			T_GOT(&b, len, i);
-		}
-		t_buf_free(&b);
-	}
-	t_finish(&n);
+	one_goes(1);
 }
 
 /* More than there are descriptors and places in the rings, both ways at once. */
