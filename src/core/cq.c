@@ -19,6 +19,11 @@
  * while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
+/* The first one of a wait polls for longer, while that finds something: some libraries give
+ * their core away after each read, MPICH even after one that has brought what they wait for,
+ * and a message arrives in less time than two yields take. */
+#define FIRST_SPIN 4
+
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
@@ -240,8 +245,12 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	bool crowded = bl_wait_crowded(&cq->crowd, now);
 
 	look_around(cq, sink, now);
-	if (crowded ? cq->wait_full != cq->full && bl_wait_may_spin(&cq->crowd) : waiting) {
-		for (uint64_t spin = bl_knobs()->spin; spin; spin--) {
+	bool first = cq->wait_full != cq->full && bl_wait_may_spin(&cq->crowd);
+
+	if (first || (waiting && !crowded)) {
+		uint64_t spin = bl_knobs()->spin * (first && !crowded ? FIRST_SPIN : 1);
+
+		for (; spin; spin--) {
 			for (uint32_t i = 0; i < cq->nep; i++)
 				bl_progress(cq->ep[i], sink);
 			if (unlikely(sink->n || cq->head != cq->tail)) {
