@@ -149,6 +149,7 @@ struct bl_unex {
 	void *claimed_by;
 	uint64_t request; /* large only */
 	uint32_t npiece;  /* large: pieces in `piece` */
+	uint32_t ahead;	  /* large: bytes that came along, and weren't kept */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
 	union {
@@ -205,6 +206,8 @@ struct bl_ep {
 	uint8_t wanders;	  /* > 0: or with something else, while we copy */
 	uint8_t carry_vain;	  /* messages in a row whose senders went away; stream.c */
 	uint8_t carry_pause;	  /* so many more aren't carried */
+	uint8_t ahead_vain;	  /* the same of messages sent ahead of their receives */
+	uint8_t ahead_pause;
 	uint64_t carried_at;	  /* ticks: the last piece of any that is */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */

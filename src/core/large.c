@@ -19,11 +19,6 @@
 
 #define ALONE_MOST (1u << 20) /* with sends of our own under way, copy up to here alone */
 
-static uint64_t request_number(const struct bl_request *r)
-{
-	return (uint64_t)r->generation << 32 | r->index;
-}
-
 static uint64_t transfer_number(const struct bl_transfer *t)
 {
 	return (uint64_t)t->generation << 32;
@@ -57,7 +52,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 
 	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
-	bl_control(ep, t->peer, BL_OP_FIN, t->request, (uint64_t)t->error, NULL, 0);
+	bl_control(ep, t->peer, BL_OP_FIN, t->request,
+		   (uint64_t)t->error | (t->early ? BL_FIN_EARLY : 0), NULL, 0);
 	bl_stat_received(ep,
 			 t->streamed		  ? BL_WAY_STREAMED
 			 : t->missing		  ? BL_WAY_PROXY
@@ -73,7 +69,7 @@ void bl_transfer_ask(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, ui
 {
 	struct bl_stream ask = {
 		.transfer = transfer_number(t),
-		.off = chunk * (uint64_t)t->chunk,
+		.off = t->base + chunk * (uint64_t)t->chunk,
 	};
 
 	ask.len = bl_min((uint64_t)count * t->chunk, t->want - ask.off);
@@ -125,9 +121,13 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	if (len < BL_CLAIM_MIN)
 		bl_copies_are_no_absence(ep);
 	bl_say_busy(ep, len);
+	if (len < BL_CLAIM_MIN)
+		bl_say_active(ep, bl_ticks() + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
 	bl_say_done(ep, len);
+	if (len < BL_CLAIM_MIN)
+		bl_say_active(ep, bl_ticks());
 	bl_window(BL_WINDOW_PULLED, NULL);
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
@@ -141,7 +141,7 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 
 static void pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 {
-	size_t off = chunk * t->chunk;
+	size_t off = t->base + chunk * t->chunk;
 	int err = bl_transfer_pull(ep, t, off, bl_min(t->chunk, t->want - off));
 
 	if (likely(!err))
@@ -210,7 +210,8 @@ static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 	}
 	if (unlikely(t->error))
 		return wound_up(t, counted);
-	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing;
+	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing &&
+	       !t->ahead_left;
 }
 
 bool bl_transfer_lease(struct bl_ep *ep, struct bl_transfer *t)
@@ -253,9 +254,9 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	const struct bl_copy_plan *p = bl_copy_plan();
 	bool direct = t->peer->copy.pull == BL_COPY_VM || t->theirs_lent.n;
 
-	if (!t->want)
+	t->chunk = t->want - t->base;
+	if (!t->chunk)
 		return;
-	t->chunk = t->want;
 	t->count = 1;
 	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN &&
 	    bl_peer_here(ep, t->peer)) {
@@ -268,7 +269,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	/* Who has posted late and is used to go away then has the message now. */
 	if ((!ep->leaves || !(early | ep->posting)) && bl_carry_begin(ep, t))
 		return;
-	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
+	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min || t->base)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
 		return; /* both processes are busy: a shared chunk would only cost */
@@ -300,6 +301,10 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
+	if (arrival->early)
+		t->early = arrival->ahead;
+	else
+		t->base = t->ahead_left = (uint32_t)bl_min((size_t)arrival->ahead, t->want);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
 	if (unlikely(arrival->slot_flags & BL_SLOT_LENT)) {
 		t->theirs_lent.n = arrival->npiece;
@@ -358,16 +363,18 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->work = send->work;
 	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
-	rts.request = request_number(r);
+	rts.request = bl_request_number(r);
 	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
-	rts.reserved = 0;
 	n = peer->tx.next;
 	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
+	rts.ahead = r->ahead = bl_ahead(ep, r);
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
+	if (r->ahead)
+		bl_ahead_send(ep, r);
 	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {
 		r->open = true;
 		r->tagged = tagged;
@@ -446,8 +453,9 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	memcpy(&cts, bytes, fixed);
 	r->offered = cts.coop & BL_CTS_OFFER;
 	r->carries = cts.coop & BL_CTS_CARRY;
-	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY);
-	if (!cts.len || cts.len > r->len || cts.coop >= BL_COOPS || !cts.chunk ||
+	r->base = r->carries && cts.coop & BL_CTS_AHEAD ? r->ahead : 0;
+	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY | BL_CTS_AHEAD);
+	if (!cts.len || cts.len > r->len - r->base || cts.coop >= BL_COOPS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_COOP_MOST)
 		return;
 	if (r->carries ? !bl_carry_valid(&cts)
@@ -457,7 +465,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 		return;
 	r->coop = &peer->rx.lane->coop[cts.coop];
 	r->coop_generation = cts.generation;
-	r->want = cts.len;
+	r->want = r->base + cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
 	r->carried = 0;
@@ -527,8 +535,12 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 
 	bl_window(BL_WINDOW_TOLD, NULL);
 	bl_claim_back_now(ep);
-	if (r)
-		bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
+	if (!r)
+		return;
+	if (r->ahead)
+		bl_ahead_told(ep, data & BL_FIN_EARLY);
+	data &= ~BL_FIN_EARLY;
+	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 /* --- both --------------------------------------------------------------- */
@@ -663,7 +675,8 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 		}
 		/* Nobody is left who could write into its buffers. What has all come out of the
 		 * ring was sent and completed. */
-		if (!t->carried || t->error || t->carry_left || t->arrived < t->missing)
+		if (!t->carried || t->error || t->ahead_left || t->carry_left ||
+		    t->arrived < t->missing)
 			t->error = err;
 		transfer_remove(ep, i);
 		transfer_end(ep, sink, t);

@@ -52,6 +52,8 @@ struct bl_request {
 	struct bl_lent ours, theirs_lent;
 	bool offered;	  /* the receiver begins soon, or it is ours to copy */
 	bool carries;	  /* through the ring, chunk by chunk: stream.c */
+	uint32_t ahead;	  /* bytes that followed the RTS at once */
+	uint32_t base;	  /* of the message, where the first chunk begins */
 	bool delivers;	  /* complete when it has arrived, not before */
 	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
 	uint32_t carried; /* chunks */
@@ -88,6 +90,9 @@ struct bl_transfer {
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	bool carried;		   /* by the sender, through the ring; stream.c */
 	bool streamed;		   /* some of it came through the ring */
+	bool early;		   /* what was sent ahead had no receive to go to */
+	uint32_t base;		   /* of the message, where the first chunk begins ... */
+	uint32_t ahead_left;	   /* ... and so many bytes before it are still to come */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
 	/* carried */
@@ -116,6 +121,7 @@ struct bl_arrival {
 	uint8_t slot_flags;
 	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
 	bool early;		  /* its receive was posted later */
+	uint32_t ahead;		  /* bytes that follow its RTS */
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */
@@ -156,7 +162,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	       const void *bytes, uint32_t len);
 void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 		  const void *bytes, uint32_t len);
-void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+void bl_on_fragment(struct bl_ep *ep, struct bl_peer *peer, uint32_t flags, uint64_t tag,
 		    uint64_t data, const void *bytes, uint32_t len);
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data);
@@ -200,6 +206,13 @@ static inline void bl_say_done(struct bl_ep *ep, size_t len)
 {
 	if (len >= BL_CLAIM_MIN)
 		bl_say_here(ep, bl_ticks());
+}
+
+/* In the library, or until then, with a message of a few pages. */
+static inline void bl_say_active(struct bl_ep *ep, uint64_t until)
+{
+	if (likely(ep->local.seg.header != NULL))
+		atomic_store_explicit(&ep->local.seg.header->active, until, memory_order_relaxed);
 }
 
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */

@@ -215,7 +215,7 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
 		struct bl_arrival a = {u->peer,	 u->request, u->tag,   u->data, u->len,
-				       u->piece, u->npiece,  u->flags, u->key,	true};
+				       u->piece, u->npiece,  u->flags, u->key,	true,	u->ahead};
 
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
@@ -250,6 +250,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 		u->len = large->len;
 		u->request = large->request;
 		u->npiece = large->npiece;
+		u->ahead = large->ahead;
 		memcpy(u->piece, large->piece, large->npiece * sizeof u->piece[0]);
 		if (unlikely(flags & BL_SLOT_LENT))
 			memcpy(u->key, large->key, large->npiece * sizeof u->key[0]);
@@ -301,7 +302,8 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->key = lent->key;
 	a->len = rts.len;
 	a->request = rts.request;
-	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
+	a->ahead = rts.ahead;
+	return a->len != SIZE_MAX && a->ahead <= a->len && bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
@@ -368,7 +370,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 		bl_on_stream(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_FRAGMENT:
-		bl_on_fragment(ep, sink, peer, tag, data, bytes, len);
+		bl_on_fragment(ep, peer, flags, tag, data, bytes, len);
 		return true;
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);

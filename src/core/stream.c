@@ -34,15 +34,27 @@
 #define FRAGMENT_SIZE 8192u
 #define PUSH_STEP     262144u
 #define CARRY_CHUNK   8192u
+#define AHEAD_PIECE   8192u
 #define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
 #define STILL_US      2u  /* a sender that is here goes on sooner, */
 #define STUCK_US      20u /* and says something in this time even if it has much to do */
 #define VAIN_MOST     6u  /* 2^n messages aren't carried after n in vain */
 
+/* Ticks since the peer has shown itself in the library; less than 0: it is busy for so long. */
+static int64_t away_for(const struct bl_peer *peer)
+{
+	uint64_t now = bl_ticks();
+	uint64_t here = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+	uint64_t active = atomic_load_explicit(&peer->header->active, memory_order_relaxed);
+
+	return bl_min((int64_t)(now - here), (int64_t)(now - active));
+}
+
 /* --- sender --------------------------------------------------------------- */
 
 /* A piece of the message as a packet of its own; false: there is no room. */
-static bool put_fragment(struct bl_request *r, uint64_t transfer, size_t off, size_t len)
+static bool put_fragment(struct bl_request *r, uint32_t flags, uint64_t number, size_t off,
+			 size_t len)
 {
 	struct bl_tx *tx = &r->peer->tx;
 
@@ -62,8 +74,8 @@ static bool put_fragment(struct bl_request *r, uint64_t transfer, size_t off, si
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
 	}
-	slot->head = BL_HEAD(len, BL_OP_FRAGMENT, 0);
-	slot->tag = transfer;
+	slot->head = BL_HEAD(len, BL_OP_FRAGMENT, flags);
+	slot->tag = number;
 	slot->data = off;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_stats_packet_out(r->peer, (uint32_t)len);
@@ -134,7 +146,7 @@ static void stream_range(struct bl_request *r, struct bl_range *range)
 	while (range->off < range->end) {
 		size_t len = bl_min(range->end - range->off, FRAGMENT_SIZE);
 
-		if (!put_fragment(r, range->transfer, range->off, len))
+		if (!put_fragment(r, 0, range->transfer, range->off, len))
 			return;
 		range->off += len;
 	}
@@ -158,6 +170,56 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
 	return true;
 }
 
+/*
+ * What is put in the ring right behind the RTS: a short message of which the sender wants to
+ * hear that it has been delivered, and one to be carried, of which the rest, if there is no
+ * room for it yet, is asked for by CTS when the first bytes are on their way already. A
+ * receiver that has no receive for it drops them, and copies all of it later.
+ */
+uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
+{
+	struct bl_tx *tx = &r->peer->tx;
+	size_t fits;
+
+	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF)
+		return 0;
+	if (r->len > ep->eager_max) {
+		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
+			return 0;
+		bl_say_active(ep, bl_ticks());
+		if (unlikely(ep->ahead_pause)) {
+			ep->ahead_pause--;
+			return 0;
+		}
+		if (away_for(r->peer) > (int64_t)(STILL_US * bl_ticks_per_us()))
+			return 0;
+	}
+	fits = bl_tx_fits(tx, 1, AHEAD_PIECE, r->len);
+	return fits < r->len && r->len <= ep->eager_max ? 0 : (uint32_t)fits;
+}
+
+void bl_ahead_send(struct bl_ep *ep, struct bl_request *r)
+{
+	uint64_t number = bl_request_number(r);
+	uint8_t way = r->ahead == r->len && r->ahead <= BL_EAGER_MOST ? r->way : BL_WAY_STREAMED;
+
+	for (size_t off = 0; off < r->ahead; off += AHEAD_PIECE) {
+		bl_say_active(ep, bl_ticks());
+		put_fragment(r, BL_SLOT_AHEAD, number, off, bl_min(r->ahead - off, AHEAD_PIECE));
+	}
+	r->way = way;
+}
+
+void bl_ahead_told(struct bl_ep *ep, bool early)
+{
+	if (likely(!early)) {
+		ep->ahead_vain = 0;
+		return;
+	}
+	ep->ahead_vain = (uint8_t)bl_min(ep->ahead_vain + 1u, VAIN_MOST);
+	ep->ahead_pause = (uint8_t)(1u << ep->ahead_vain);
+}
+
 static bool carry_room(struct bl_tx *tx, uint32_t len)
 {
 	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && bl_tx_payload(tx, len);
@@ -169,6 +231,7 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 	struct bl_tx *tx = &r->peer->tx;
 	int polls = waits && !r->stuck ? ROOM_POLLS : 1;
 	uint32_t chunk;
+	size_t off;
 
 	for (int left = polls; left; left--) {
 		if (!carry_room(tx, (uint32_t)r->chunk))
@@ -178,9 +241,10 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 		chunk = bl_coop_take(r->coop, r->coop_generation, r->count, false);
 		if (chunk == BL_COOP_NONE)
 			return BL_CARRY_NONE;
-		put_fragment(r, (uint64_t)r->coop_generation << 32, chunk * r->chunk,
-			     bl_min(r->chunk, r->want - chunk * r->chunk));
-		bl_say_here(ep, bl_ticks()); /* we are, though no read is idle */
+		off = r->base + chunk * r->chunk;
+		put_fragment(r, 0, (uint64_t)r->coop_generation << 32, off,
+			     bl_min(r->chunk, r->want - off));
+		bl_say_active(ep, bl_ticks());
 		if (++r->carried == r->count) {
 			if (r->delivers)
 				return BL_CARRY_NONE;
@@ -209,12 +273,11 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 }
 
 /* It is here, and not in the middle of a long copy. */
-static bool sender_waits(struct bl_ep *ep, const struct bl_peer *peer)
+static bool sender_waits(const struct bl_peer *peer)
 {
-	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+	int64_t away = away_for(peer), still = (int64_t)(STILL_US * bl_ticks_per_us());
 
-	return bl_peer_here(ep, peer) &&
-	       (int64_t)(said - bl_ticks()) < (int64_t)(STILL_US * bl_ticks_per_us());
+	return away <= still && -away < still;
 }
 
 /* Not into a multi-receive: MPICH's active messages end in disaster if one there completes
@@ -222,29 +285,31 @@ static bool sender_waits(struct bl_ep *ep, const struct bl_peer *peer)
 bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 {
 	struct bl_cts cts;
+	size_t rest;
 
 	if (t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
 	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || t->multi ||
-	    !sender_waits(ep, t->peer))
+	    !sender_waits(t->peer))
 		return false;
 	if (unlikely(ep->carry_pause | ep->wanders)) {
 		ep->carry_pause -= ep->carry_pause != 0;
 		ep->wanders -= ep->wanders != 0;
 		return false;
 	}
+	rest = t->chunk;
 	t->chunk = CARRY_CHUNK;
-	t->count = (uint32_t)((t->want + CARRY_CHUNK - 1) / CARRY_CHUNK);
+	t->count = (uint32_t)((rest + CARRY_CHUNK - 1) / CARRY_CHUNK);
 	if (!bl_transfer_lease(ep, t)) {
-		t->chunk = t->want;
+		t->chunk = rest;
 		t->count = 1;
 		return false;
 	}
 	t->carried = true;
-	t->carry_left = t->carry_seen = t->want;
+	t->carry_left = t->carry_seen = rest;
 	t->carry_moved = t->carry_look = bl_ticks();
-	cts.len = t->want;
+	cts.len = rest;
 	cts.chunk = t->chunk;
-	cts.coop = t->coop_index | BL_CTS_CARRY;
+	cts.coop = t->coop_index | BL_CTS_CARRY | (t->base ? BL_CTS_AHEAD : 0);
 	cts.generation = t->generation;
 	bl_control(ep, t->peer, BL_OP_CTS, t->request, 0, &cts, offsetof(struct bl_cts, piece));
 	return true;
@@ -259,8 +324,8 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 	if (t->stopped)
 		return;
 	bl_transfer_stop(t, &front, &end);
-	off = front * t->chunk;
-	len = bl_min(end * t->chunk, t->want) - bl_min(off, t->want);
+	off = t->base + front * t->chunk;
+	len = bl_min(t->base + end * t->chunk, t->want) - bl_min(off, t->want);
 	if (front == end)
 		return;
 	t->carry_left -= bl_min(len, t->carry_left);
@@ -288,7 +353,8 @@ static bool given_up(struct bl_ep *ep, struct bl_transfer *t)
 	if (now - t->carry_look > STILL_US * us) /* it is we who have been away, or busy */
 		t->carry_moved += now - t->carry_look;
 	t->carry_look = now;
-	return (now - t->carry_moved > STILL_US * us && !bl_peer_here(ep, t->peer)) ||
+	return (now - t->carry_moved > STILL_US * us &&
+		away_for(t->peer) > (int64_t)(STILL_US * us)) ||
 	       (now - t->carry_moved > STUCK_US * us && now - ep->carried_at > STUCK_US * us);
 }
 
@@ -304,15 +370,43 @@ bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 	}
 	if (!t->carry_left && !t->stopped)
 		ep->carry_vain = 0;
-	return !t->error && !t->carry_left && t->arrived >= t->missing;
+	return !t->error && !t->ahead_left && !t->carry_left && t->arrived >= t->missing;
 }
 
-void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+/* Bytes that followed their RTS. Where that was matched later they have come in vain, or come
+ * now, and all are copied once. */
+static void on_ahead(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
+		     const void *bytes, uint64_t len)
+{
+	for (uint32_t i = 0; i < ep->ntransfer; i++) {
+		struct bl_transfer *t = ep->transfer[i];
+
+		if (t->request != request || t->peer != peer)
+			continue;
+		if (!t->ahead_left || off >= t->base)
+			return;
+		t->streamed = true;
+		bl_copies_are_no_absence(ep);
+		len = bl_min(len, t->base - off);
+		if (likely(!t->error))
+			bl_iov_scatter(t->mine, t->nmine, off, bytes, len);
+		t->ahead_left -= (uint32_t)bl_min(len, (uint64_t)t->ahead_left);
+		bl_say_active(ep, bl_ticks());
+		return;
+	}
+}
+
+void bl_on_fragment(struct bl_ep *ep, struct bl_peer *peer, uint32_t flags, uint64_t tag,
 		    uint64_t data, const void *bytes, uint32_t len)
 {
-	struct bl_transfer *t = bl_transfer_find(ep, peer, tag);
+	struct bl_transfer *t;
 	uint64_t pushed;
 
+	if (flags & BL_SLOT_AHEAD) {
+		on_ahead(ep, peer, tag, data, bytes, len);
+		return;
+	}
+	t = bl_transfer_find(ep, peer, tag);
 	if (!t || !(t->carry_left | (t->missing - t->arrived)))
 		return;			 /* of a message that has failed meanwhile */
 	if (data & BL_FRAGMENT_PUSHED) { /* written directly; the bytes say how much */
@@ -336,6 +430,7 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	if (t->carry_left) {
 		t->carry_left -= bl_min(len, t->carry_left);
 		ep->carried_at = bl_ticks();
+		bl_say_active(ep, ep->carried_at);
 	} else {
 		t->arrived += bl_min(len, t->missing - t->arrived);
 	}

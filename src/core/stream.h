@@ -36,11 +36,21 @@ static inline bool bl_carry_valid(const struct bl_cts *cts)
 }
 enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
 			     bool waits);
+/* Sender, about to announce the message: so many bytes of it follow at once; then they do; and,
+ * when it is over, were they early? */
+uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r);
+void bl_ahead_send(struct bl_ep *ep, struct bl_request *r);
+void bl_ahead_told(struct bl_ep *ep, bool early);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 
 /* --- large.c -------------------------------------------------------------- */
 
+/* The number that names it to its receiver. */
+static inline uint64_t bl_request_number(const struct bl_request *r)
+{
+	return (uint64_t)r->generation << 32 | r->index;
+}
 /* The request has something to do in each pass. */
 void bl_serve(struct bl_ep *ep, struct bl_request *r);
 /* The transfer of this number from the peer, or NULL. */

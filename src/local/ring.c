@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring.c: long stores into a payload ring; see ring.h. Serialised by the domain.
+ * ring.c: room for many packets, and long stores into a payload ring; see ring.h. Serialised by the domain.
  *
  * The lines that a sender writes lie in the receiver's cache. Where that is far away (another
  * die, another socket), each store to one waits for it, and the sender, not the memory, sets
@@ -37,4 +37,34 @@ bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, 
 		tx->slow++;
 	if (tx->slow == SLOW_ENOUGH)
 		tx->past = PAST_FOR;
+}
+
+static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)
+{
+	uint64_t vacant = BL_PAYLOAD_SIZE - (tx->pay_head - tx->pay_tail);
+	uint32_t slots = tx->limit - tx->next, at = tx->pay_at;
+	size_t done = 0;
+
+	for (; before < slots && done < len; slots--) {
+		uint32_t bytes = (uint32_t)bl_min(len - done, (size_t)piece);
+		uint32_t size = bytes > BL_SLOT_INLINE ? bl_tx_payload_size(bytes) : 0;
+		uint32_t skip = at + size > BL_PAYLOAD_SIZE ? BL_PAYLOAD_SIZE - at : 0;
+
+		if (skip + size > vacant)
+			break;
+		vacant -= skip + size;
+		at = (skip ? 0 : at) + size;
+		at = at == BL_PAYLOAD_SIZE ? 0 : at;
+		done += bytes;
+	}
+	return done;
+}
+
+bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)
+{
+	size_t n = fits(tx, before, piece, len);
+
+	if (n < len && bl_tx_refresh(tx))
+		n = fits(tx, before, piece, len);
+	return n;
 }

@@ -171,6 +171,10 @@ static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 	return tx->lane->payload + (skip ? 0 : tx->pay_at);
 }
 
+/* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have
+ * room behind `before` packets without payload. */
+bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
+
 /* The room that bl_tx_payload() found for len bytes is taken; publish next. */
 static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 {

@@ -39,7 +39,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 6
+#define BL_SEG_VERSION 7
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -75,6 +75,7 @@ enum bl_op {
 
 #define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
 #define BL_SLOT_LENT 0x02u /* RTS: a key for each piece follows the pieces */
+#define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
 
 #define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 16 | (uint32_t)(flags) << 24)
 #define BL_HEAD_LEN(head)	((head)&0xffff)
@@ -114,7 +115,7 @@ struct bl_rts {
 	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
 	/* Who has the message, decided by compare-and-swap in the slot: local/advert.h */
 	_Atomic uint32_t taken;
-	uint32_t reserved;
+	uint32_t ahead; /* bytes of the message that follow at once, as fragments */
 	struct bl_piece piece[BL_PLACES];
 };
 /* CTS: tag = request, data = BL_LENT or 0. The pieces are the receiver's, cut to the bytes wanted.
@@ -128,6 +129,7 @@ struct bl_cts {
 };
 #define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
 #define BL_CTS_CARRY 0x40000000u /* no pieces: the sender sends all chunks as fragments */
+#define BL_CTS_AHEAD 0x20000000u /* ... and the first one begins behind what was sent ahead */
 /* STREAM: tag = request, data = BL_LENT or 0. The sender writes the range into the receiver's
  * pieces if it may, and sends what is left as fragments. */
 struct bl_stream {
@@ -140,10 +142,11 @@ static_assert(offsetof(struct bl_rts, taken) == 16, "shared layout");
 static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_stream) == 280, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
 #define BL_LENT 1ULL /* a key for each piece follows the pieces */
-/* FRAGMENT: tag = transfer, data = offset; or BL_FRAGMENT_PUSHED, and the bytes
- * are the count (64 bits) of those that were written directly. */
+/* FRAGMENT: tag = transfer (BL_SLOT_AHEAD: request), data = offset; or BL_FRAGMENT_PUSHED, and
+ * the bytes are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)
-/* FIN: tag = request, data = 0 or an errno. */
+/* FIN: tag = request, data = 0 or an errno, and whether what was sent ahead came too early. */
+#define BL_FIN_EARLY (1ULL << 32)
 
 /*
  * A large receive that is posted, for senders to find; see local/advert.h. One
@@ -259,7 +262,9 @@ struct bl_seg_header {
 	/* Ticks, when the owner last was in the library with nothing else to do, or with
 	 * a large message. A hint for whom to leave work to, nothing else. */
 	_Atomic uint64_t here;
-	uint8_t pad2[BL_LINE - 8];
+	/* The same, or when it last did anything for a message of a few pages. */
+	_Atomic uint64_t active;
+	uint8_t pad2[BL_LINE - 16];
 	struct bl_seg_mr mr;
 	uint8_t pad3[BL_SEG_HEADER - 4 * BL_LINE - sizeof(struct bl_stats)];
 	struct bl_stats stats;
