@@ -227,6 +227,31 @@ bl_cold void bl_cq_look(struct bl_cq *cq)
 	look_around(cq, &none, bl_ticks());
 }
 
+/* A pass may be a long copy. */
+static bool has_work(const struct bl_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->work)
+			return true;
+	return false;
+}
+
+/* Poll for so many passes, or FIRST_SPIN times as many; true: there is something. */
+static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, bool longer)
+{
+	for (uint64_t left = longer ? FIRST_SPIN * passes : passes; left; left--) {
+		for (uint32_t i = 0; i < cq->nep; i++)
+			bl_progress(cq->ep[i], sink);
+		if (unlikely(sink->n || cq->head != cq->tail)) {
+			bl_cq_brought(cq);
+			return true;
+		}
+		if (left > passes && has_work(cq))
+			left = passes;
+	}
+	return false;
+}
+
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 {
 	ssize_t n = harvest(cq, sink);
@@ -241,25 +266,17 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	uint64_t now = bl_ticks();
 	bool waiting = now - cq->last_empty < WAITING_TICKS;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
-
 	bool crowded = bl_wait_crowded(&cq->crowd, now);
-
-	look_around(cq, sink, now);
 	bool first = cq->wait_full != cq->full && bl_wait_may_spin(&cq->crowd);
 
+	look_around(cq, sink, now);
 	if (first || (waiting && !crowded)) {
-		uint64_t spin = bl_knobs()->spin * (first && !crowded ? FIRST_SPIN : 1);
-
-		for (; spin; spin--) {
-			for (uint32_t i = 0; i < cq->nep; i++)
-				bl_progress(cq->ep[i], sink);
-			if (unlikely(sink->n || cq->head != cq->tail)) {
-				bl_cq_brought(cq);
-				bl_wait_spun(&cq->crowd, true);
-				return harvest(cq, sink);
-			}
+		if (poll_on(cq, sink, bl_knobs()->spin, !crowded && first)) {
+			bl_wait_spun(&cq->crowd, true);
+			return harvest(cq, sink);
 		}
-		bl_wait_spun(&cq->crowd, false);
+		if (first)
+			bl_wait_spun(&cq->crowd, false);
 		now = bl_ticks();
 	}
 	n = harvest(cq, sink);

@@ -208,11 +208,11 @@ struct bl_ep {
 	uint8_t carry_pause;	  /* so many more aren't carried */
 	uint8_t ahead_vain;	  /* the same of messages sent ahead of their receives */
 	uint8_t ahead_pause;
-	uint64_t carried_at;	  /* ticks: the last piece of any that is */
-	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
-	uint64_t brought_at;	  /* the same of such a read */
-	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
-	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
+	uint64_t carried_at;	 /* ticks: the last piece of any that is */
+	uint64_t left_at;	 /* ticks: the end of such a call; 0: it has come back */
+	uint64_t brought_at;	 /* the same of such a read */
+	struct bl_peer *starved; /* a send found no room there, which rings no bell; or NULL */
+	uint32_t starved_len;	 /* of so many bytes of payload; 0: of a slot */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */

@@ -538,7 +538,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 	if (!r)
 		return;
 	if (r->ahead)
-		bl_ahead_told(ep, data & BL_FIN_EARLY);
+		bl_ahead_told(ep, r, data & BL_FIN_EARLY);
 	data &= ~BL_FIN_EARLY;
 	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }

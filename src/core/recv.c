@@ -214,8 +214,8 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 		bl_claim_came(ep, post, tagged, u->peer, u->len);
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
-		struct bl_arrival a = {u->peer,	 u->request, u->tag,   u->data, u->len,
-				       u->piece, u->npiece,  u->flags, u->key,	true,	u->ahead};
+		struct bl_arrival a = {u->peer,	  u->request, u->tag, u->data, u->len,	u->piece,
+				       u->npiece, u->flags,   u->key, true,    u->ahead};
 
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
@@ -303,7 +303,8 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->len = rts.len;
 	a->request = rts.request;
 	a->ahead = rts.ahead;
-	return a->len != SIZE_MAX && a->ahead <= a->len && bl_iov_len_checked(piece, a->npiece) == a->len;
+	return a->len != SIZE_MAX && a->ahead <= a->len &&
+	       bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)

@@ -47,7 +47,7 @@ static int64_t away_for(const struct bl_peer *peer)
 	uint64_t here = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
 	uint64_t active = atomic_load_explicit(&peer->header->active, memory_order_relaxed);
 
-	return bl_min((int64_t)(now - here), (int64_t)(now - active));
+	return (int64_t)(now - ((int64_t)(active - here) > 0 ? active : here));
 }
 
 /* --- sender --------------------------------------------------------------- */
@@ -201,7 +201,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r)
 {
 	uint64_t number = bl_request_number(r);
-	uint8_t way = r->ahead == r->len && r->ahead <= BL_EAGER_MOST ? r->way : BL_WAY_STREAMED;
+	uint8_t way = r->way; /* as yet */
 
 	for (size_t off = 0; off < r->ahead; off += AHEAD_PIECE) {
 		bl_say_active(ep, bl_ticks());
@@ -210,9 +210,10 @@ void bl_ahead_send(struct bl_ep *ep, struct bl_request *r)
 	r->way = way;
 }
 
-void bl_ahead_told(struct bl_ep *ep, bool early)
+void bl_ahead_told(struct bl_ep *ep, struct bl_request *r, bool early)
 {
 	if (likely(!early)) {
+		r->way = BL_WAY_STREAMED;
 		ep->ahead_vain = 0;
 		return;
 	}

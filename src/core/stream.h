@@ -40,7 +40,7 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
  * when it is over, were they early? */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r);
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r);
-void bl_ahead_told(struct bl_ep *ep, bool early);
+void bl_ahead_told(struct bl_ep *ep, struct bl_request *r, bool early);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring.c: room for many packets, and long stores into a payload ring; see ring.h. Serialised by the domain.
+ * ring.c: room for many packets, and long stores into a payload ring; see ring.h. Serialised by the
+ * domain.
  *
  * The lines that a sender writes lie in the receiver's cache. Where that is far away (another
  * die, another socket), each store to one waits for it, and the sender, not the memory, sets

@@ -73,8 +73,8 @@ enum bl_op {
 	BL_OP_RMA_DONE = 20,   /* target to origin: it is over */
 };
 
-#define BL_SLOT_DATA 0x01u /* the message carries remote CQ data */
-#define BL_SLOT_LENT 0x02u /* RTS: a key for each piece follows the pieces */
+#define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
+#define BL_SLOT_LENT  0x02u /* RTS: a key for each piece follows the pieces */
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
 
 #define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 16 | (uint32_t)(flags) << 24)

@@ -13,18 +13,23 @@
 
 struct mutant_row {
 	struct row row;
-	const char *copy;
+	const char *copy, *carry; /* FI_BEELINE_COPY, FI_BEELINE_CARRY_MAX */
 	size_t least, most;
 };
 
 static const struct mutant_row rows[] = {
-	{{"short", "lengths, tags and operations"}, "auto", 0, 500},
-	{{"payload ring", "places in it, and credits"}, "auto", 200, 4000},
-	{{"large", "pieces, chunk counters, numbers of transfers"}, "auto", 20000, 600000},
-	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", 20000, 200000},
+	{{"short", "lengths, tags and operations"}, "auto", "0", 0, 500},
+	{{"payload ring", "places in it, and credits"}, "auto", "0", 200, 4000},
+	{{"large", "pieces, chunk counters, numbers of transfers"}, "auto", "0", 20000, 600000},
+	{{"carried", "what goes ahead of its match, and chunks of the rest"},
+	 "auto",
+	 "65535",
+	 15000,
+	 65535},
+	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", "0", 20000, 200000},
 };
 
-#define SECONDS 15   /* a minute of all rows, sanitizers or not */
+#define SECONDS 12   /* a minute of all rows, sanitizers or not */
 #define PACKETS 2000 /* a mutant says at most, give or take */
 #define EXTRA	4    /* so much longer, should none have been given up by then */
 
@@ -51,6 +56,7 @@ static void mutants(void **state)
 
 	row = TABLE_ROW(struct mutant_row, state);
 	setenv("FI_BEELINE_COPY", row->copy, 1);
+	setenv("FI_BEELINE_CARRY_MAX", row->carry, 1);
 	seed = bl_clock_ns();
 	/* new survivors now and then, too */
 	while (bl_clock_ns() < until || (!mistrusted && bl_clock_ns() < last)) {

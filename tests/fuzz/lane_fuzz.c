@@ -116,6 +116,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	setenv("FI_BEELINE_BOTH_HANDS_MIN", "8192", 1);
 	setenv("FI_BEELINE_CHUNK_MAX", "4096", 1);
+	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
+	setenv("FI_BEELINE_CARRY_MAX", "65535", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1);
 	fill_table();
 	child = fork();
@@ -235,6 +237,12 @@ static uint64_t transfer_number(size_t which)
 {
 	return w.ep->ntransfer ? (uint64_t)w.ep->transfer[which % w.ep->ntransfer]->generation << 32
 			       : 0;
+}
+
+/* Its own number of a message that we are receiving. */
+static uint64_t theirs(size_t which)
+{
+	return w.ep->ntransfer ? w.ep->transfer[which % w.ep->ntransfer]->request : 0;
 }
 
 static void scribble(struct input *in, void *memory, size_t size)
@@ -422,6 +430,8 @@ static void step(struct input *in)
 			scribble(in, w.commons, sizeof *w.commons);
 		else if (what == 253)
 			answer(in);
+		else if (what == 252)
+			packet(in, theirs(number(in, 1)));
 		else if (what >= 250)
 			operate(in);
 		else if (what % 3 == 0)

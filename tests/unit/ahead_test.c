@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ahead_test.c: bytes that follow the description of their message at once
+ * (core/stream.c): which messages, how many of them, what becomes of them where the
+ * receive is posted later or takes less, and what a liar gets. Two endpoints of one
+ * process that copy by process_vm_readv, as two processes would.
+ */
+#include <string.h>
+
+#include "core/stat.h"
+#include "core/stream.h"
+#include "unit/node.h"
+
+#define EAGER	4096u
+#define CARRIED 48000u
+#define PIECES	32768u /* as many as an empty ring has room for, in bytes */
+#define LONGEST 50000u
+
+static struct node node;
+static uint8_t from[LONGEST], to[LONGEST + 64];
+static struct bl_ep *sender, *receiver;
+
+static void open_pair(void)
+{
+	node_open(&node, 2);
+	receiver = node.ep[0];
+	sender = node.ep[1];
+	for (size_t a = 0; a < 2; a++)
+		for (size_t b = 0; b < 2; b++)
+			node.ep[a]->dest[b]->copy.pull = BL_COPY_VM;
+	for (size_t i = 0; i < sizeof from; i++)
+		from[i] = (uint8_t)(i * 2654435761u >> 13);
+	memset(to, 0xee, sizeof to);
+}
+
+/* However slow this machine is. */
+static void say_here(void)
+{
+	bl_say_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+}
+
+static void post(size_t len)
+{
+	assert_int_equal(bl_recv_buf(receiver, to, len, 1, 9, 0, to, NODE_FLAGS), 0);
+}
+
+static void send_by(size_t len, size_t niov, uint64_t flags)
+{
+	struct iovec iov[BL_IOV_MAX];
+	struct bl_send send = {iov, niov, 0, 9, 7, from, NODE_FLAGS | flags, NULL};
+
+	for (size_t i = 0; i < niov; i++) {
+		size_t off = len * i / niov;
+
+		iov[i] = (struct iovec){from + off, len * (i + 1) / niov - off};
+	}
+	assert_int_equal(bl_send(sender, &send), 0);
+}
+
+/* The only request that is under way. */
+static const struct bl_request *request(void)
+{
+	for (uint32_t i = 0; i < sender->nrequest; i++)
+		if (sender->request[i]->peer)
+			return sender->request[i];
+	fail_msg("nothing is being sent");
+	return NULL;
+}
+
+static void check(size_t len)
+{
+	assert_memory_equal(to, from, len);
+	for (size_t i = len; i < len + 64; i++)
+		if (to[i] != 0xee)
+			fail_msg("%zu bytes: byte %zu behind them was written", len, i - len);
+}
+
+static uint64_t received(unsigned int way)
+{
+	return atomic_load(
+		&receiver->local.stats->counter[BL_STAT_received_one_copy + 2 * way].value);
+}
+
+static uint64_t sent(unsigned int way)
+{
+	return atomic_load(&sender->local.stats->counter[BL_STAT_sent_one_copy + 2 * way].value);
+}
+
+/* --- which, and how many ---------------------------------------------------- */
+
+struct ahead_row {
+	struct row row;
+	size_t len, niov;
+	bool delivers, here;
+	size_t want; /* bytes that go ahead */
+};
+
+static const struct ahead_row aheads[] = {
+	{{"nothing", "has no bytes"}, 0, 1, true, true, 0},
+	{{"one byte", "to be told of its delivery"}, 1, 1, true, false, 1},
+	{{"a slot", "is full"}, BL_SLOT_INLINE, 1, true, false, BL_SLOT_INLINE},
+	{{"more than a slot", "goes through the payload ring"}, 297, 1, true, false, 297},
+	{{"eager limit", "the receiver needn't be here"}, EAGER, 1, true, false, EAGER},
+	{{"eager limit in pieces", "8 of them"}, EAGER, 8, true, false, EAGER},
+	{{"above the limit", "the receiver isn't here"}, EAGER + 1, 1, true, false, 0},
+	{{"carried, delivered", "the receiver is here"}, EAGER + 1, 1, true, true, EAGER + 1},
+	{{"carried", "the shortest"}, EAGER + 1, 1, false, true, EAGER + 1},
+	{{"carried, away", "it copies once"}, 20000, 1, false, false, 0},
+	{{"one packet", "8 KiB"}, 8192, 1, false, true, 8192},
+	{{"two packets", "a byte more"}, 8193, 1, false, true, 8193},
+	{{"carried in pieces", "3 of them"}, 20000, 3, false, true, 20000},
+	{{"all the room", "four packets"}, PIECES, 1, false, true, PIECES},
+	{{"a byte too long", "it has no room"}, PIECES + 1, 1, false, true, PIECES + 1},
+	{{"the longest", "the rest is asked for"}, CARRIED, 1, false, true, PIECES},
+	{{"too long", "isn't carried"}, CARRIED + 1, 1, false, true, 0},
+};
+
+static void goes_ahead(void **state)
+{
+	const struct ahead_row *row = TABLE_ROW(struct ahead_row, state);
+	uint64_t streamed, told;
+
+	open_pair();
+	streamed = received(BL_WAY_STREAMED);
+	told = sent(BL_WAY_STREAMED);
+	post(LONGEST);
+	if (row->here)
+		say_here();
+	send_by(row->len, row->niov, row->delivers ? BL_DELIVERY_COMPLETE : 0);
+	assert_int_equal(request()->ahead, row->want);
+	if (!row->here) /* nor is the sender, whom the receiver would ask */
+		bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	check(row->len);
+	assert_int_equal(received(BL_WAY_STREAMED), streamed + (row->want != 0));
+	assert_int_equal(sent(BL_WAY_STREAMED), told + (row->want != 0));
+	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	node_close(&node);
+}
+
+/* --- who takes less, or later ------------------------------------------------ */
+
+struct less_row {
+	struct row row;
+	size_t len, room;
+	bool early;
+};
+
+static const struct less_row lesses[] = {
+	{{"none", "an empty receive"}, 20000, 0, false},
+	{{"one byte", "of the first packet"}, 20000, 1, false},
+	{{"a packet less one", "the second is all too much"}, 20000, 8191, false},
+	{{"a packet", "the second is all too much"}, 20000, 8192, false},
+	{{"a packet and one", "of the second"}, 20000, 8193, false},
+	{{"all but one", "of the last"}, 20000, 19999, false},
+	{{"behind what is ahead", "and not the rest"}, CARRIED, PIECES + 4096, false},
+	{{"just what is ahead", "nothing of the rest"}, CARRIED, PIECES, false},
+	{{"all", "posted later"}, 20000, LONGEST, true},
+	{{"all of the longest", "posted later"}, CARRIED, LONGEST, true},
+	{{"some", "posted later"}, 20000, 10000, true},
+};
+
+static void takes_less(void **state)
+{
+	const struct less_row *row = TABLE_ROW(struct less_row, state);
+	size_t want = row->len < row->room ? row->len : row->room;
+	uint64_t once;
+
+	open_pair();
+	once = received(BL_WAY_ONE_COPY);
+	if (!row->early)
+		post(row->room);
+	say_here();
+	send_by(row->len, 1, 0);
+	assert_true(request()->ahead);
+	if (row->early) {
+		node_settle(&node, 0);
+		post(row->room);
+		assert_int_equal(received(BL_WAY_ONE_COPY), once + 1);
+	}
+	if (want == row->len) {
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	} else {
+		struct bl_comp_err err = node_error(&node, 0);
+
+		assert_int_equal(err.comp.len, want);
+		assert_int_equal(err.olen, row->len - want);
+	}
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	check(want);
+	node_close(&node);
+}
+
+/* What came too early was in vain: the next ones don't go ahead, longer each time. */
+static void early_ones_pause(void **state)
+{
+	open_pair();
+	for (unsigned int vain = 1; vain <= 3; vain++) {
+		uint64_t once = sent(BL_WAY_ONE_COPY);
+
+		say_here();
+		send_by(20000, 1, 0);
+		assert_true(request()->ahead);
+		node_settle(&node, 0);
+		post(LONGEST);
+		node_completion(&node, 0, NULL);
+		node_completion(&node, 1, NULL);
+		assert_int_equal(sent(BL_WAY_ONE_COPY), once + 1);
+		for (unsigned int i = 0; i < 1u << vain; i++) {
+			post(LONGEST);
+			say_here();
+			send_by(20000, 1, 0);
+			assert_int_equal(request()->ahead, 0);
+			node_completion(&node, 0, NULL);
+			node_completion(&node, 1, NULL);
+		}
+	}
+	post(LONGEST);
+	say_here();
+	send_by(20000, 1, 0);
+	assert_int_equal(request()->ahead, 20000);
+	node_completion(&node, 0, NULL);
+	node_completion(&node, 1, NULL);
+	assert_int_equal(sender->ahead_vain, 0);
+	node_close(&node);
+}
+
+/* --- little room --------------------------------------------------------------- */
+
+struct room_row {
+	struct row row;
+	uint32_t packets; /* in the ring, unread */
+	size_t bytes;	  /* each */
+	size_t len;
+	bool delivers;
+	size_t want;
+};
+
+static const struct room_row rooms[] = {
+	{{"one slot", "for the description"}, BL_SLOTS - 1, 8, 20000, false, 0},
+	{{"two slots", "one packet"}, BL_SLOTS - 2, 8, 20000, false, 8192},
+	{{"two slots, short", "all of it"}, BL_SLOTS - 2, 8, 8, true, 8},
+	{{"one slot, short", "none"}, BL_SLOTS - 1, 8, 8, true, 0},
+	{{"4 KiB of payload", "not one packet"}, 8, EAGER, 20000, false, 0},
+	{{"8 KiB of payload", "one packet"}, 7, EAGER, 20000, false, 8192},
+	{{"12 KiB of payload", "one packet, no half"}, 6, EAGER, 20000, false, 8192},
+	{{"no room at all", "short, but not in part"}, 9, EAGER, EAGER, true, 0},
+};
+
+static void has_little_room(void **state)
+{
+	const struct room_row *row = TABLE_ROW(struct room_row, state);
+	static uint8_t other[EAGER];
+
+	open_pair();
+	while (sender->dest[0]->tx.pay_at) { /* the next lap begins at the front */
+		post(LONGEST);
+		node_send(&node, 1, 0, from, 1024, 9, NULL, BL_TAGGED);
+		node_completion(&node, 0, NULL);
+	}
+	memset(to, 0xee, sizeof to);
+	bl_rx_credit(&receiver->dest[1]->rx); /* all of it is free */
+	bl_tx_refresh(&sender->dest[0]->tx);
+	for (uint32_t i = 0; i < row->packets; i++)
+		node_send(&node, 1, 0, from, row->bytes, 3, NULL, BL_TAGGED);
+	post(LONGEST);
+	say_here();
+	send_by(row->len, 1, row->delivers ? BL_DELIVERY_COMPLETE : 0);
+	assert_int_equal(request()->ahead, row->want);
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	check(row->len);
+	for (struct bl_unex *u = receiver->early_tagged.head, *next; u; u = next) {
+		next = u->next; /* nothing of the others has been lost either */
+		assert_int_equal(
+			bl_recv_buf(receiver, other, sizeof other, 1, 3, 0, other, NODE_FLAGS), 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->bytes);
+		assert_memory_equal(other, from, row->bytes);
+	}
+	node_close(&node);
+}
+
+/* --- liars --------------------------------------------------------------------- */
+
+/* What else says it belongs to a message of which all is still to come. */
+struct lie_row {
+	struct row row;
+	uint64_t off;
+	uint32_t len;
+	uint64_t number; /* added to the right one */
+};
+
+static const struct lie_row lies[] = {
+	{{"behind it", "the first byte"}, 8192, 64, 0},
+	{{"far behind", "the offset's end"}, UINT64_MAX - 8, 64, 0},
+	{{"half behind", "is cut"}, 8191, 64, 0},
+	{{"another request", "which isn't there"}, 0, 64, 1},
+	{{"another generation", "which isn't there"}, 0, 64, 1ull << 32},
+	{{"empty", "brings nothing"}, 0, 0, 0},
+};
+
+static void lied_to(void **state)
+{
+	const struct lie_row *row = TABLE_ROW(struct lie_row, state);
+	static const uint8_t garbage[8192];
+	struct bl_peer *peer;
+	uint64_t number;
+
+	open_pair();
+	peer = receiver->dest[1];
+	post(LONGEST);
+	say_here();
+	send_by(8192, 1, 0);
+	number = bl_request_number(request());
+	while (!receiver->ntransfer) { /* the description, and not yet the bytes */
+		struct bl_rx rx = peer->rx;
+		uint32_t next = sender->dest[0]->tx.next;
+
+		assert_int_equal(next, rx.next + 2);
+		atomic_store(&rx.slot[(next - 1) % BL_SLOTS].seq, 0);
+		bl_ep_progress(receiver);
+		atomic_store(&rx.slot[(next - 1) % BL_SLOTS].seq, next);
+	}
+	bl_on_fragment(receiver, peer, BL_SLOT_AHEAD, number + row->number, row->off, garbage,
+		       row->len);
+	assert_int_equal(receiver->transfer[0]->ahead_left, row->off == 8191 ? 8191 : 8192);
+	for (size_t i = 8192; i < sizeof to; i++)
+		assert_int_equal(to[i], 0xee);
+	if (row->off != 8191)
+		assert_int_equal(to[0], 0xee);
+	node_completion(&node, 0, NULL);
+	node_completion(&node, 1, NULL);
+	check(8192);
+	node_close(&node);
+}
+
+/* A description that promises more than the message has. */
+static void promises_more(void **state)
+{
+	struct bl_rts rts = {.len = 100, .request = 1, .ahead = 101, .piece = {{1, 100}}};
+
+	open_pair();
+	bl_put_packet(sender->dest[0], BL_OP_TAGGED_RTS, 0, 9, 0, &rts,
+		      offsetof(struct bl_rts, piece) + sizeof rts.piece[0]);
+	bl_ep_progress(receiver);
+	assert_true(receiver->dest[1]->broken);
+	node_close(&node);
+}
+
+/* Asked for more than there is behind what went ahead. */
+static void asks_for_more(void **state)
+{
+	struct bl_cts cts = {.chunk = 8192, .coop = BL_CTS_CARRY | BL_CTS_AHEAD};
+	const struct bl_request *r;
+
+	open_pair();
+	post(LONGEST);
+	say_here();
+	send_by(CARRIED, 1, 0);
+	r = request();
+	assert_int_equal(r->ahead, PIECES);
+	for (cts.len = CARRIED - PIECES + 1; cts.len <= CARRIED + 1; cts.len += PIECES) {
+		bl_on_cts(sender, sender->dest[0], bl_request_number(r), 0, &cts,
+			  offsetof(struct bl_cts, piece));
+		assert_null(r->coop);
+	}
+	node_completion(&node, 0, NULL);
+	node_completion(&node, 1, NULL);
+	check(CARRIED);
+	node_close(&node);
+}
+
+int main(void)
+{
+	char eager[16], carried[16];
+
+	snprintf(eager, sizeof eager, "%u", EAGER);
+	snprintf(carried, sizeof carried, "%u", CARRIED);
+	setenv("FI_BEELINE_EAGER_MAX", eager, 1);
+	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
+	setenv("FI_BEELINE_BOTH_HANDS_MIN", "1M", 1);
+	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
+	TABLE_ROWS("ahead", goes_ahead, aheads);
+	TABLE_ROWS("takes", takes_less, lesses);
+	TABLE_TEST(early_ones_pause);
+	TABLE_ROWS("room", has_little_room, rooms);
+	TABLE_ROWS("lie", lied_to, lies);
+	TABLE_TEST(promises_more);
+	TABLE_TEST(asks_for_more);
+	return table_run("ahead");
+}
