@@ -31,7 +31,8 @@ PATHS = {
     "streamed": (
         "streamed",
         "copied twice, in part or wholly, through the ring: no other way was permitted,"
-        " or both processes waited where a system call is dear",
+        " both processes waited where a system call is dear, or its sender wanted to hear"
+        " that a short one was delivered",
     ),
     "claimed": (
         "claimed",

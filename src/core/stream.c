@@ -11,7 +11,9 @@
  * copies them out of it:
  *
  *   sender                                      receiver
- *   RTS ─────────────────────────────────────►  match; the sender is here
+ *   RTS ─────────────────────────────────────►  match
+ *           ── FRAGMENT (ahead: request, at) ►  copies it out
+ *                                               there is more, and the sender is here:
  *   takes chunks from the front, as many  ◄───  CTS (BL_CTS_CARRY)
  *   as the ring has room for
  *           ── FRAGMENT (transfer, at) ──────►  copies it out
@@ -19,6 +21,11 @@
  *                                               takes what is left, and pulls it
  *   done, if all is in the ring
  *   done    ◄─ FIN ───────────────────────────  all is there
+ *
+ * What is sent ahead is in the ring before the send returns: as much as there is room for when
+ * the receiver was here a moment ago, and all of a short message of which the sender wants to
+ * hear that it was delivered. Where the receive is posted later those bytes are dropped, all is
+ * copied once, and FIN says so: then some of the next aren't sent ahead.
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
  * at once: so nobody waits for one who has gone, and no byte is copied by two.
