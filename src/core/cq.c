@@ -22,7 +22,7 @@
 /* The first one of a wait polls for longer, while that finds something: some libraries give
  * their core away after each read, MPICH even after one that has brought what they wait for,
  * and a message arrives in less time than two yields take. */
-#define FIRST_SPIN 4
+#define FIRST_TICKS 5000
 
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
@@ -236,18 +236,34 @@ static bool has_work(const struct bl_cq *cq)
 	return false;
 }
 
-/* Poll for so many passes, or FIRST_SPIN times as many; true: there is something. */
-static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, bool longer)
+/* What came was for another queue of the same endpoints, which our caller may read next. */
+static bool others_have_some(const struct bl_cq *cq)
 {
-	for (uint64_t left = longer ? FIRST_SPIN * passes : passes; left; left--) {
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		const struct bl_cq *tx = cq->ep[i]->tx_cq, *rx = cq->ep[i]->rx_cq;
+
+		if ((tx && tx != cq && tx->head != tx->tail) ||
+		    (rx && rx != cq && rx->head != rx->tail))
+			return true;
+	}
+	return false;
+}
+
+/* Poll for so many passes; or, until > 0, until then; true: there is something. */
+static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uint64_t until)
+{
+	for (uint64_t pass = 1; passes; pass++) {
 		for (uint32_t i = 0; i < cq->nep; i++)
 			bl_progress(cq->ep[i], sink);
 		if (unlikely(sink->n || cq->head != cq->tail)) {
 			bl_cq_brought(cq);
 			return true;
 		}
-		if (left > passes && has_work(cq))
-			left = passes;
+		if (pass >= passes && (!until || has_work(cq)))
+			break;
+		if (until && !(pass % 4) &&
+		    ((int64_t)(bl_ticks() - until) >= 0 || others_have_some(cq)))
+			break;
 	}
 	return false;
 }
@@ -271,12 +287,13 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 
 	look_around(cq, sink, now);
 	if (first || (waiting && !crowded)) {
-		if (poll_on(cq, sink, bl_knobs()->spin, !crowded && first)) {
-			bl_wait_spun(&cq->crowd, true);
-			return harvest(cq, sink);
-		}
+		bool found = poll_on(cq, sink, bl_knobs()->spin,
+				     first && !crowded ? now + FIRST_TICKS : 0);
+
 		if (first)
-			bl_wait_spun(&cq->crowd, false);
+			bl_wait_spun(&cq->crowd, found);
+		if (found)
+			return harvest(cq, sink);
 		now = bl_ticks();
 	}
 	n = harvest(cq, sink);

@@ -149,9 +149,9 @@ struct bl_unex {
 	void *claimed_by;
 	uint64_t request; /* large only */
 	uint32_t npiece;  /* large: pieces in `piece` */
-	uint32_t ahead;	  /* large: bytes that came along, and weren't kept */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
+	bool ahead; /* large: bytes came along, and weren't kept */
 	union {
 		struct {
 			struct iovec piece[BL_IOV_MAX];
@@ -206,13 +206,11 @@ struct bl_ep {
 	uint8_t wanders;	  /* > 0: or with something else, while we copy */
 	uint8_t carry_vain;	  /* messages in a row whose senders went away; stream.c */
 	uint8_t carry_pause;	  /* so many more aren't carried */
-	uint8_t ahead_vain;	  /* the same of messages sent ahead of their receives */
-	uint8_t ahead_pause;
-	uint64_t carried_at;	 /* ticks: the last piece of any that is */
-	uint64_t left_at;	 /* ticks: the end of such a call; 0: it has come back */
-	uint64_t brought_at;	 /* the same of such a read */
-	struct bl_peer *starved; /* a send found no room there, which rings no bell; or NULL */
-	uint32_t starved_len;	 /* of so many bytes of payload; 0: of a slot */
+	uint64_t carried_at;	  /* ticks: the last piece of any that is */
+	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
+	uint64_t brought_at;	  /* the same of such a read */
+	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
+	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -362,7 +360,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
-	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_AHEAD) % BL_SLOTS]);
+	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
 	/* Have the reply's line on its way; long replies are better left alone. */
 	if (peer->tx.last <= BL_SLOT_FIRST)
 		bl_prefetch_write(bl_tx_slot(&peer->tx));
@@ -512,7 +510,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_prefetch_write(slot);
 		if (stream)
-			bl_tx_slot_ahead(tx, len);
+			bl_tx_slot_prefetch(tx, len);
 		bl_slot_fill(slot, buf, len);
 	} else {
 		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
@@ -523,7 +521,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (stream)
-			bl_tx_payload_ahead(tx, len);
+			bl_tx_payload_prefetch(tx, len);
 		ep->warm = peer;
 	}
 	bl_compiler_barrier();

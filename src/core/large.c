@@ -53,7 +53,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
 	bl_control(ep, t->peer, BL_OP_FIN, t->request,
-		   (uint64_t)t->error | (t->early ? BL_FIN_EARLY : 0), NULL, 0);
+		   (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0), NULL, 0);
 	bl_stat_received(ep,
 			 t->streamed		  ? BL_WAY_STREAMED
 			 : t->missing		  ? BL_WAY_PROXY
@@ -210,8 +210,24 @@ static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 	}
 	if (unlikely(t->error))
 		return wound_up(t, counted);
-	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing &&
-	       !t->ahead_left;
+	return t->done + counted + t->unstreamed >= t->count && t->arrived >= t->missing;
+}
+
+static void transfer_remove(struct bl_ep *ep, uint32_t i)
+{
+	ep->transfer[i] = ep->transfer[--ep->ntransfer];
+	ep->work--;
+}
+
+bool bl_transfer_go_on(struct bl_ep *ep, struct bl_sink *sink, uint32_t i)
+{
+	struct bl_transfer *t = ep->transfer[i];
+
+	if (!transfer_step(ep, t))
+		return false;
+	transfer_remove(ep, i);
+	transfer_end(ep, sink, t);
+	return true;
 }
 
 bool bl_transfer_lease(struct bl_ep *ep, struct bl_transfer *t)
@@ -254,9 +270,13 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	const struct bl_copy_plan *p = bl_copy_plan();
 	bool direct = t->peer->copy.pull == BL_COPY_VM || t->theirs_lent.n;
 
-	t->chunk = t->want - t->base;
-	if (!t->chunk)
+	if (!t->want)
 		return;
+	if (t->base) {
+		bl_ahead_begin(ep, t, !ep->leaves || !(early | ep->posting));
+		return;
+	}
+	t->chunk = t->want;
 	t->count = 1;
 	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN &&
 	    bl_peer_here(ep, t->peer)) {
@@ -269,7 +289,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	/* Who has posted late and is used to go away then has the message now. */
 	if ((!ep->leaves || !(early | ep->posting)) && bl_carry_begin(ep, t))
 		return;
-	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min || t->base)
+	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST)
 		return; /* both processes are busy: a shared chunk would only cost */
@@ -302,7 +322,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
 	if (arrival->early)
-		t->early = arrival->ahead;
+		t->in_vain = arrival->ahead;
 	else
 		t->base = t->ahead_left = (uint32_t)bl_min((size_t)arrival->ahead, t->want);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
@@ -323,12 +343,6 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	}
 	ep->transfer[ep->ntransfer++] = t;
 	ep->work++;
-}
-
-static void transfer_remove(struct bl_ep *ep, uint32_t i)
-{
-	ep->transfer[i] = ep->transfer[--ep->ntransfer];
-	ep->work--;
 }
 
 /* --- sender ------------------------------------------------------------- */
@@ -370,6 +384,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
 	rts.ahead = r->ahead = bl_ahead(ep, r);
+	r->ahead_told = false;
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
@@ -453,6 +468,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	memcpy(&cts, bytes, fixed);
 	r->offered = cts.coop & BL_CTS_OFFER;
 	r->carries = cts.coop & BL_CTS_CARRY;
+	if (r->ahead)
+		bl_ahead_told(r, cts.coop & BL_CTS_AHEAD);
 	r->base = r->carries && cts.coop & BL_CTS_AHEAD ? r->ahead : 0;
 	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY | BL_CTS_AHEAD);
 	if (!cts.len || cts.len > r->len - r->base || cts.coop >= BL_COOPS || !cts.chunk ||
@@ -538,7 +555,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 	if (!r)
 		return;
 	if (r->ahead)
-		bl_ahead_told(ep, r, data & BL_FIN_EARLY);
+		bl_ahead_told(r, !(data & BL_FIN_EARLY));
 	data &= ~BL_FIN_EARLY;
 	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
@@ -547,16 +564,8 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 
 void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	for (uint32_t i = 0; i < ep->ntransfer;) {
-		struct bl_transfer *t = ep->transfer[i];
-
-		if (transfer_step(ep, t)) {
-			transfer_remove(ep, i);
-			transfer_end(ep, sink, t);
-		} else {
-			i++;
-		}
-	}
+	for (uint32_t i = 0; i < ep->ntransfer;)
+		i += !bl_transfer_go_on(ep, sink, i);
 	for (uint32_t i = 0; i < ep->nserving;) {
 		struct bl_request *r = ep->serving[i];
 

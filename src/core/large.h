@@ -53,6 +53,7 @@ struct bl_request {
 	bool offered;	  /* the receiver begins soon, or it is ours to copy */
 	bool carries;	  /* through the ring, chunk by chunk: stream.c */
 	uint32_t ahead;	  /* bytes that followed the RTS at once */
+	bool ahead_told;  /* the receiver has said whether they were of use */
 	uint32_t base;	  /* of the message, where the first chunk begins */
 	bool delivers;	  /* complete when it has arrived, not before */
 	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
@@ -88,16 +89,16 @@ struct bl_transfer {
 	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
-	bool carried;		   /* by the sender, through the ring; stream.c */
+	bool carried;		   /* by the sender, through the ring, or sent ahead; stream.c */
 	bool streamed;		   /* some of it came through the ring */
-	bool early;		   /* what was sent ahead had no receive to go to */
+	bool in_vain;		   /* what was sent ahead had no receive to go to */
 	uint32_t base;		   /* of the message, where the first chunk begins ... */
 	uint32_t ahead_left;	   /* ... and so many bytes before it are still to come */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
 	/* carried */
-	uint64_t carry_left;  /* bytes that are still to come that way */
-	uint64_t carry_seen;  /* the same at the last look ... */
+	uint64_t carry_left;  /* bytes that are still to come that way, without ahead_left */
+	uint64_t carry_seen;  /* both at the last look ... */
 	uint64_t carry_moved; /* ... that found a change; ticks, without ... */
 	uint64_t carry_look;  /* ... what passed between two looks; the last one */
 	int error;
@@ -162,8 +163,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	       const void *bytes, uint32_t len);
 void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 		  const void *bytes, uint32_t len);
-void bl_on_fragment(struct bl_ep *ep, struct bl_peer *peer, uint32_t flags, uint64_t tag,
-		    uint64_t data, const void *bytes, uint32_t len);
+void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t flags,
+		    uint64_t tag, uint64_t data, const void *bytes, uint32_t len);
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data);
 
@@ -232,9 +233,10 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
 /* The message isn't wanted: let the sender complete. */
-static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request)
+static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request,
+				      bool ahead)
 {
-	bl_control(ep, peer, BL_OP_FIN, request, 0, NULL, 0);
+	bl_control(ep, peer, BL_OP_FIN, request, ahead ? BL_FIN_EARLY : 0, NULL, 0);
 }
 
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */

@@ -49,7 +49,7 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 	} else if (recv->flags & BL_DISCARD) {
 		bl_unex_unlink(early, at);
 		if (u->large)
-			bl_transfer_refuse(member, u->peer, u->request);
+			bl_transfer_refuse(member, u->peer, u->request, u->ahead);
 		bl_unex_free(member, u);
 	}
 	return 0;
@@ -78,7 +78,7 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	if (recv->flags & BL_DISCARD) {
 		*at = u->next;
 		if (u->large)
-			bl_transfer_refuse(member, u->peer, u->request);
+			bl_transfer_refuse(member, u->peer, u->request, u->ahead);
 		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
 			bl_cq_append(member->rx_cq,
 				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,

@@ -303,8 +303,10 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->len = rts.len;
 	a->request = rts.request;
 	a->ahead = rts.ahead;
-	return a->len != SIZE_MAX && a->ahead <= a->len &&
-	       bl_iov_len_checked(piece, a->npiece) == a->len;
+	if (unlikely(a->ahead) &&
+	    (a->ahead > a->len || a->len >= BL_CLAIM_MIN || a->slot_flags & BL_SLOT_LENT))
+		return false;
+	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
@@ -371,7 +373,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 		bl_on_stream(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_FRAGMENT:
-		bl_on_fragment(ep, peer, flags, tag, data, bytes, len);
+		bl_on_fragment(ep, sink, peer, flags, tag, data, bytes, len);
 		return true;
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);

@@ -38,14 +38,12 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
-#define FRAGMENT_SIZE 8192u
-#define PUSH_STEP     262144u
-#define CARRY_CHUNK   8192u
-#define AHEAD_PIECE   8192u
-#define ROOM_POLLS    400 /* for credits, before the sender looks at something else */
-#define STILL_US      2u  /* a sender that is here goes on sooner, */
-#define STUCK_US      20u /* and says something in this time even if it has much to do */
-#define VAIN_MOST     6u  /* 2^n messages aren't carried after n in vain */
+#define PIECE	   8192u /* of a message, in a packet */
+#define PUSH_STEP  262144u
+#define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
+#define STILL_US   2u  /* a sender that is here goes on sooner, */
+#define STUCK_US   20u /* and says something in this time even if it has much to do */
+#define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
 
 /* Ticks since the peer has shown itself in the library; less than 0: it is busy for so long. */
 static int64_t away_for(const struct bl_peer *peer)
@@ -88,7 +86,6 @@ static bool put_fragment(struct bl_request *r, uint32_t flags, uint64_t number, 
 	bl_stats_packet_out(r->peer, (uint32_t)len);
 	bl_peer_notify(r->peer);
 	bl_window(BL_WINDOW_STREAMING, NULL);
-	r->way = BL_WAY_STREAMED;
 	return true;
 }
 
@@ -151,10 +148,11 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 static void stream_range(struct bl_request *r, struct bl_range *range)
 {
 	while (range->off < range->end) {
-		size_t len = bl_min(range->end - range->off, FRAGMENT_SIZE);
+		size_t len = bl_min(range->end - range->off, PIECE);
 
 		if (!put_fragment(r, 0, range->transfer, range->off, len))
 			return;
+		r->way = BL_WAY_STREAMED;
 		range->off += len;
 	}
 }
@@ -194,38 +192,47 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
 			return 0;
 		bl_say_active(ep, bl_ticks());
-		if (unlikely(ep->ahead_pause)) {
-			ep->ahead_pause--;
-			return 0;
-		}
 		if (away_for(r->peer) > (int64_t)(STILL_US * bl_ticks_per_us()))
 			return 0;
+		if (unlikely(r->peer->ahead_pause)) {
+			r->peer->ahead_pause--;
+			return 0;
+		}
 	}
-	fits = bl_tx_fits(tx, 1, AHEAD_PIECE, r->len);
+	fits = bl_tx_fits(tx, 1, PIECE, r->len);
 	return fits < r->len && r->len <= ep->eager_max ? 0 : (uint32_t)fits;
 }
 
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r)
 {
 	uint64_t number = bl_request_number(r);
-	uint8_t way = r->way; /* as yet */
 
-	for (size_t off = 0; off < r->ahead; off += AHEAD_PIECE) {
+	for (size_t off = 0; off < r->ahead; off += PIECE) {
 		bl_say_active(ep, bl_ticks());
-		put_fragment(r, BL_SLOT_AHEAD, number, off, bl_min(r->ahead - off, AHEAD_PIECE));
-	}
-	r->way = way;
-}
-
-void bl_ahead_told(struct bl_ep *ep, struct bl_request *r, bool early)
-{
-	if (likely(!early)) {
-		r->way = BL_WAY_STREAMED;
-		ep->ahead_vain = 0;
+		if (likely(put_fragment(r, BL_SLOT_AHEAD, number, off,
+					bl_min(r->ahead - off, (size_t)PIECE))))
+			continue;
+		bl_warn("no room for what bl_tx_fits() promised: process %u is given up",
+			r->peer->addr.pid);
+		r->peer->broken = true;
 		return;
 	}
-	ep->ahead_vain = (uint8_t)bl_min(ep->ahead_vain + 1u, VAIN_MOST);
-	ep->ahead_pause = (uint8_t)(1u << ep->ahead_vain);
+}
+
+void bl_ahead_told(struct bl_request *r, bool of_use)
+{
+	struct bl_peer *peer = r->peer;
+
+	if (r->ahead_told)
+		return;
+	r->ahead_told = true;
+	if (likely(of_use)) {
+		r->way = BL_WAY_STREAMED;
+		peer->ahead_vain = 0;
+		return;
+	}
+	peer->ahead_vain = (uint8_t)bl_min(peer->ahead_vain + 1u, VAIN_MOST);
+	peer->ahead_pause = (uint8_t)(1u << peer->ahead_vain);
 }
 
 static bool carry_room(struct bl_tx *tx, uint32_t len)
@@ -252,6 +259,7 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 		off = r->base + chunk * r->chunk;
 		put_fragment(r, 0, (uint64_t)r->coop_generation << 32, off,
 			     bl_min(r->chunk, r->want - off));
+		r->way = BL_WAY_STREAMED;
 		bl_say_active(ep, bl_ticks());
 		if (++r->carried == r->count) {
 			if (r->delivers)
@@ -285,7 +293,19 @@ static bool sender_waits(const struct bl_peer *peer)
 {
 	int64_t away = away_for(peer), still = (int64_t)(STILL_US * bl_ticks_per_us());
 
-	return away <= still && -away < still;
+	return away <= still && away > -still;
+}
+
+/* Bytes that are to come through the ring. */
+static uint64_t ring_left(const struct bl_transfer *t)
+{
+	return t->ahead_left + t->carry_left;
+}
+
+static void watch(struct bl_transfer *t)
+{
+	t->carry_seen = ring_left(t);
+	t->carry_moved = t->carry_look = bl_ticks();
 }
 
 /* Not into a multi-receive: MPICH's active messages end in disaster if one there completes
@@ -305,16 +325,16 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 		return false;
 	}
 	rest = t->chunk;
-	t->chunk = CARRY_CHUNK;
-	t->count = (uint32_t)((rest + CARRY_CHUNK - 1) / CARRY_CHUNK);
+	t->chunk = PIECE;
+	t->count = (uint32_t)((rest + PIECE - 1) / PIECE);
 	if (!bl_transfer_lease(ep, t)) {
 		t->chunk = rest;
 		t->count = 1;
 		return false;
 	}
 	t->carried = true;
-	t->carry_left = t->carry_seen = rest;
-	t->carry_moved = t->carry_look = bl_ticks();
+	t->carry_left = rest;
+	watch(t);
 	cts.len = rest;
 	cts.chunk = t->chunk;
 	cts.coop = t->coop_index | BL_CTS_CARRY | (t->base ? BL_CTS_AHEAD : 0);
@@ -337,11 +357,33 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 	if (front == end)
 		return;
 	t->carry_left -= bl_min(len, t->carry_left);
-	t->carry_seen = t->carry_left;
+	t->carry_seen = ring_left(t);
 	if (bl_transfer_pull(ep, t, off, len) != -EOPNOTSUPP)
 		return;
 	bl_stats_fallback(t->peer, false);
 	bl_transfer_ask(ep, t, front, end - front);
+}
+
+/* Copy what hasn't come yet of what was to be sent ahead. */
+static void ahead_back(struct bl_ep *ep, struct bl_transfer *t)
+{
+	uint32_t len = t->ahead_left;
+
+	if (!len || t->peer->copy.pull != BL_COPY_VM)
+		return;
+	t->ahead_left = 0; /* if it still comes it is dropped */
+	if (bl_transfer_pull(ep, t, t->base - len, len) == -EOPNOTSUPP)
+		t->ahead_left = len; /* it has to */
+}
+
+void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask)
+{
+	t->carried = true;
+	t->chunk = t->want - t->base;
+	t->count = t->chunk != 0;
+	watch(t);
+	if (t->count && !(may_ask && bl_carry_begin(ep, t)))
+		take_back(ep, t);
 }
 
 bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
@@ -349,6 +391,7 @@ bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
 	if (!ep->leaves && !ep->wanders)
 		return false;
 	take_back(ep, t);
+	ahead_back(ep, t);
 	return true;
 }
 
@@ -368,50 +411,56 @@ static bool given_up(struct bl_ep *ep, struct bl_transfer *t)
 
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 {
-	if (t->carry_left != t->carry_seen) {
-		t->carry_seen = t->carry_left;
-		t->carry_moved = t->carry_look = bl_ticks();
-	} else if (t->carry_left && !t->stopped && given_up(ep, t)) {
+	bool waits = (t->carry_left && !t->stopped) ||
+		     (t->ahead_left && t->peer->copy.pull == BL_COPY_VM);
+
+	if (ring_left(t) != t->carry_seen) {
+		watch(t);
+	} else if (waits && given_up(ep, t)) {
 		ep->carry_vain = (uint8_t)bl_min(ep->carry_vain + 1u, VAIN_MOST);
 		ep->carry_pause = (uint8_t)(1u << ep->carry_vain);
 		take_back(ep, t);
+		ahead_back(ep, t);
 	}
-	if (!t->carry_left && !t->stopped)
+	if (t->coop && !t->carry_left && !t->stopped)
 		ep->carry_vain = 0;
-	return !t->error && !t->ahead_left && !t->carry_left && t->arrived >= t->missing;
+	return !t->error && !ring_left(t) && t->arrived >= t->missing;
 }
 
 /* Bytes that followed their RTS. Where that was matched later they have come in vain, or come
  * now, and all are copied once. */
-static void on_ahead(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
-		     const void *bytes, uint64_t len)
+static void on_ahead(struct bl_ep *ep, struct bl_sink *sink, const struct bl_peer *peer,
+		     uint64_t request, uint64_t off, const void *bytes, uint64_t len)
 {
 	for (uint32_t i = 0; i < ep->ntransfer; i++) {
 		struct bl_transfer *t = ep->transfer[i];
 
 		if (t->request != request || t->peer != peer)
 			continue;
-		if (!t->ahead_left || off >= t->base)
+		if (!t->ahead_left || off >= t->base || t->error)
 			return;
 		t->streamed = true;
 		bl_copies_are_no_absence(ep);
 		len = bl_min(len, t->base - off);
-		if (likely(!t->error))
-			bl_iov_scatter(t->mine, t->nmine, off, bytes, len);
+		bl_iov_scatter(t->mine, t->nmine, off, bytes, len);
 		t->ahead_left -= (uint32_t)bl_min(len, (uint64_t)t->ahead_left);
-		bl_say_active(ep, bl_ticks());
+		ep->carried_at = bl_ticks();
+		bl_say_active(ep, ep->carried_at);
+		if (!t->ahead_left) /* before what is behind it in the ring: they may share a buffer
+				     */
+			bl_transfer_go_on(ep, sink, i);
 		return;
 	}
 }
 
-void bl_on_fragment(struct bl_ep *ep, struct bl_peer *peer, uint32_t flags, uint64_t tag,
-		    uint64_t data, const void *bytes, uint32_t len)
+void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t flags,
+		    uint64_t tag, uint64_t data, const void *bytes, uint32_t len)
 {
 	struct bl_transfer *t;
 	uint64_t pushed;
 
 	if (flags & BL_SLOT_AHEAD) {
-		on_ahead(ep, peer, tag, data, bytes, len);
+		on_ahead(ep, sink, peer, tag, data, bytes, len);
 		return;
 	}
 	t = bl_transfer_find(ep, peer, tag);

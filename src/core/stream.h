@@ -36,11 +36,13 @@ static inline bool bl_carry_valid(const struct bl_cts *cts)
 }
 enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r,
 			     bool waits);
-/* Sender, about to announce the message: so many bytes of it follow at once; then they do; and,
- * when it is over, were they early? */
+/* Sender, about to announce the message: so many bytes of it follow at once; then they do; and
+ * were they of use? */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r);
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r);
-void bl_ahead_told(struct bl_ep *ep, struct bl_request *r, bool early);
+void bl_ahead_told(struct bl_request *r, bool of_use);
+/* Receiver: a message has met its receive, and some of it follows. may_ask: for the rest. */
+void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 
@@ -55,6 +57,8 @@ static inline uint64_t bl_request_number(const struct bl_request *r)
 void bl_serve(struct bl_ep *ep, struct bl_request *r);
 /* The transfer of this number from the peer, or NULL. */
 struct bl_transfer *bl_transfer_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
+/* A step of ep->transfer[i]; true: it was over, and another may have its place. */
+bool bl_transfer_go_on(struct bl_ep *ep, struct bl_sink *sink, uint32_t i);
 /* A coop descriptor for the transfer's chunks; false: all are in use. */
 bool bl_transfer_lease(struct bl_ep *ep, struct bl_transfer *t);
 /* Nobody takes a chunk from now on; those not taken are [*front, *end). */

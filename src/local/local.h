@@ -101,6 +101,8 @@ struct bl_peer {
 	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
 	bool wanting;		 /* until the service thread has seen to it */
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
+	/* owner: messages in a row that went ahead of their receives; so many more don't */
+	uint8_t ahead_vain, ahead_pause;
 	const struct bl_seg_header *header; /* the peer's, mapped */
 	struct bl_bells *bells;		    /* the peer's, mapped */
 	struct bl_lane_stats *stats;	    /* behind our header; never NULL. See count.h */

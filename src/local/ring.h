@@ -22,12 +22,12 @@
 #include "copy/move.h"
 #include "local/wire.h"
 
-#define BL_CREDIT_EVERY	 8u    /* packets */
-#define BL_CREDIT_BYTES	 8192u /* or payload bytes, whichever comes first */
-#define BL_PREFETCH_MOST 8192u
-#define BL_AHEAD	 2u    /* packets: whose lines a stream asks for early */
-#define BL_AHEAD_MOST	 4096u /* payload bytes of them */
-#define BL_RX_AHEAD	 4u    /* packets: which slot the receiver asks for early */
+#define BL_CREDIT_EVERY	    8u	  /* packets */
+#define BL_CREDIT_BYTES	    8192u /* or payload bytes, whichever comes first */
+#define BL_PREFETCH_MOST    8192u
+#define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
+#define BL_TX_PREFETCH_MOST 4096u /* payload bytes of them */
+#define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
 
 /* The producer's private half. */
 struct bl_tx {
@@ -112,20 +112,20 @@ bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
 /* In a stream, have the lines of a later packet like this one on their way: they
  * lie in the receiver's cache. Not in a dialogue, where nothing may be in the way
  * of the one line that counts. */
-bl_always_inline void bl_tx_slot_ahead(const struct bl_tx *tx, size_t len)
+bl_always_inline void bl_tx_slot_prefetch(const struct bl_tx *tx, size_t len)
 {
-	const char *slot = (const char *)&tx->slot[(tx->next + BL_AHEAD) % BL_SLOTS];
+	const char *slot = (const char *)&tx->slot[(tx->next + BL_TX_PREFETCH) % BL_SLOTS];
 
 	bl_prefetch_write(slot);
 	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
 		bl_prefetch_write(slot + off);
 }
 
-static inline void bl_tx_payload_ahead(const struct bl_tx *tx, size_t len)
+static inline void bl_tx_payload_prefetch(const struct bl_tx *tx, size_t len)
 {
 	size_t end = bl_min(tx->pay_at + 2 * len, BL_PAYLOAD_SIZE);
 
-	if (len <= BL_AHEAD_MOST)
+	if (len <= BL_TX_PREFETCH_MOST)
 		for (size_t off = tx->pay_at + len; off < end; off += BL_LINE)
 			bl_prefetch_write(tx->lane->payload + off);
 }

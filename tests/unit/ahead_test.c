@@ -139,6 +139,20 @@ static void goes_ahead(void **state)
 	node_close(&node);
 }
 
+/* The last packet isn't in the ring yet: all but it arrives. */
+static _Atomic uint32_t *hide_last(uint32_t *seq)
+{
+	const struct bl_tx *tx = &sender->dest[0]->tx;
+	_Atomic uint32_t *last = &tx->slot[(tx->next - 1) % BL_SLOTS].seq;
+
+	*seq = tx->next;
+	assert_int_equal(atomic_load(last), *seq);
+	atomic_store(last, 0);
+	bl_ep_progress(receiver);
+	assert_int_equal(receiver->ntransfer, 1);
+	return last;
+}
+
 /* --- who takes less, or later ------------------------------------------------ */
 
 struct less_row {
@@ -222,7 +236,148 @@ static void early_ones_pause(void **state)
 	assert_int_equal(request()->ahead, 20000);
 	node_completion(&node, 0, NULL);
 	node_completion(&node, 1, NULL);
-	assert_int_equal(sender->ahead_vain, 0);
+	assert_int_equal(sender->dest[0]->ahead_vain, 0);
+	node_close(&node);
+}
+
+/* The receiver posts late and waits then: it is carried, and its sender has heard all the same
+ * that what it sent ahead was in vain. */
+static void early_and_carried(void **state)
+{
+	open_pair();
+	say_here();
+	send_by(20000, 1, 0);
+	assert_int_equal(request()->ahead, 20000);
+	node_settle(&node, 0);
+	bl_say_active(sender, bl_ticks());
+	while (1) {
+		post(LONGEST);
+		if (receiver->ntransfer && receiver->transfer[0]->coop)
+			break;
+		/* Too slow: the sender was taken for one who has gone. Again. */
+		node_completion(&node, 0, NULL);
+		node_completion(&node, 1, NULL);
+		sender->dest[0]->ahead_pause = sender->dest[0]->ahead_vain = 0;
+		say_here();
+		send_by(20000, 1, 0);
+		node_settle(&node, 0);
+		bl_say_active(sender, bl_ticks());
+	}
+	bl_ep_progress(sender);
+	assert_int_equal(sender->dest[0]->ahead_vain, 1);
+	assert_int_equal(sender->dest[0]->ahead_pause, 2);
+	node_completion(&node, 0, NULL);
+	node_completion(&node, 1, NULL);
+	check(20000);
+	node_close(&node);
+}
+
+static void not_wanted(void **state)
+{
+	struct bl_recv recv = {
+		.src = 1,
+		.tag = 9,
+		.flags = NODE_FLAGS | BL_PEEK | BL_DISCARD,
+	};
+
+	open_pair();
+	say_here();
+	send_by(20000, 1, 0);
+	node_settle(&node, 0);
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+	assert_int_equal(node_completion(&node, 0, NULL).len, 20000);
+	node_completion(&node, 1, NULL);
+	assert_int_equal(sender->dest[0]->ahead_vain, 1);
+	assert_int_equal(sent(BL_WAY_STREAMED), 0);
+	node_close(&node);
+}
+
+/* --- who is held up ------------------------------------------------------------- */
+
+struct held_row {
+	struct row row;
+	size_t len;
+	bool leaves; /* the receiver, else it waits */
+};
+
+static const struct held_row helds[] = {
+	{{"waits", "all that was to follow hasn't"}, 8000, false},
+	{{"waits for the last piece", "the others have come"}, 20000, false},
+	{{"waits, and copies the rest", "there was no room for it"}, CARRIED, false},
+	{{"leaves", "all that was to follow hasn't"}, 8000, true},
+	{{"leaves before the last piece", "the others have come"}, 20000, true},
+};
+
+/* Between two packets the sender loses its core for long: its receiver copies the rest, and
+ * drops what comes of it later. */
+static void held_up(void **state)
+{
+	const struct held_row *row = TABLE_ROW(struct held_row, state);
+	_Atomic uint32_t *last;
+	uint32_t seq;
+
+	open_pair();
+	post(LONGEST);
+	say_here();
+	send_by(row->len, 1, 0);
+	bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+	last = hide_last(&seq);
+	if (row->leaves) {
+		struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+		receiver->leaves = 4;
+		bl_large_finish(receiver, &none);
+		assert_int_equal(receiver->ntransfer, 0);
+	}
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	check(row->len);
+	memset(to, 0xee, sizeof to);
+	atomic_store(last, seq);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	node_settle(&node, 0);
+	for (size_t i = 0; i < sizeof to; i++)
+		assert_int_equal(to[i], 0xee);
+	node_close(&node);
+}
+
+/* --- one buffer for several ------------------------------------------------------ */
+
+struct multi_row {
+	struct row row;
+	size_t len;
+	uint64_t flags;
+	size_t ahead;
+};
+
+static const struct multi_row multis[] = {
+	{{"to be carried", "all of it ahead"}, 16000, 0, 16000},
+	{{"the longest", "a part of it ahead"}, CARRIED, 0, PIECES},
+	{{"delivered", "short"}, 1000, BL_DELIVERY_COMPLETE, 1000},
+};
+
+/* What goes into one buffer completes in the order in which it was sent. */
+static void shares_a_buffer(void **state)
+{
+	const struct multi_row *row = TABLE_ROW(struct multi_row, state);
+	struct iovec room = {to, LONGEST}, iov = {from, row->len};
+	struct bl_recv recv = {
+		.iov = &room,
+		.niov = 1,
+		.src = 1,
+		.context = to,
+		.flags = BL_MSG | BL_COMPLETION | BL_MULTI_RECV,
+	};
+	struct bl_send send = {&iov, 1, 0, 0, 0, from, BL_MSG | BL_COMPLETION | row->flags, NULL};
+
+	open_pair();
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+	say_here();
+	assert_int_equal(bl_send(sender, &send), 0);
+	assert_int_equal(request()->ahead, row->ahead);
+	node_send(&node, 1, 0, from, 8, 0, NULL, BL_MSG);
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	assert_int_equal(node_completion(&node, 0, NULL).len, 8);
+	assert_memory_equal(to, from, row->len);
 	node_close(&node);
 }
 
@@ -304,8 +459,11 @@ static void lied_to(void **state)
 {
 	const struct lie_row *row = TABLE_ROW(struct lie_row, state);
 	static const uint8_t garbage[8192];
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 	struct bl_peer *peer;
+	_Atomic uint32_t *last;
 	uint64_t number;
+	uint32_t seq;
 
 	open_pair();
 	peer = receiver->dest[1];
@@ -313,36 +471,50 @@ static void lied_to(void **state)
 	say_here();
 	send_by(8192, 1, 0);
 	number = bl_request_number(request());
-	while (!receiver->ntransfer) { /* the description, and not yet the bytes */
-		struct bl_rx rx = peer->rx;
-		uint32_t next = sender->dest[0]->tx.next;
-
-		assert_int_equal(next, rx.next + 2);
-		atomic_store(&rx.slot[(next - 1) % BL_SLOTS].seq, 0);
-		bl_ep_progress(receiver);
-		atomic_store(&rx.slot[(next - 1) % BL_SLOTS].seq, next);
-	}
-	bl_on_fragment(receiver, peer, BL_SLOT_AHEAD, number + row->number, row->off, garbage,
-		       row->len);
+	last = hide_last(&seq);
+	bl_on_fragment(receiver, &none, peer, BL_SLOT_AHEAD, number + row->number, row->off,
+		       garbage, row->len);
 	assert_int_equal(receiver->transfer[0]->ahead_left, row->off == 8191 ? 8191 : 8192);
 	for (size_t i = 8192; i < sizeof to; i++)
 		assert_int_equal(to[i], 0xee);
 	if (row->off != 8191)
 		assert_int_equal(to[0], 0xee);
+	atomic_store(last, seq);
 	node_completion(&node, 0, NULL);
 	node_completion(&node, 1, NULL);
 	check(8192);
 	node_close(&node);
 }
 
-/* A description that promises more than the message has. */
-static void promises_more(void **state)
+/* A description that promises what no sender does. */
+struct promise_row {
+	struct row row;
+	uint64_t len;
+	uint32_t ahead;
+	uint8_t flags;
+};
+
+static const struct promise_row promises[] = {
+	{{"more", "than the message has"}, 100, 101, 0},
+	{{"most", "a 32-bit length's end"}, 100, UINT32_MAX, 0},
+	{{"of a long one", "which may be claimed"}, BL_CLAIM_MIN, 1, 0},
+	{{"of a lent one", "which has a key"}, 100, 100, BL_SLOT_LENT},
+};
+
+static void promised(void **state)
 {
-	struct bl_rts rts = {.len = 100, .request = 1, .ahead = 101, .piece = {{1, 100}}};
+	const struct promise_row *row = TABLE_ROW(struct promise_row, state);
+	struct bl_rts rts = {
+		.len = row->len,
+		.request = 1,
+		.ahead = row->ahead,
+		.piece = {{1, row->len}},
+	};
 
 	open_pair();
-	bl_put_packet(sender->dest[0], BL_OP_TAGGED_RTS, 0, 9, 0, &rts,
-		      offsetof(struct bl_rts, piece) + sizeof rts.piece[0]);
+	bl_put_packet(sender->dest[0], BL_OP_TAGGED_RTS, row->flags, 9, 0, &rts,
+		      offsetof(struct bl_rts, piece) +
+			      (row->flags & BL_SLOT_LENT ? 2 : 1) * sizeof rts.piece[0]);
 	bl_ep_progress(receiver);
 	assert_true(receiver->dest[1]->broken);
 	node_close(&node);
@@ -384,9 +556,13 @@ int main(void)
 	TABLE_ROWS("ahead", goes_ahead, aheads);
 	TABLE_ROWS("takes", takes_less, lesses);
 	TABLE_TEST(early_ones_pause);
+	TABLE_TEST(early_and_carried);
+	TABLE_TEST(not_wanted);
+	TABLE_ROWS("held up", held_up, helds);
+	TABLE_ROWS("one buffer", shares_a_buffer, multis);
 	TABLE_ROWS("room", has_little_room, rooms);
 	TABLE_ROWS("lie", lied_to, lies);
-	TABLE_TEST(promises_more);
+	TABLE_ROWS("promise", promised, promises);
 	TABLE_TEST(asks_for_more);
 	return table_run("ahead");
 }
