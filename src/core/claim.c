@@ -166,7 +166,7 @@ static void read_plan(struct bl_landing *l, const struct bl_advert *a)
 /* Take a chunk of a copy that the claimer has begun. */
 static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *post)
 {
-	struct iovec mine = {post->buf, l->want};
+	const struct iovec one = {post->buf, l->want}, *mine = post->niov > 1 ? post->iov : &one;
 	struct bl_peer *peer = l->arrival.peer;
 	uint32_t chunk;
 	size_t off, len;
@@ -181,7 +181,7 @@ static void help(struct bl_ep *ep, struct bl_landing *l, const struct bl_post *p
 	off = chunk * l->chunk;
 	len = bl_min(l->chunk, l->want - off);
 	bl_say_busy(ep, len);
-	err = bl_copy_pull(&peer->copy, &mine, 1, l->piece, l->arrival.npiece, off, len);
+	err = bl_copy_pull(&peer->copy, mine, post->niov, l->piece, l->arrival.npiece, off, len);
 	bl_say_done(ep, len);
 	if (err || bl_peer_life(peer)) {
 		l->refused = true; /* the claimer leaves, and we begin anew */

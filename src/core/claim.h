@@ -26,6 +26,9 @@
  *  - Order among messages: no earlier message of this sender that the receive would
  *    take is still in the ring, unless it is claimed itself. A receiver with adverts
  *    out says after each packet how far it has read (bl_rx.hurry).
+ *  - A receive of several pieces is shown with them, in shared memory that is its own until
+ *    it is over; the claimer takes a copy once it has won, and what makes no sense
+ *    there is its owner's to copy. More of them than there is room for wait, unshown.
  *  - Nobody misses the other: each shows what it has, fences, and looks.
  *  - A claim is for a message: its RTS is in the ring, and says SENDER, before the state
  *    is touched. So a state that isn't ours, with no such RTS, is a lie; the receive

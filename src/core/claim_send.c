@@ -130,10 +130,9 @@ static void plan(struct bl_ep *ep, struct bl_request *r, const struct bl_found *
 
 /* Copy chunk by chunk until none is left. The chunks copied, or -1: the kernel
  * refuses, or a buffer isn't there. */
-static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_found *f)
+static int64_t copy(struct bl_ep *ep, struct bl_request *r)
 {
 	struct bl_coop *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
-	struct iovec theirs = {(void *)(uintptr_t)f->base, r->want};
 	uint32_t done = 0;
 	int err;
 
@@ -150,7 +149,8 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 		if (bl_peer_life(r->peer)) /* the same PID after exec() is other memory */
 			return -1;
 		bl_say_busy(ep, len);
-		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, &theirs, 1, off, len);
+		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off,
+				   len);
 		bl_say_done(ep, len);
 		if (err == -EOPNOTSUPP)
 			bl_push_refused(r);
@@ -181,13 +181,15 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	uint32_t me = r->peer->bell_index, front, end;
 	struct bl_peer *peer = r->peer; /* the request may be over below */
 	int64_t done;
+	bool sense;
 
 	r->want = bl_min(r->len, f->len);
+	sense = bl_board_pieces(&peer->rx.lane->board, f, r->theirs, &r->ntheirs);
 	plan(ep, r, f);
 	bl_window(BL_WINDOW_CLAIMED, NULL);
 	bl_taken_set(taken_of(r->peer, n), BL_TAKEN_BY(f->index));
 	bl_window(BL_WINDOW_ANNOUNCED, NULL);
-	done = copy(ep, r, f);
+	done = likely(sense) ? copy(ep, r) : -1;
 	bl_window(BL_WINDOW_WRITTEN, NULL);
 	if (likely(done >= 0))
 		r->way = BL_WAY_CLAIMED;

@@ -223,8 +223,25 @@ static bool may_show(const struct bl_post_queue *queue, const struct bl_post *po
 
 static bool suitable(const struct bl_post *post)
 {
-	return post->len >= BL_CLAIM_MIN && post->niov <= 1 &&
-	       !(post->flags & (BL_POST_MULTI | BL_POST_SHARED));
+	return post->len >= BL_CLAIM_MIN && !(post->flags & (BL_POST_MULTI | BL_POST_SHARED));
+}
+
+/* The advert to show it by: none is in use, and for several pieces one that has room for them.
+ * BL_ADVERTS: there is none. */
+static uint32_t vacant(const struct bl_own_board *board, const struct bl_post *post)
+{
+	uint64_t left = ~board->used;
+
+	if (post->niov > 1)
+		left &= ~0ULL << BL_SCATTER_FIRST;
+	return bl_min((uint32_t)__builtin_ctzll(left), BL_ADVERTS);
+}
+
+static void show_pieces(struct bl_scatter *to, const struct bl_post *post)
+{
+	for (uint32_t i = 0; i < post->niov; i++)
+		to->piece[i] =
+			(struct bl_piece){(uintptr_t)post->iov[i].iov_base, post->iov[i].iov_len};
 }
 
 /* Show it on the board that its sender looks at; false: not now. */
@@ -245,9 +262,9 @@ static bool show(struct bl_ep *home, struct bl_post *post, bool tagged)
 	if (unlikely(!ep->local.seg.header || !claims_of(ep)))
 		return false;
 	board = board_of(ep, claimer);
-	if (!board || !~(board->used | ~(UINT64_MAX >> (64 - BL_ADVERTS))))
+	i = board ? vacant(board, post) : BL_ADVERTS;
+	if (i == BL_ADVERTS)
 		return false;
-	i = (uint32_t)__builtin_ctzll(~board->used);
 	if (!++home->claims->generation)
 		home->claims->generation = 1;
 	f = (struct bl_found){NULL,
@@ -257,7 +274,10 @@ static bool show(struct bl_ep *home, struct bl_post *post, bool tagged)
 			      post->tag,
 			      post->ignore,
 			      (uintptr_t)post->buf,
-			      post->len};
+			      post->len,
+			      post->niov > 1 ? post->niov : 0};
+	if (f.pieces)
+		show_pieces(&board->shared->scatter[i - BL_SCATTER_FIRST], post);
 	board->post[i] = post;
 	board->generation[i] = f.generation;
 	board->tagged[i] = tagged;

@@ -116,8 +116,8 @@ struct bl_post {
 	struct bl_post *next;
 	uint64_t tag, ignore;
 	struct bl_peer *src; /* NULL: anybody */
-	char *buf;
-	size_t len;
+	char *buf;	     /* niov > 1: the first piece */
+	size_t len;	     /* all bytes */
 	void *context;
 	uint32_t flags; /* BL_POST_* */
 	uint32_t niov;

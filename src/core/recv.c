@@ -151,7 +151,6 @@ static struct bl_target target_of(struct bl_ep *ep, struct bl_post_queue *queue,
 	if (post->niov > 1) {
 		t.iov = post->iov;
 		t.niov = post->niov;
-		t.len = bl_iov_len(post->iov, post->niov);
 	}
 	if (post->flags & BL_POST_MULTI) {
 		size_t used = bl_min(bl_round_up(bl_min(len, post->len), MULTI_ALIGN), post->len);
@@ -535,7 +534,7 @@ struct bl_post *bl_post_make(struct bl_ep *ep, const struct bl_recv *recv, struc
 	post->ignore = tagged ? recv->ignore : UINT64_MAX;
 	post->src = src;
 	post->buf = recv->niov ? recv->iov[0].iov_base : NULL;
-	post->len = recv->niov ? recv->iov[0].iov_len : 0;
+	post->len = bl_iov_len(recv->iov, recv->niov);
 	post->context = recv->context;
 	post->flags =
 		(recv->flags & BL_COMPLETION ? 0 : BL_POST_QUIET) |

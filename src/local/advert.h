@@ -31,6 +31,9 @@
 #ifndef BL_LOCAL_ADVERT_H
 #define BL_LOCAL_ADVERT_H
 
+#include <string.h>
+
+#include "copy/move.h"
 #include "local/wire.h"
 
 enum bl_taken {
@@ -63,12 +66,13 @@ struct bl_found {
 	struct bl_advert *advert;
 	uint32_t index, generation;
 	uint64_t number, tag, ignore, base, len;
+	uint32_t pieces;
 };
 
 /* --- the owner ----------------------------------------------------------- */
 
-/* Show a receive: advert i, which is not in use; used: the owner's own copy of
- * `posted`, with i. */
+/* Show a receive: the advert of this index, which is not in use, and whose pieces have been
+ * written; used: the owner's own copy of `posted`, with it. */
 static inline void bl_board_post(struct bl_board *board, uint64_t used, const struct bl_found *f,
 				 bool tagged)
 {
@@ -80,6 +84,7 @@ static inline void bl_board_post(struct bl_board *board, uint64_t used, const st
 	atomic_store_explicit(&a->base, f->base, memory_order_relaxed);
 	atomic_store_explicit(&a->len, f->len, memory_order_relaxed);
 	atomic_store_explicit(&a->tagged, tagged, memory_order_relaxed);
+	atomic_store_explicit(&a->pieces, (uint16_t)f->pieces, memory_order_relaxed);
 	atomic_store_explicit(&a->coop, 0, memory_order_relaxed);
 	/* release: pairs with the acquire of the state in bl_board_look */
 	atomic_store_explicit(&a->state, BL_ADVERT_WORD(f->generation, 0, BL_ADVERT_OPEN),
@@ -145,6 +150,7 @@ static inline bool bl_board_look(struct bl_board *board, bool tagged, uint64_t t
 			ignore,
 			atomic_load_explicit(&a->base, memory_order_relaxed),
 			atomic_load_explicit(&a->len, memory_order_relaxed),
+			atomic_load_explicit(&a->pieces, memory_order_relaxed),
 		};
 		below = number;
 		any = true;
@@ -175,6 +181,27 @@ static inline bool bl_advert_claim(const struct bl_found *f, uint32_t me)
 	return atomic_compare_exchange_strong_explicit(
 		&f->advert->state, &open, BL_ADVERT_WORD(f->generation, me, BL_ADVERT_CLAIMED),
 		memory_order_acq_rel, memory_order_acquire);
+}
+
+/* Where the receive that we have claimed is: through *count pieces, BL_KEYS of room.
+ * False: what its owner says of that makes no sense. */
+static inline bool bl_board_pieces(const struct bl_board *board, const struct bl_found *f,
+				   struct iovec *piece, uint32_t *count)
+{
+	struct bl_piece copy[BL_KEYS];
+
+	piece[0] = (struct iovec){(void *)(uintptr_t)f->base, f->len};
+	*count = 1;
+	if (likely(!f->pieces))
+		return true;
+	if (f->pieces < 2 || f->pieces > BL_KEYS || f->index < BL_SCATTER_FIRST)
+		return false;
+	/* They were written before the state that the claim has changed. */
+	memcpy(copy, board->scatter[f->index - BL_SCATTER_FIRST].piece, f->pieces * sizeof copy[0]);
+	for (uint32_t i = 0; i < f->pieces; i++)
+		piece[i] = (struct iovec){(void *)(uintptr_t)copy[i].base, copy[i].len};
+	*count = f->pieces;
+	return bl_iov_len_checked(piece, f->pieces) == f->len;
 }
 
 /* The claimer is done with it, in this way; it doesn't touch it again. */

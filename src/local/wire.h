@@ -39,7 +39,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 7
+#define BL_SEG_VERSION 8
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -47,6 +47,7 @@
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
 #define BL_ADVERTS	14u
+#define BL_SCATTERS	8u /* of them, the last ones: for receives of several pieces, too */
 #define BL_PAYLOAD_SIZE 36864u
 #define BL_LANE_SIZE	65536u
 #define BL_SEG_HEADER	4096u
@@ -158,20 +159,30 @@ struct bl_advert {
 	_Atomic uint64_t state;
 	_Atomic uint64_t number; /* in the order of posting */
 	_Atomic uint64_t tag, ignore;
-	_Atomic uint64_t base, len;
-	_Atomic uint32_t tagged;
-	_Atomic uint32_t coop; /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
+	_Atomic uint64_t base, len; /* len: all bytes */
+	_Atomic uint16_t tagged;
+	_Atomic uint16_t pieces; /* 0: at base; 2 and more: so many, in bl_board.scatter */
+	_Atomic uint32_t coop;	 /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
 	_Atomic uint32_t coop_generation;
 	_Atomic uint32_t chunk; /* bytes */
 };
 static_assert(sizeof(struct bl_advert) == BL_LINE, "shared layout");
 
+/* Where a receive of several pieces is; the owner writes it before its advert is open. */
+struct bl_scatter {
+	struct bl_piece piece[BL_KEYS];
+};
+static_assert(sizeof(struct bl_scatter) == BL_PAIR, "shared layout");
+
 struct bl_board {
 	_Atomic uint64_t posted; /* bit i: look at advert i; the owner writes */
 	uint8_t pad0[BL_LINE - 8];
 	struct bl_advert advert[BL_ADVERTS];
+	struct bl_scatter scatter[BL_SCATTERS]; /* of advert BL_SCATTER_FIRST, and so on */
 };
-static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE, "shared layout");
+#define BL_SCATTER_FIRST (BL_ADVERTS - BL_SCATTERS)
+static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE + BL_SCATTERS * BL_PAIR,
+	      "shared layout");
 
 /* RMA_EVENT: tag = the key of the first region, data = remote CQ data (BL_SLOT_DATA). */
 struct bl_rma_event {
@@ -236,7 +247,7 @@ struct bl_lane {
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
-	uint8_t unused[1084];
+	uint8_t unused[60];
 	uint8_t payload[BL_PAYLOAD_SIZE];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");

@@ -3,7 +3,11 @@
  * claims_test.c: a receive from anybody is shown to one neighbour (core/claim.h), who
  * lies about it or dies with it. Rank 0 receives, rank 2 is that neighbour, and rank 1
  * sends messages that could go there too: they must come, in order, into the first
- * receive that no message of rank 2's has taken. All of that also of a shared context.
+ * receive that no message of rank 2's has taken. All of that also of a shared context,
+ * and of receives in several pieces.
+ *
+ * And a receiver who lies about where its receive is, which is claimed: that costs the
+ * claimer nothing, and the receiver finishes by itself.
  */
 #include <sched.h>
 #include <signal.h>
@@ -79,7 +83,8 @@ static const struct claims_row rows[] = {
 };
 
 static const struct claims_row *row;
-static bool shares; /* it is a receive of a shared context */
+static bool shares;	  /* it is a receive of a shared context */
+static size_t pieces = 1; /* of a receive */
 
 /* --- all ----------------------------------------------------------------- */
 
@@ -142,9 +147,20 @@ static uint8_t *buf[3];
 
 static void post(int i)
 {
+	size_t each = LEN / pieces;
+	struct iovec iov[BL_IOV_MAX];
+	struct bl_recv recv = {.iov = iov,
+			       .niov = pieces,
+			       .src = BL_ADDR_ANY,
+			       .tag = TAG,
+			       .context = buf[i],
+			       .flags = BL_TAGGED | BL_COMPLETION};
+
 	memset(buf[i], 0, LEN);
-	RANK_CHECK(0, !bl_recv_buf(rank_home, buf[i], LEN, BL_ADDR_ANY, TAG, 0, buf[i],
-				   BL_TAGGED | BL_COMPLETION));
+	for (size_t p = 0; p < pieces; p++)
+		iov[p] = (struct iovec){buf[i] + p * each, each};
+	iov[pieces - 1].iov_len += LEN % pieces;
+	RANK_CHECK(0, !bl_recv(rank_home, &recv));
 }
 
 /* Receive i is over, with the message made of `byte`, or the error. */
@@ -184,20 +200,26 @@ static void expect_or_liars(int i, uint8_t byte)
 	RANK_CHECK(0, buf[i][0] == byte && !memcmp(buf[i], buf[i] + 1, LEN - 1));
 }
 
-static void receive(void)
+/* So many know us, and we know them. */
+static void be_greeted(int by)
 {
 	uint8_t hello;
 
+	for (int i = 0; i < by; i++) {
+		RANK_CHECK(0, !bl_recv_buf(rank_home, &hello, 1, BL_ADDR_ANY, GREETING, 0, &hello,
+					   BL_TAGGED | BL_COMPLETION));
+		RANK_CHECK(0, completed(0, &(int){0}) == &hello);
+	}
+}
+
+static void receive(void)
+{
 	rank_keep_log();
 	rank_shares = shares;
 	rank_open(0, RANKS);
 	for (int i = 0; i < 3; i++)
 		RANK_CHECK(0, (buf[i] = malloc(LEN)));
-	for (int i = 0; i < 2; i++) { /* both are neighbours, */
-		RANK_CHECK(0, !bl_recv_buf(rank_home, &hello, 1, BL_ADDR_ANY, GREETING, 0, &hello,
-					   BL_TAGGED | BL_COMPLETION));
-		RANK_CHECK(0, completed(0, &(int){0}) == &hello);
-	}
+	be_greeted(2); /* both are neighbours, */
 	say(0, 1);
 	post(0); /* and from this one large messages come, */
 	expect(0, 99, 0);
@@ -348,6 +370,144 @@ static void be_shown(void)
 	_exit(0);
 }
 
+/* --- a receiver who lies --------------------------------------------------- */
+
+enum lie {
+	TRUTH,	/* the claimer copies */
+	COUNT,	/* so many pieces */
+	LENGTH, /* of its second piece */
+	PLACE,	/* of the same */
+	LONGER, /* the second and the third, by so much */
+	ALL,	/* bytes in all */
+};
+
+struct shown_row {
+	struct row row;
+	size_t pieces; /* that it has */
+	enum lie lie;
+	uint64_t value;
+};
+
+#define EACH (LEN / 3) /* bytes in each of three */
+
+static const struct shown_row shown_rows[] = {
+	{{"two", "as it is"}, 2, TRUTH, 0},
+	{{"three", "as it is"}, 3, TRUTH, 0},
+	{{"eight", "as it is"}, 8, TRUTH, 0},
+	{{"none", "one buffer, then, which isn't there"}, 3, COUNT, 0},
+	{{"one", "that is said in another way"}, 3, COUNT, 1},
+	{{"fewer", "they don't add up"}, 3, COUNT, 2},
+	{{"nine", "more than there can be"}, 3, COUNT, 9},
+	{{"65535", "the same"}, 3, COUNT, UINT16_MAX},
+	{{"without a place", "the advert has none for pieces"}, 1, COUNT, 2},
+	{{"one is shorter", "they don't add up"}, 3, LENGTH, EACH - 1},
+	{{"one is longer", "they don't add up"}, 3, LENGTH, EACH + 1},
+	{{"one is huge", "the sum overflows"}, 3, LENGTH, UINT64_MAX - 5},
+	{{"two are huge", "it overflows to the right number"}, 3, LONGER, 1ULL << 63},
+	{{"one isn't there", "the kernel refuses"}, 3, PLACE, 4096},
+	{{"one is the kernel's", "the same"}, 3, PLACE, 1ULL << 63},
+	{{"less in all", "than the pieces add up to"}, 3, ALL, LEN - 1},
+	{{"more in all", "than the pieces add up to"}, 3, ALL, LEN + 1},
+	{{"an overflow in all", "which a sum can't be"}, 3, ALL, UINT64_MAX},
+};
+
+static const struct shown_row *shown;
+
+static uint64_t counted(enum bl_stat which)
+{
+	return atomic_load(&ep->local.stats->counter[which].value);
+}
+
+static void tell_lie(struct bl_board *board)
+{
+	uint32_t i = (uint32_t)__builtin_ctzll(atomic_load(&board->posted));
+	struct bl_advert *a = &board->advert[i];
+	struct bl_piece *piece = board->scatter[shown->pieces > 1 ? i - BL_SCATTER_FIRST : 0].piece;
+
+	RANK_CHECK(0, atomic_load(&a->pieces) == (shown->pieces > 1 ? shown->pieces : 0));
+	RANK_CHECK(0, atomic_load(&a->len) == LEN);
+	switch (shown->lie) {
+	case TRUTH:
+		break;
+	case COUNT:
+		atomic_store(&a->pieces, (uint16_t)shown->value);
+		if (!shown->value)
+			atomic_store(&a->base, 4096);
+		if (shown->value == 1)
+			piece[0].len = LEN; /* so it is */
+		break;
+	case LENGTH:
+		piece[1].len = shown->value;
+		break;
+	case PLACE:
+		piece[1].base = shown->value;
+		break;
+	case LONGER:
+		piece[1].len = piece[2].len = EACH + shown->value;
+		break;
+	case ALL:
+		atomic_store(&a->len, shown->value);
+		break;
+	}
+}
+
+/* Away from where it has posted until the sender's call is over. */
+static void lie_to_sender(void)
+{
+	rank_open(0, 2);
+	pieces = shown->pieces;
+	RANK_CHECK(0, (buf[0] = malloc(LEN)));
+	be_greeted(1);
+	post(0);
+	struct bl_peer *peer = bl_local_find(&ep->local, &world->addr[HONEST]);
+
+	RANK_CHECK(0, peer && atomic_load(&peer->tx.lane->board.posted));
+	tell_lie(&peer->tx.lane->board);
+	say(0, 1);
+	rank_await(0, &world->mark[HONEST], 1);
+	RANK_CHECK(0, shown->lie || buf[0][LEN - 1] == 7);
+	expect(0, 7, 0);
+	RANK_CHECK(0, counted(BL_STAT_received_claimed) == !shown->lie);
+	say(0, 2);
+	await(0, HONEST, 2);
+	rank_close(0);
+	free(buf[0]);
+}
+
+static void send_to_liar(void)
+{
+	uint8_t *mine = malloc(LEN);
+	struct iovec iov = {mine, LEN};
+	struct bl_send send = {.iov = &iov,
+			       .niov = 1,
+			       .tag = TAG,
+			       .context = mine,
+			       .flags = BL_TAGGED | BL_COMPLETION};
+	int err;
+
+	rank_open(HONEST, 2);
+	send.dest = world_index[0];
+	RANK_CHECK(HONEST, mine);
+	memset(mine, 7, LEN);
+	greet(HONEST);
+	RANK_CHECK(HONEST, !bl_send(ep, &send));
+	say(HONEST, 1);
+	RANK_CHECK(HONEST, completed(HONEST, &err) == mine && !err);
+	await(HONEST, 0, 2);
+	RANK_CHECK(HONEST, counted(BL_STAT_sent_claimed) == !shown->lie);
+	say(HONEST, 2);
+	rank_close(HONEST);
+	free(mine);
+}
+
+static void run_shown(int rank)
+{
+	if (rank)
+		send_to_liar();
+	else
+		lie_to_sender();
+}
+
 /* --- test program -------------------------------------------------------- */
 
 static void run(int rank)
@@ -398,18 +558,38 @@ static void claims_of(void **state)
 static void claims(void **state)
 {
 	shares = false;
+	pieces = 1;
+	claims_of(state);
+}
+
+static void claims_in_pieces(void **state)
+{
+	shares = false;
+	pieces = 3;
 	claims_of(state);
 }
 
 static void claims_shared(void **state)
 {
 	shares = true;
+	pieces = 1;
 	claims_of(state);
+}
+
+static void where(void **state)
+{
+	shown = TABLE_ROW(struct shown_row, state);
+	shares = false;
+	setenv("FI_BEELINE_OVERLAP", "always", 1);
+	world_start(2, run_shown);
+	world_end(-1);
 }
 
 int main(void)
 {
 	TABLE_ROWS("claims", claims, rows);
 	TABLE_ROWS("claims of a context", claims_shared, rows);
+	TABLE_ROWS("claims of pieces", claims_in_pieces, rows);
+	TABLE_ROWS("where it is", where, shown_rows);
 	return table_run("claims");
 }

@@ -3,58 +3,9 @@
  * iov.c: messages gathered from and scattered into up to eight buffers of odd
  * lengths, the two sides cut differently.
  */
-#include "cases.h"
+#include "pieces.h"
 
 #include <string.h>
-
-#define IOV 8
-
-/* Cuts len bytes into n pieces, some empty, and lays them out with gaps. */
-static void cut(struct t_rng *rng, size_t len, size_t n, struct iovec *iov, struct t_buf *b)
-{
-	size_t left = len;
-
-	for (size_t i = 0; i < n; i++) {
-		size_t piece = i == n - 1 ? left : t_rand_below(rng, left / (n - i) * 2 + 1);
-
-		if (piece > left)
-			piece = left;
-		left -= piece;
-		b[i] = t_buf(piece, t_rand(rng) & 63);
-		iov[i] = (struct iovec){b[i].p, piece};
-	}
-}
-
-static void fill(const struct iovec *iov, size_t n, uint64_t seed)
-{
-	size_t offset = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		t_fill(iov[i].iov_base, iov[i].iov_len, seed, offset);
-		offset += iov[i].iov_len;
-	}
-}
-
-static void check(const struct t_buf *b, size_t n, size_t len, uint64_t seed)
-{
-	size_t offset = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		size_t here = len - offset < b[i].len ? len - offset : b[i].len;
-
-		T_SAME(b[i].p, here, seed, offset);
-		for (size_t k = here; k < b[i].len; k++)
-			T_CHECK(b[i].p[k] == 0xee, "piece %zu was written beyond the message", i);
-		offset += here;
-	}
-	T_EQ(offset, len);
-}
-
-static void free_all(struct t_buf *b, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		t_buf_free(&b[i]);
-}
 
 /* Message k of a run: both ranks compute the same length and their own cuts. */
 static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint64_t k, size_t iovs,
@@ -80,8 +31,8 @@ static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint6
 		struct fi_msg m = {
 			.msg_iov = iov, .iov_count = ntx, .addr = n->peer[1], .context = &op};
 
-		cut(own, len, ntx, iov, b);
-		fill(iov, ntx, k);
+		pieces_cut(own, len, ntx, iov, b);
+		pieces_fill(iov, ntx, k);
 		if (tagged && with_flags)
 			T_TRY(fi_tsendmsg(n->ep, &tm, FI_COMPLETION));
 		else if (tagged)
@@ -94,10 +45,10 @@ static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint6
 		if (unexpected)
 			t_mark(n, 1, k);
 		T_WAIT(&op);
-		free_all(b, ntx);
+		pieces_free(b, ntx);
 		return;
 	}
-	cut(own, room, nrx, iov, b);
+	pieces_cut(own, room, nrx, iov, b);
 	if (unexpected)
 		t_wait_mark(n, 0, k);
 	if (tagged) {
@@ -123,8 +74,8 @@ static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint6
 	memset(iov, 0, sizeof(iov));
 	T_WAIT(&op);
 	T_EQ(op.c.len, len);
-	check(b, nrx, len, k);
-	free_all(b, nrx);
+	pieces_check(b, nrx, len, k);
+	pieces_free(b, nrx);
 }
 
 static void many(size_t iovs, bool unexpected, int count)
@@ -176,7 +127,7 @@ static void all_cuts(void)
 		struct t_op op = {0};
 
 		if (t_rank == 0) {
-			fill(iov, 2, at);
+			pieces_fill(iov, 2, at);
 			T_TRY(fi_tsendv(n.ep, iov, NULL, 2, n.peer[1], at, &op));
 			T_WAIT(&op);
 		} else {

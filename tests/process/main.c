@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 		group_peek,    group_cancel,   group_trunc,  group_self,	group_order,
 		group_random,  group_rma,      group_atomic, group_shared,	group_trigger,
 		group_thread,  group_blocked,  group_wait,   group_set,		group_life,
-		group_overlap, group_delegate, group_carry,  group_shared_away,
+		group_overlap, group_delegate, group_carry,  group_shared_away, group_scattered,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));

@@ -561,9 +561,9 @@ static void stress_check(struct incoming *in, uint64_t *seen, uint64_t each)
 
 /*
  * Everybody to everybody, all with one tag: large messages and short ones, receives
- * from anybody and from one, cancels, processes that are away for a while. Each
- * message comes once and whole, and those of one sender come into receives in the
- * order of their posting.
+ * from anybody and from one, in one piece and in several, cancels, processes that are away for a
+ * while. Each message comes once and whole, and those of one sender come into receives in the order
+ * of their posting.
  */
 static void stress(void)
 {
@@ -582,7 +582,7 @@ static void stress(void)
 		in[i].buf = t_buf(65536 + 200000, 0);
 		outbuf[i] = t_buf(65536 + 200000, 0);
 	}
-	start(&n, NULL, true);
+	start(&n, &(struct t_opts){.iov = 8}, true);
 	for (bool all = false; got < total || !all;) {
 		int i = (int)t_rand_below(&rng, WINDOW),
 		    to = (int)t_rand_below(&rng, (uint64_t)t_nproc);
@@ -616,10 +616,11 @@ static void stress(void)
 			t_blank(&r->buf);
 			r->posted = true;
 			r->number = ++number;
-			post(&n, true,
-			     from == t_rank || t_rand_below(&rng, 2) ? FI_ADDR_UNSPEC
-								     : n.peer[from],
-			     &r->buf, STRESS_TAG, &r->op);
+			post_pieces(&n,
+				    from == t_rank || t_rand_below(&rng, 2) ? FI_ADDR_UNSPEC
+									    : n.peer[from],
+				    &r->buf, t_rand_below(&rng, 2) ? 1 : 2 + t_rand_below(&rng, 7),
+				    STRESS_TAG, &r->op);
 		} else if (!t_rand_below(&rng, 20)) {
 			fi_cancel(&n.ep->fid, &r->op);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * overlap.h: what overlap.c and delegate.c begin with. "Away" is a wait at a pipe
+ * overlap.h: what overlap.c, scattered.c and delegate.c begin with. "Away" is a wait at a pipe
  * or a loop of one's own: nothing of the library runs.
  */
 #ifndef BL_TESTS_PROCESS_OVERLAP_H
@@ -83,6 +83,19 @@ static inline void post(struct t_node *n, bool tagged, fi_addr_t src, struct t_b
 		t_trecv(n, src, b->p, b->len, tag, 0, op);
 	else
 		T_TRY(fi_recv(n->ep, b->p, b->len, NULL, src, op));
+}
+
+/* The same in so many pieces, one behind the other; opts.iov must allow it. */
+static inline void post_pieces(struct t_node *n, fi_addr_t src, struct t_buf *b, size_t pieces,
+			       uint64_t tag, struct t_op *op)
+{
+	size_t each = b->len / pieces;
+	struct iovec iov[8];
+
+	for (size_t i = 0; i < pieces; i++)
+		iov[i] = (struct iovec){b->p + i * each, each};
+	iov[pieces - 1].iov_len += b->len % pieces;
+	T_TRY(fi_trecvv(n->ep, iov, NULL, pieces, src, tag, 0, op));
 }
 
 #endif
