@@ -446,8 +446,8 @@ static void on_ahead(struct bl_ep *ep, struct bl_sink *sink, const struct bl_pee
 		t->ahead_left -= (uint32_t)bl_min(len, (uint64_t)t->ahead_left);
 		ep->carried_at = bl_ticks();
 		bl_say_active(ep, ep->carried_at);
-		if (!t->ahead_left) /* before what is behind it in the ring: they may share a buffer
-				     */
+		/* Now, before what is behind it in the ring: they may share a buffer. */
+		if (!t->ahead_left)
 			bl_transfer_go_on(ep, sink, i);
 		return;
 	}

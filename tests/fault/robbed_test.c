@@ -177,6 +177,7 @@ static void run(int rank)
 			receive(VICTIM, FRIEND, i, true);
 			send_one(VICTIM, FRIEND, i);
 		} else {
+			/* For nothing: the victim is awake, asleep, or about to be. */
 			usleep((unsigned)(table_random(&seed) % ASLEEP_US));
 			send_one(FRIEND, VICTIM, i);
 			if (row->scribble == BELLS) /* before it is awake, whoever has a core */
