@@ -151,11 +151,12 @@ struct bl_unex {
 	uint32_t npiece;  /* large: pieces in `piece` */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
-	bool ahead; /* large: bytes came along, and weren't kept */
+	bool ahead; /* large: bytes came along */
 	union {
 		struct {
 			struct iovec piece[BL_IOV_MAX];
 			struct bl_key key[BL_KEYS]; /* BL_SLOT_LENT: of the pieces */
+			struct bl_kept *kept;	    /* what came along; NULL: nothing, or dropped */
 		};
 		uint8_t bytes[BL_SLOT_INLINE]; /* or more, when not pooled */
 	};
@@ -165,6 +166,7 @@ struct bl_unex_queue {
 	struct bl_unex *head, **tail;
 };
 
+struct bl_kept;	    /* recv.h */
 struct bl_request;  /* sender's side of a large message; large.h */
 struct bl_transfer; /* receiver's side */
 
@@ -185,6 +187,8 @@ struct bl_ep {
 	struct bl_av *av;
 	size_t min_multi_recv;
 	struct bl_unex *claimed, *free_unex;
+	struct bl_kept *keeping; /* of these more is to come; early.c */
+	size_t kept_bytes;
 	struct bl_transfer **transfer; /* being copied */
 	uint32_t ntransfer, room_transfer;
 	struct bl_request **request; /* all in use, by index; see large.c */

@@ -321,10 +321,12 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
-	if (arrival->early)
+	if (unlikely(arrival->early && !arrival->kept))
 		t->in_vain = arrival->ahead;
 	else
 		t->base = t->ahead_left = (uint32_t)bl_min((size_t)arrival->ahead, t->want);
+	if (unlikely(arrival->kept != NULL))
+		bl_ahead_take(t, arrival->kept);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
 	if (unlikely(arrival->slot_flags & BL_SLOT_LENT)) {
 		t->theirs_lent.n = arrival->npiece;

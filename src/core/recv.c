@@ -88,10 +88,20 @@ static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
 	return u;
 }
 
+/* Bytes of it that are copied here. */
+static size_t unex_bytes(const struct bl_unex *u)
+{
+	if (!u->large)
+		return u->len;
+	return u->kept ? u->kept->len : 0;
+}
+
 /* ep: which it came to. */
 void bl_unex_free(struct bl_ep *ep, struct bl_unex *u)
 {
-	bl_stat_early_over(ep, u->large ? 0 : u->len);
+	bl_stat_early_over(ep, unex_bytes(u));
+	if (u->large && u->kept)
+		bl_kept_free(ep, u->kept);
 	if (!u->pooled) {
 		free(u);
 		return;
@@ -213,8 +223,20 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 		bl_claim_came(ep, post, tagged, u->peer, u->len);
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
-		struct bl_arrival a = {u->peer,	  u->request, u->tag, u->data, u->len,	u->piece,
-				       u->npiece, u->flags,   u->key, true,    u->ahead};
+		struct bl_arrival a = {
+			.peer = u->peer,
+			.request = u->request,
+			.tag = u->tag,
+			.data = u->data,
+			.len = u->len,
+			.piece = u->piece,
+			.npiece = u->npiece,
+			.slot_flags = u->flags,
+			.key = u->key,
+			.early = true,
+			.ahead = u->kept ? u->kept->len : u->ahead,
+			.kept = u->kept,
+		};
 
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
@@ -250,6 +272,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 		u->request = large->request;
 		u->npiece = large->npiece;
 		u->ahead = large->ahead;
+		u->kept = large->ahead ? bl_kept_new(ep, large) : NULL;
 		memcpy(u->piece, large->piece, large->npiece * sizeof u->piece[0]);
 		if (unlikely(flags & BL_SLOT_LENT))
 			memcpy(u->key, large->key, large->npiece * sizeof u->key[0]);
@@ -259,7 +282,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 	}
 	*early->tail = u;
 	early->tail = &u->next;
-	bl_stat_early(ep, large ? 0 : len);
+	bl_stat_early(ep, unex_bytes(u));
 	return true;
 }
 
@@ -319,6 +342,13 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 		return false;
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
+	if (!post && a->ahead && sink->n && !a->peer->put_off) {
+		/* What the caller is about to hear may be what it waits for to post the receive:
+		 * then the bytes needn't be copied twice. */
+		a->peer->put_off = true;
+		return false;
+	}
+	a->peer->put_off = false;
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
 	bl_claim_came(ep, post, tagged, a->peer, a->len);

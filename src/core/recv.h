@@ -56,6 +56,25 @@ bl_always_inline void bl_recv_over(struct bl_ep *ep, struct bl_sink *sink,
 		bl_work_over(r->work, err);
 }
 
+/* --- early.c -------------------------------------------------------------- */
+
+/* Bytes of a message that has no receive yet, from its beginning. */
+struct bl_kept {
+	struct bl_kept *next; /* in bl_ep.keeping, while more is to come */
+	const struct bl_peer *peer;
+	uint64_t request;
+	uint32_t len, got; /* bytes: that were sent ahead, that are here */
+	uint8_t bytes[];
+};
+#define BL_KEPT_MOST (1u << 20) /* bytes, of all messages of an endpoint */
+
+/* Memory for what follows a's RTS; NULL: none, or enough is kept. ep: which it came to. */
+struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a);
+void bl_kept_free(struct bl_ep *ep, struct bl_kept *k);
+/* A piece has come of a message that isn't received: copied, if it is kept. */
+void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
+		 const void *bytes, size_t len);
+
 /* --- recv.c ------------------------------------------------------------- */
 
 /* A receive that is in no queue yet, with a copy of what recv says; NULL: no memory. */

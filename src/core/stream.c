@@ -36,7 +36,9 @@
 
 #include "base/window.h"
 #include "core/claim.h"
+#include "core/recv.h"
 #include "core/stat.h"
+#include "core/wait.h"
 
 #define PIECE	   8192u /* of a message, in a packet */
 #define PUSH_STEP  262144u
@@ -175,6 +177,12 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
 	return true;
 }
 
+/* Who waits in the library loses its core now and then: that it hasn't been seen says nothing. */
+static bool shares_core(const struct bl_ep *ep)
+{
+	return ep->tx_cq && bl_wait_crowded(&ep->tx_cq->crowd, bl_ticks());
+}
+
 /*
  * What is put in the ring right behind the RTS: a short message of which the sender wants to
  * hear that it has been delivered, and one to be carried, of which the rest, if there is no
@@ -192,7 +200,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
 			return 0;
 		bl_say_active(ep, bl_ticks());
-		if (away_for(r->peer) > (int64_t)(STILL_US * bl_ticks_per_us()))
+		if (away_for(r->peer) > (int64_t)(STILL_US * bl_ticks_per_us()) && !shares_core(ep))
 			return 0;
 		if (unlikely(r->peer->ahead_pause)) {
 			r->peer->ahead_pause--;
@@ -386,6 +394,15 @@ void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask)
 		take_back(ep, t);
 }
 
+void bl_ahead_take(struct bl_transfer *t, const struct bl_kept *kept)
+{
+	uint32_t len = bl_min(kept->got, t->base);
+
+	bl_iov_scatter(t->mine, t->nmine, 0, kept->bytes, len);
+	t->ahead_left -= len;
+	t->streamed = len;
+}
+
 bool bl_carry_finish(struct bl_ep *ep, struct bl_transfer *t)
 {
 	if (!ep->leaves && !ep->wanders)
@@ -427,8 +444,7 @@ bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 	return !t->error && !ring_left(t) && t->arrived >= t->missing;
 }
 
-/* Bytes that followed their RTS. Where that was matched later they have come in vain, or come
- * now, and all are copied once. */
+/* Bytes that followed their RTS. Where nothing was matched with that yet they are kept. */
 static void on_ahead(struct bl_ep *ep, struct bl_sink *sink, const struct bl_peer *peer,
 		     uint64_t request, uint64_t off, const void *bytes, uint64_t len)
 {
@@ -451,6 +467,7 @@ static void on_ahead(struct bl_ep *ep, struct bl_sink *sink, const struct bl_pee
 			bl_transfer_go_on(ep, sink, i);
 		return;
 	}
+	bl_kept_add(ep, peer, request, off, bytes, len);
 }
 
 void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t flags,

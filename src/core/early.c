@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * early.c: what was sent ahead of a message that waits for its receive; see recv.h.
+ * Serialised by the domain.
+ *
+ * It is copied out of the ring, as a short message that comes early is, and once more when
+ * the receive is there: less than a system call costs where messages are carried. Not more
+ * than BL_KEPT_MOST for an endpoint, so that senders that nobody receives from take no more
+ * memory than that; what comes then is dropped, and the message copied once later.
+ *
+ * The pieces of one message follow each other in their sender's ring. So of each sender at
+ * most one message is incomplete, and the list of those is short.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/recv.h"
+
+struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
+{
+	struct bl_kept *k;
+
+	if (a->ahead > BL_KEPT_MOST - ep->kept_bytes)
+		return NULL;
+	k = malloc(sizeof *k + a->ahead);
+	if (!k)
+		return NULL;
+	*k = (struct bl_kept){
+		.next = ep->keeping,
+		.peer = a->peer,
+		.request = a->request,
+		.len = a->ahead,
+	};
+	ep->keeping = k;
+	ep->kept_bytes += k->len;
+	return k;
+}
+
+static void complete(struct bl_ep *ep, const struct bl_kept *k)
+{
+	struct bl_kept **at = &ep->keeping;
+
+	while (*at && *at != k)
+		at = &(*at)->next;
+	if (*at)
+		*at = k->next;
+}
+
+void bl_kept_free(struct bl_ep *ep, struct bl_kept *k)
+{
+	if (k->got < k->len)
+		complete(ep, k);
+	ep->kept_bytes -= k->len;
+	free(k);
+}
+
+void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
+		 const void *bytes, size_t len)
+{
+	struct bl_kept *k = ep->keeping;
+
+	while (k && (k->peer != peer || k->request != request))
+		k = k->next;
+	if (!k || off != k->got || len > k->len - k->got)
+		return; /* dropped; or nonsense */
+	memcpy(k->bytes + off, bytes, len);
+	k->got += (uint32_t)len;
+	if (k->got == k->len)
+		complete(ep, k);
+}
