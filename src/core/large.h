@@ -123,7 +123,8 @@ struct bl_arrival {
 	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
 	bool early;		  /* its receive was posted later */
 	uint32_t ahead;		  /* bytes that follow its RTS */
-	const struct bl_kept *kept; /* what of them came before the receive; NULL: nothing is left */
+	const struct bl_kept
+		*kept; /* what of them came before the receive; NULL: nothing is left */
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */

@@ -342,13 +342,6 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 		return false;
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
-	if (!post && a->ahead && sink->n && !a->peer->put_off) {
-		/* What the caller is about to hear may be what it waits for to post the receive:
-		 * then the bytes needn't be copied twice. */
-		a->peer->put_off = true;
-		return false;
-	}
-	a->peer->put_off = false;
 	if (!post)
 		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
 	bl_claim_came(ep, post, tagged, a->peer, a->len);

@@ -103,7 +103,6 @@ struct bl_peer {
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
 	/* owner: messages in a row that went ahead of their receives; so many more don't */
 	uint8_t ahead_vain, ahead_pause;
-	bool put_off; /* owner: the next packet has been, once; core/recv.c */
 	const struct bl_seg_header *header; /* the peer's, mapped */
 	struct bl_bells *bells;		    /* the peer's, mapped */
 	struct bl_lane_stats *stats;	    /* behind our header; never NULL. See count.h */

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "core/recv.h"
 #include "core/stat.h"
 #include "core/stream.h"
 #include "unit/node.h"
@@ -79,6 +80,11 @@ static uint64_t received(unsigned int way)
 {
 	return atomic_load(
 		&receiver->local.stats->counter[BL_STAT_received_one_copy + 2 * way].value);
+}
+
+static uint64_t pulled(void)
+{
+	return atomic_load(&receiver->local.stats->counter[BL_STAT_pulled_bytes].value);
 }
 
 static uint64_t sent(unsigned int way)
@@ -156,44 +162,68 @@ static _Atomic uint32_t *hide_last(uint32_t *seq)
 
 /* --- who takes less, or later ------------------------------------------------ */
 
+enum arrival {
+	IN_TIME, /* the receive is posted before */
+	KEPT,	 /* later */
+	DROPPED, /* later, and there is no memory for what comes before it */
+};
+
 struct less_row {
 	struct row row;
 	size_t len, room;
-	bool early;
+	enum arrival arrival;
 };
 
 static const struct less_row lesses[] = {
-	{{"none", "an empty receive"}, 20000, 0, false},
-	{{"one byte", "of the first packet"}, 20000, 1, false},
-	{{"a packet less one", "the second is all too much"}, 20000, 8191, false},
-	{{"a packet", "the second is all too much"}, 20000, 8192, false},
-	{{"a packet and one", "of the second"}, 20000, 8193, false},
-	{{"all but one", "of the last"}, 20000, 19999, false},
-	{{"behind what is ahead", "and not the rest"}, CARRIED, PIECES + 4096, false},
-	{{"just what is ahead", "nothing of the rest"}, CARRIED, PIECES, false},
-	{{"all", "posted later"}, 20000, LONGEST, true},
-	{{"all of the longest", "posted later"}, CARRIED, LONGEST, true},
-	{{"some", "posted later"}, 20000, 10000, true},
+	{{"none", "an empty receive"}, 20000, 0, IN_TIME},
+	{{"one byte", "of the first packet"}, 20000, 1, IN_TIME},
+	{{"a packet less one", "the second is all too much"}, 20000, 8191, IN_TIME},
+	{{"a packet", "the second is all too much"}, 20000, 8192, IN_TIME},
+	{{"a packet and one", "of the second"}, 20000, 8193, IN_TIME},
+	{{"all but one", "of the last"}, 20000, 19999, IN_TIME},
+	{{"behind what is ahead", "and not the rest"}, CARRIED, PIECES + 4096, IN_TIME},
+	{{"just what is ahead", "nothing of the rest"}, CARRIED, PIECES, IN_TIME},
+	{{"all", "posted later"}, 20000, LONGEST, KEPT},
+	{{"all of the longest", "posted later"}, CARRIED, LONGEST, KEPT},
+	{{"some", "posted later"}, 20000, 10000, KEPT},
+	{{"a packet", "posted later"}, 20000, 8192, KEPT},
+	{{"none", "posted later"}, 20000, 0, KEPT},
+	{{"just what was ahead", "posted later"}, CARRIED, PIECES, KEPT},
+	{{"behind what was ahead", "posted later"}, CARRIED, PIECES + 1, KEPT},
+	{{"all", "posted later, dropped"}, 20000, LONGEST, DROPPED},
+	{{"all of the longest", "posted later, dropped"}, CARRIED, LONGEST, DROPPED},
+	{{"some", "posted later, dropped"}, 20000, 10000, DROPPED},
 };
 
 static void takes_less(void **state)
 {
 	const struct less_row *row = TABLE_ROW(struct less_row, state);
 	size_t want = row->len < row->room ? row->len : row->room;
-	uint64_t once;
+	uint64_t once, streamed, copied;
 
 	open_pair();
+	copied = pulled();
 	once = received(BL_WAY_ONE_COPY);
-	if (!row->early)
+	streamed = received(BL_WAY_STREAMED);
+	if (row->arrival == IN_TIME)
 		post(row->room);
+	if (row->arrival == DROPPED)
+		receiver->kept_bytes = BL_KEPT_MOST;
 	say_here();
 	send_by(row->len, 1, 0);
 	assert_true(request()->ahead);
-	if (row->early) {
+	if (row->arrival != IN_TIME) {
 		node_settle(&node, 0);
 		post(row->room);
-		assert_int_equal(received(BL_WAY_ONE_COPY), once + 1);
+		assert_int_equal(received(BL_WAY_ONE_COPY),
+				 once + (row->arrival == DROPPED || !row->room));
+		assert_int_equal(received(BL_WAY_STREAMED),
+				 streamed + (row->arrival == KEPT && row->room));
 	}
+	if (row->arrival == KEPT)
+		assert_int_equal(receiver->kept_bytes, 0);
+	if (row->arrival == KEPT && want <= PIECES)
+		assert_int_equal(pulled(), copied);
 	if (want == row->len) {
 		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	} else {
@@ -204,13 +234,192 @@ static void takes_less(void **state)
 	}
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	check(want);
+	assert_int_equal(sender->dest[0]->ahead_vain, row->arrival == DROPPED);
 	node_close(&node);
 }
 
-/* What came too early was in vain: the next ones don't go ahead, longer each time. */
+/* --- what is kept until its receive is posted --------------------------------- */
+
+/* How much an endpoint keeps of what nobody receives. */
+struct keep_row {
+	struct row row;
+	size_t before, len;
+	bool kept;
+};
+
+static const struct keep_row keeps[] = {
+	{{"the last bytes", "that there is memory for"}, BL_KEPT_MOST - 20000, 20000, true},
+	{{"one byte too many", "dropped"}, BL_KEPT_MOST - 19999, 20000, false},
+	{{"full", "a byte, dropped"}, BL_KEPT_MOST, 1, false},
+	{{"a byte left", "for a byte"}, BL_KEPT_MOST - 1, 1, true},
+};
+
+static void keeps_so_much(void **state)
+{
+	const struct keep_row *row = TABLE_ROW(struct keep_row, state);
+
+	open_pair();
+	receiver->kept_bytes = row->before;
+	say_here();
+	send_by(row->len, 1, BL_DELIVERY_COMPLETE);
+	assert_int_equal(request()->ahead, row->len);
+	node_settle(&node, 0);
+	assert_int_equal(receiver->kept_bytes, row->before + (row->kept ? row->len : 0));
+	assert_null(receiver->keeping);
+	post(LONGEST);
+	assert_int_equal(receiver->kept_bytes, row->before);
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	node_completion(&node, 1, NULL);
+	assert_int_equal(sender->dest[0]->ahead_vain, !row->kept);
+	check(row->len);
+	node_close(&node);
+}
+
+/* Its last packet isn't in the ring yet, when what is in it is received, or isn't wanted. */
+enum fate {
+	COMES,	/* the packet, when the receive is posted */
+	LATE,	/* when its receiver has copied those bytes itself */
+	DROPS,	/* when the message has been discarded */
+	CLOSES, /* never: the receiver closes */
+};
+
+struct part_row {
+	struct row row;
+	size_t len;
+	enum fate fate;
+};
+
+static const struct part_row parts[] = {
+	{{"two of three", "then the last"}, 20000, COMES},
+	{{"none of one", "then it"}, 8000, COMES},
+	{{"three of four", "then the last, and the rest"}, CARRIED, COMES},
+	{{"two of three", "the last comes too late"}, 20000, LATE},
+	{{"none of one", "it comes too late"}, 8000, LATE},
+	{{"three of four", "the last comes too late, the rest not"}, CARRIED, LATE},
+	{{"two of three", "discarded"}, 20000, DROPS},
+	{{"none of one", "discarded"}, 8000, DROPS},
+	{{"two of three", "nobody wants it"}, 20000, CLOSES},
+	{{"none of one", "nobody wants it"}, 8000, CLOSES},
+};
+
+static void has_a_part(void **state)
+{
+	const struct part_row *row = TABLE_ROW(struct part_row, state);
+	struct bl_recv discard = {.src = 1, .tag = 9, .flags = NODE_FLAGS | BL_PEEK | BL_DISCARD};
+	_Atomic uint32_t *last;
+	uint32_t seq;
+
+	open_pair();
+	say_here();
+	send_by(row->len, 1, row->len < EAGER * 2 ? BL_DELIVERY_COMPLETE : 0);
+	assert_true(request()->ahead);
+	last = &sender->dest[0]->tx.slot[(sender->dest[0]->tx.next - 1) % BL_SLOTS].seq;
+	seq = atomic_exchange(last, 0);
+	bl_ep_progress(receiver);
+	assert_non_null(receiver->keeping);
+	bl_say_active(sender, bl_ticks() + (row->fate == LATE ? -1 : 1) * 1000000 *
+						   (int64_t)bl_ticks_per_us());
+	if (row->fate == DROPS) {
+		assert_int_equal(bl_recv(receiver, &discard), 0);
+		assert_null(receiver->keeping);
+		assert_int_equal(receiver->kept_bytes, 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	} else if (row->fate != CLOSES) {
+		post(LONGEST);
+		assert_null(receiver->keeping);
+		assert_int_equal(receiver->kept_bytes, 0);
+	}
+	if (row->fate == LATE) {
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+		check(row->len);
+		memset(to, 0xee, sizeof to);
+	}
+	if (row->fate != CLOSES) {
+		atomic_store(last, seq);
+		node_completion(&node, 1, NULL);
+	}
+	if (row->fate == COMES) {
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+		check(row->len);
+	} else {
+		if (row->fate != CLOSES)
+			node_settle(&node, 0);
+		for (size_t i = 0; i < sizeof to; i++)
+			assert_int_equal(to[i], 0xee);
+	}
+	node_close(&node); /* nothing is leaked: AddressSanitizer */
+}
+
+/* Packets that say they belong to what is kept. */
+struct stray_row {
+	struct row row;
+	uint64_t off;
+	uint32_t len;
+	uint64_t number; /* added to the right one */
+	uint32_t got;	 /* bytes that are believed */
+};
+
+static const struct stray_row strays[] = {
+	{{"the right one", "believed"}, 0, 64, 0, 64},
+	{{"all of it", "believed"}, 0, 8192, 0, 8192},
+	{{"a byte too long", "not at all"}, 0, 8193, 0, 0},
+	{{"not the next", "with a gap before it"}, 1, 64, 0, 0},
+	{{"at the end", "with a gap before it"}, 8128, 64, 0, 0},
+	{{"far behind", "the offset's end"}, UINT64_MAX, 1, 0, 0},
+	{{"empty", "brings nothing"}, 0, 0, 0, 0},
+	{{"another request", "which isn't there"}, 0, 64, 1, 0},
+	{{"another generation", "which isn't there"}, 0, 64, 1ull << 32, 0},
+};
+
+static void goes_astray(void **state)
+{
+	const struct stray_row *row = TABLE_ROW(struct stray_row, state);
+	static const uint8_t bytes[8193];
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	const struct bl_kept *kept;
+	uint64_t number;
+
+	open_pair();
+	say_here();
+	send_by(8192, 1, BL_DELIVERY_COMPLETE);
+	number = bl_request_number(request());
+	atomic_store(&sender->dest[0]->tx.slot[(sender->dest[0]->tx.next - 1) % BL_SLOTS].seq, 0);
+	bl_ep_progress(receiver);
+	kept = receiver->early_tagged.head->kept;
+	assert_ptr_equal(kept, receiver->keeping);
+	bl_on_fragment(receiver, &none, receiver->dest[1], BL_SLOT_AHEAD, number + row->number,
+		       row->off, bytes, row->len);
+	assert_int_equal(kept->got, row->got);
+	assert_ptr_equal(receiver->keeping, row->got == 8192 ? NULL : kept);
+	/* Not one of another's messages either. */
+	bl_on_fragment(receiver, &none, receiver->dest[0], BL_SLOT_AHEAD, number, row->got, bytes,
+		       1);
+	assert_int_equal(kept->got, row->got);
+	node_close(&node);
+}
+
+/* More ranks than cores: that a receiver wasn't seen in the library says nothing. */
+static void shares_cores(void **state)
+{
+	(void)state;
+	open_pair();
+	post(LONGEST);
+	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	sender->tx_cq->crowd.until = bl_ticks() + 1000000 * bl_ticks_per_us();
+	send_by(20000, 1, 0);
+	assert_int_equal(request()->ahead, 20000);
+	assert_int_equal(node_completion(&node, 0, NULL).len, 20000);
+	node_completion(&node, 1, NULL);
+	check(20000);
+	node_close(&node);
+}
+
+/* What came too early, and was dropped, was in vain: the next ones don't go ahead, longer each
+ * time. */
 static void early_ones_pause(void **state)
 {
 	open_pair();
+	receiver->kept_bytes = BL_KEPT_MOST;
 	for (unsigned int vain = 1; vain <= 3; vain++) {
 		uint64_t once = sent(BL_WAY_ONE_COPY);
 
@@ -554,6 +763,10 @@ int main(void)
 	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
 	TABLE_ROWS("ahead", goes_ahead, aheads);
 	TABLE_ROWS("takes", takes_less, lesses);
+	TABLE_ROWS("keeps", keeps_so_much, keeps);
+	TABLE_ROWS("part", has_a_part, parts);
+	TABLE_ROWS("stray", goes_astray, strays);
+	TABLE_TEST(shares_cores);
 	TABLE_TEST(early_ones_pause);
 	TABLE_TEST(asked_for_again);
 	TABLE_TEST(not_wanted);
