@@ -390,19 +390,24 @@ void bl_wait_new(struct bl_crowd *crowd)
 	crowd->yields = 0;
 }
 
+/* The cores that all of us share: those that we may run on. Where that is a single one a
+ * launcher has bound each of us to his own, as a rule: then those of the machine. */
+static long count_cores(void)
+{
+	cpu_set_t mine;
+	int n = sched_getaffinity(0, sizeof mine, &mine) ? 0 : CPU_COUNT(&mine);
+
+	return n > 1 ? n : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* There are more of us than cores. If not, whoever else wants our core is a stranger,
  * who gets his share from the scheduler and gives nothing back for more. */
-static bool outnumber_cores(const struct bl_cq *cq)
+static bool outnumber_cores(struct bl_cq *cq)
 {
-	static _Atomic long cores; /* 0: not asked yet */
-	long n = atomic_load_explicit(&cores, memory_order_relaxed);
-
-	if (!n) {
-		n = sysconf(_SC_NPROCESSORS_ONLN);
-		atomic_store_explicit(&cores, n, memory_order_relaxed);
-	}
+	if (!cq->crowd.cores)
+		cq->crowd.cores = count_cores();
 	for (uint32_t i = 0; i < cq->nep; i++)
-		if (cq->ep[i]->local.others >= n)
+		if (cq->ep[i]->local.others >= cq->crowd.cores)
 			return true;
 	return false;
 }
