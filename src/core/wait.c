@@ -358,36 +358,28 @@ uint64_t bl_wait_spin_ns(void)
  *
  * So: a wait of more than a few microseconds yields. When yields are seen to switch
  * to others, the core counts as shared for a while. There each wait yields at once (or,
- * while that is of use, after a short spin), up to its patience, and then naps; patience
- * grows when yielding was enough and shrinks when it wasn't. What the caller waits for may be
- * nothing of ours (some libraries have collectives in shared memory of their own, and poll us
- * meanwhile): a nap is short, and naps that nobody wakes us from become rare.
+ * while that is of use, after a short spin), and naps when it has lasted so long that somebody
+ * computes: among processes that all wait for each other a nap holds up the next one, and
+ * that one who waits for it. What the caller waits for may be nothing of ours (some libraries
+ * have collectives in shared memory of their own, and poll us meanwhile): a nap is short, and
+ * naps that nobody wakes us from become rare.
  */
-#define SWITCHED_US   2	     /* a yield that took longer has probably switched */
-#define LOOK_READS    8	     /* empty, each so many, look whether they did */
-#define SWITCHES      4	     /* so many ... */
-#define WINDOW_US     10000  /* ... within this: shared */
-#define SHARED_US     100000 /* for so long */
-#define PATIENCE_MOST 32
-#define PROBE_WAITS   32   /* each so many waits yields, however impatient */
-#define NAP_US	      50   /* doubled by each in vain */
-#define VAIN_FEW      4	   /* so many in vain, and nothing of ours came: stay awake for ... */
-#define NO_NAP_US     1000 /* ... this, doubled each time ... */
-#define VAIN_MOST     11   /* ... until so many */
-
-#define NAPPED UINT32_MAX /* as bl_crowd.yields */
+#define SWITCHED_US  2	    /* a yield that took longer has probably switched */
+#define LOOK_READS   8	    /* empty, each so many, look whether they did */
+#define SWITCHES     4	    /* so many ... */
+#define WINDOW_US    10000  /* ... within this: shared */
+#define SHARED_US    100000 /* for so long */
+#define NAP_AFTER_US 1000   /* of a wait */
+#define NAP_US	     50	    /* doubled by each in vain */
+#define VAIN_FEW     4	    /* so many in vain, and nothing of ours came: stay awake for ... */
+#define NO_NAP_US    1000   /* ... this, doubled each time ... */
+#define VAIN_MOST    11	    /* ... until so many */
 
 void bl_wait_new(struct bl_crowd *crowd)
 {
 	crowd->waits++;
 	crowd->vain = 0;
 	crowd->no_nap = 0;
-	if (crowd->yields && crowd->yields != NAPPED) { /* yielding was enough */
-		uint32_t enough = crowd->yields > crowd->patience ? crowd->yields : crowd->patience;
-
-		crowd->patience = bl_min(enough + 1, (uint32_t)PATIENCE_MOST);
-	}
-	crowd->yields = 0;
 }
 
 /* The cores that all of us share: those that we may run on. Where that is a single one a
@@ -500,19 +492,13 @@ static void nap(struct bl_cq *cq, uint64_t now)
 uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
-	uint32_t patience = crowd->waits % PROBE_WAITS ? crowd->patience : PATIENCE_MOST;
 	uint64_t after;
 
-	if (crowd->yields >= patience && bl_wait_crowded(crowd, now) && now >= crowd->no_nap &&
-	    !starving(cq)) {
-		if (crowd->yields != NAPPED) {
-			crowd->patience /= 2;
-			crowd->yields = NAPPED;
-		}
+	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
+	    bl_wait_crowded(crowd, now) && now >= crowd->no_nap && !starving(cq)) {
 		nap(cq, now);
 		return bl_ticks();
 	}
-	crowd->yields += crowd->yields < PATIENCE_MOST;
 	crowd->reads++;
 	if (!crowd->left_to_caller) {
 		crowd->own++;

@@ -46,8 +46,6 @@ struct bl_crowd {
 	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
 	uint64_t window;     /* ticks: since when switches are counted */
 	uint64_t switches;   /* away from us, then */
-	uint32_t patience;   /* yields in a wait, before it sleeps */
-	uint32_t yields;     /* in this wait */
 	uint32_t waits;	     /* so far */
 	uint64_t seen;	     /* switches, when last looked at; since then ... */
 	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
