@@ -23,9 +23,11 @@
  *   done    ◄─ FIN ───────────────────────────  all is there
  *
  * What is sent ahead is in the ring before the send returns: as much as there is room for when
- * the receiver was here a moment ago, and all of a short message of which the sender wants to
- * hear that it was delivered. Where the receive is posted later those bytes are dropped, all is
- * copied once, and FIN says so: then some of the next aren't sent ahead.
+ * the receiver was here a moment ago, or shares its core with others and may be here without
+ * having a turn, and all of a short message of which the sender wants to hear that it was
+ * delivered. Where the receive is posted later the receiver keeps those bytes (early.c). What it
+ * has no memory for it drops, all is copied once, and FIN says so: then some of the next aren't
+ * sent ahead.
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
  * at once: so nobody waits for one who has gone, and no byte is copied by two.
@@ -187,7 +189,7 @@ static bool shares_core(const struct bl_ep *ep)
  * What is put in the ring right behind the RTS: a short message of which the sender wants to
  * hear that it has been delivered, and one to be carried, of which the rest, if there is no
  * room for it yet, is asked for by CTS when the first bytes are on their way already. A
- * receiver that has no receive for it drops them, and copies all of it later.
+ * receiver that has no receive for it keeps them.
  */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 {
