@@ -8,8 +8,8 @@
  * than BL_KEPT_MOST for an endpoint, so that senders that nobody receives from take no more
  * memory than that; what comes then is dropped, and the message copied once later.
  *
- * The pieces of one message follow each other in their sender's ring. So of each sender at
- * most one message is incomplete, and the list of those is short.
+ * The pieces of one message follow each other in their sender's ring. So of each sender one
+ * message is incomplete at most, and the list of those is short.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,14 @@
 
 struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
 {
-	struct bl_kept *k;
+	size_t size = sizeof(struct bl_kept) + a->ahead;
+	struct bl_kept *k = ep->keeping;
 
-	if (a->ahead > BL_KEPT_MOST - ep->kept_bytes)
-		return NULL;
-	k = malloc(sizeof *k + a->ahead);
+	while (k && k->peer != a->peer)
+		k = k->next;
+	if (k || size > BL_KEPT_MOST - ep->kept_bytes)
+		return NULL; /* no sender begins with one before the other is complete */
+	k = malloc(size);
 	if (!k)
 		return NULL;
 	*k = (struct bl_kept){
@@ -32,7 +35,7 @@ struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
 		.len = a->ahead,
 	};
 	ep->keeping = k;
-	ep->kept_bytes += k->len;
+	ep->kept_bytes += size;
 	return k;
 }
 
@@ -50,7 +53,7 @@ void bl_kept_free(struct bl_ep *ep, struct bl_kept *k)
 {
 	if (k->got < k->len)
 		complete(ep, k);
-	ep->kept_bytes -= k->len;
+	ep->kept_bytes -= sizeof *k + k->len;
 	free(k);
 }
 

@@ -151,7 +151,7 @@ struct bl_unex {
 	uint32_t npiece;  /* large: pieces in `piece` */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
-	bool ahead; /* large: bytes came along */
+	uint32_t ahead; /* large: bytes that came along */
 	union {
 		struct {
 			struct iovec piece[BL_IOV_MAX];

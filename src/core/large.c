@@ -326,7 +326,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	else
 		t->base = t->ahead_left = (uint32_t)bl_min((size_t)arrival->ahead, t->want);
 	if (unlikely(arrival->kept != NULL))
-		bl_ahead_take(t, arrival->kept);
+		bl_ahead_take(ep, t, arrival->kept);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
 	if (unlikely(arrival->slot_flags & BL_SLOT_LENT)) {
 		t->theirs_lent.n = arrival->npiece;

@@ -91,7 +91,8 @@ struct bl_transfer {
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	bool carried;		   /* by the sender, through the ring, or sent ahead; stream.c */
 	bool streamed;		   /* some of it came through the ring */
-	bool in_vain;		   /* what was sent ahead had no receive to go to */
+	bool sender_has_all;	   /* it had taken every chunk when we stopped that */
+	bool in_vain;		   /* what was sent ahead was dropped */
 	uint32_t base;		   /* of the message, where the first chunk begins ... */
 	uint32_t ahead_left;	   /* ... and so many bytes before it are still to come */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
@@ -123,8 +124,9 @@ struct bl_arrival {
 	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
 	bool early;		  /* its receive was posted later */
 	uint32_t ahead;		  /* bytes that follow its RTS */
-	const struct bl_kept
-		*kept; /* what of them came before the receive; NULL: nothing is left */
+	/* What of them came before the receive, and more may follow; NULL: nothing came before it
+	 * (!early), or it was dropped. */
+	const struct bl_kept *kept;
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */

@@ -48,7 +48,7 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 		ep->claimed = u;
 	} else if (recv->flags & BL_DISCARD) {
 		bl_unex_unlink(early, at);
-		if (u->large)
+		if (u->large) /* what came along was of no use, kept or not */
 			bl_transfer_refuse(member, u->peer, u->request, u->ahead);
 		bl_unex_free(member, u);
 	}

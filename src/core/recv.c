@@ -234,7 +234,7 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 			.slot_flags = u->flags,
 			.key = u->key,
 			.early = true,
-			.ahead = u->kept ? u->kept->len : u->ahead,
+			.ahead = u->ahead,
 			.kept = u->kept,
 		};
 

@@ -66,7 +66,7 @@ struct bl_kept {
 	uint32_t len, got; /* bytes: that were sent ahead, that are here */
 	uint8_t bytes[];
 };
-#define BL_KEPT_MOST (1u << 20) /* bytes, of all messages of an endpoint */
+#define BL_KEPT_MOST (1u << 20) /* bytes, all that an endpoint keeps together */
 
 /* Memory for what follows a's RTS; NULL: none, or enough is kept. ep: which it came to. */
 struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a);

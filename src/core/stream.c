@@ -362,6 +362,7 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 	if (t->stopped)
 		return;
 	bl_transfer_stop(t, &front, &end);
+	t->sender_has_all = t->coop && front == end;
 	off = t->base + front * t->chunk;
 	len = bl_min(t->base + end * t->chunk, t->want) - bl_min(off, t->want);
 	if (front == end)
@@ -374,12 +375,21 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 	bl_transfer_ask(ep, t, front, end - front);
 }
 
-/* Copy what hasn't come yet of what was to be sent ahead. */
+/*
+ * What hasn't come yet of what was to be sent ahead can be copied from the sender; after
+ * take_back(). Not once it has taken all the rest: then its send may be over, its buffer hold
+ * something else, and what was ahead of the rest lies in the ring.
+ */
+static bool can_copy_ahead(const struct bl_transfer *t)
+{
+	return t->ahead_left && t->peer->copy.pull == BL_COPY_VM && !t->sender_has_all;
+}
+
 static void ahead_back(struct bl_ep *ep, struct bl_transfer *t)
 {
 	uint32_t len = t->ahead_left;
 
-	if (!len || t->peer->copy.pull != BL_COPY_VM)
+	if (!can_copy_ahead(t))
 		return;
 	t->ahead_left = 0; /* if it still comes it is dropped */
 	if (bl_transfer_pull(ep, t, t->base - len, len) == -EOPNOTSUPP)
@@ -396,11 +406,13 @@ void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask)
 		take_back(ep, t);
 }
 
-void bl_ahead_take(struct bl_transfer *t, const struct bl_kept *kept)
+void bl_ahead_take(struct bl_ep *ep, struct bl_transfer *t, const struct bl_kept *kept)
 {
 	uint32_t len = bl_min(kept->got, t->base);
 
+	bl_copies_are_no_absence(ep);
 	bl_iov_scatter(t->mine, t->nmine, 0, kept->bytes, len);
+	bl_say_active(ep, bl_ticks());
 	t->ahead_left -= len;
 	t->streamed = len;
 }
@@ -430,8 +442,7 @@ static bool given_up(struct bl_ep *ep, struct bl_transfer *t)
 
 bool bl_carry_step(struct bl_ep *ep, struct bl_transfer *t)
 {
-	bool waits = (t->carry_left && !t->stopped) ||
-		     (t->ahead_left && t->peer->copy.pull == BL_COPY_VM);
+	bool waits = (t->carry_left && !t->stopped) || can_copy_ahead(t);
 
 	if (ring_left(t) != t->carry_seen) {
 		watch(t);
@@ -469,7 +480,9 @@ static void on_ahead(struct bl_ep *ep, struct bl_sink *sink, const struct bl_pee
 			bl_transfer_go_on(ep, sink, i);
 		return;
 	}
+	bl_copies_are_no_absence(ep);
 	bl_kept_add(ep, peer, request, off, bytes, len);
+	bl_say_active(ep, bl_ticks());
 }
 
 void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t flags,

@@ -44,7 +44,7 @@ void bl_ahead_told(struct bl_request *r, bool of_use);
 /* Receiver: a message has met its receive, and some of it follows. may_ask: for the rest. */
 void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask);
 /* Receiver: some of that came before the receive. */
-void bl_ahead_take(struct bl_transfer *t, const struct bl_kept *kept);
+void bl_ahead_take(struct bl_ep *ep, struct bl_transfer *t, const struct bl_kept *kept);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 

@@ -365,11 +365,12 @@ uint64_t bl_wait_spin_ns(void)
  * naps that nobody wakes us from become rare.
  */
 #define SWITCHED_US  2	    /* a yield that took longer has probably switched */
+#define COUNT_US     100000 /* between two counts of who shares our cores */
 #define LOOK_READS   8	    /* empty, each so many, look whether they did */
 #define SWITCHES     4	    /* so many ... */
 #define WINDOW_US    10000  /* ... within this: shared */
 #define SHARED_US    100000 /* for so long */
-#define NAP_AFTER_US 1000   /* of a wait */
+#define NAP_AFTER_US 1000   /* of reads without a pause: who yields between them hardly naps */
 #define NAP_US	     50	    /* doubled by each in vain */
 #define VAIN_FEW     4	    /* so many in vain, and nothing of ours came: stay awake for ... */
 #define NO_NAP_US    1000   /* ... this, doubled each time ... */
@@ -382,25 +383,42 @@ void bl_wait_new(struct bl_crowd *crowd)
 	crowd->no_nap = 0;
 }
 
-/* The cores that all of us share: those that we may run on. Where that is a single one a
- * launcher has bound each of us to his own, as a rule: then those of the machine. */
-static long count_cores(void)
+/* Neighbours in other processes that may run on just those cores. */
+static int count_sharers(const struct bl_ep *ep, const cpu_set_t *mine, int enough)
 {
-	cpu_set_t mine;
-	int n = sched_getaffinity(0, sizeof mine, &mine) ? 0 : CPU_COUNT(&mine);
+	cpu_set_t theirs;
+	int n = 0;
 
-	return n > 1 ? n : sysconf(_SC_NPROCESSORS_ONLN);
+	for (uint32_t i = 0; i < ep->local.nby_index && n < enough; i++) {
+		const struct bl_peer *peer = ep->local.by_index[i];
+
+		n += peer && !peer->dead && peer->copy.pid &&
+		     peer->addr.pid != ep->local.addr.pid &&
+		     !sched_getaffinity(peer->copy.pid, sizeof theirs, &theirs) &&
+		     CPU_EQUAL(&theirs, mine);
+	}
+	return n;
 }
 
-/* There are more of us than cores. If not, whoever else wants our core is a stranger,
- * who gets his share from the scheduler and gives nothing back for more. */
-static bool outnumber_cores(struct bl_cq *cq)
+/*
+ * There are more of us than cores: of those that may run where we may, whether launchers
+ * have bound each to a core or two, or all of a job to a part of the machine. If not, whoever
+ * else wants our core is a stranger, who gets his share from the scheduler and gives nothing
+ * back for more.
+ */
+static bool outnumber_cores(const struct bl_cq *cq)
 {
-	if (!cq->crowd.cores)
-		cq->crowd.cores = count_cores();
-	for (uint32_t i = 0; i < cq->nep; i++)
-		if (cq->ep[i]->local.others >= cq->crowd.cores)
+	cpu_set_t mine;
+	bool known = !sched_getaffinity(0, sizeof mine, &mine); /* the machine isn't too large */
+	long cores = known ? CPU_COUNT(&mine) : sysconf(_SC_NPROCESSORS_ONLN);
+
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		const struct bl_ep *ep = cq->ep[i];
+
+		if (ep->local.others >= cores &&
+		    (!known || count_sharers(ep, &mine, (int)cores) >= cores))
 			return true;
+	}
 	return false;
 }
 
@@ -414,7 +432,11 @@ static void suspect(struct bl_cq *cq, uint64_t now)
 	struct rusage usage;
 	uint64_t switches;
 
-	if (!outnumber_cores(cq))
+	if (now - crowd->counted > COUNT_US * bl_ticks_per_us()) {
+		crowd->outnumbers = outnumber_cores(cq);
+		crowd->counted = now;
+	}
+	if (!crowd->outnumbers)
 		return;
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return;

@@ -42,7 +42,8 @@ struct bl_sleep {
 
 /* What a queue's empty reads have found out about its core; wait.c. */
 struct bl_crowd {
-	long cores;	     /* that we share; 0: not asked yet */
+	uint64_t counted;    /* ticks: when it was found out that ... */
+	bool outnumbers;     /* there are more of us than cores */
 	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
 	uint64_t window;     /* ticks: since when switches are counted */
 	uint64_t switches;   /* away from us, then */

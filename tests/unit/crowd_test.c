@@ -1,35 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * crowd_test.c: when a process that polls takes its core for shared (core/wait.c): how many
- * cores there are, how many neighbours, and how often the scheduler has switched to others,
- * all of which are ours to say here.
+ * crowd_test.c: when a process that polls takes its core for shared (core/wait.c), by how many
+ * cores there are, who may run there, and how often the scheduler has switched to others, all
+ * of which are ours to say here; and when it naps.
  */
 #include <sched.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/wait.h"
 #include "unit/node.h"
 
+#define OTHERS_MOST 8
+
 struct crowd_row {
 	struct row row;
-	long online;	 /* cores in the machine */
-	int allowed;	 /* of these, for us; 0: the kernel doesn't say */
-	uint32_t others; /* neighbours in other processes */
-	long switches;	 /* to somebody else, between two looks */
+	long online;   /* cores in the machine */
+	int allowed;   /* of these, for us; 0: the kernel doesn't say */
+	int others;    /* neighbours in other processes ... */
+	int elsewhere; /* ... and so many of them may run on other cores than we */
+	long switches; /* to somebody else, between two looks */
 	bool shared;
 };
 
 static const struct crowd_row crowds[] = {
-	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 2, 8, true},
-	{{"a neighbour fewer", "each has his core"}, 2, 2, 1, 8, false},
-	{{"all on a few cores", "of a large machine"}, 64, 2, 7, 8, true},
-	{{"a few on more cores", "of a large machine"}, 64, 8, 7, 8, false},
-	{{"bound to one core", "the others to theirs"}, 64, 1, 7, 8, false},
-	{{"bound to one core", "and more of us than there are"}, 4, 1, 4, 8, true},
-	{{"more cores than a set holds", "those of the machine"}, 2048, 0, 7, 8, false},
-	{{"no set", "more of us than the machine has"}, 4, 0, 4, 8, true},
-	{{"nobody else runs", "whatever our number"}, 2, 2, 7, 0, false},
+	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 2, 0, 8, true},
+	{{"a neighbour fewer", "each has his core"}, 2, 2, 1, 0, 8, false},
+	{{"all on a few cores", "of a large machine"}, 64, 2, 7, 0, 8, true},
+	{{"a few on more cores", "of a large machine"}, 64, 8, 7, 0, 8, false},
+	{{"each bound to a core", "and alone there"}, 64, 1, 7, 7, 8, false},
+	{{"each bound to two", "and alone there"}, 64, 2, 7, 7, 8, false},
+	{{"two bound to a core", "the others elsewhere"}, 64, 1, 7, 6, 8, true},
+	{{"half bound to each half", "each has a core"}, 8, 4, 7, 4, 8, false},
+	{{"half bound to each half", "and one too many"}, 8, 4, 8, 4, 8, true},
+	{{"more cores than a set holds", "those of the machine"}, 2048, 0, 7, 0, 8, false},
+	{{"no set", "more of us than the machine has"}, 4, 0, 4, 0, 8, true},
+	{{"nobody else runs", "whatever our number"}, 2, 2, 7, 0, 0, false},
 };
 
 static const struct crowd_row *row;
@@ -39,6 +46,8 @@ int __wrap_sched_yield(void);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 long __wrap_sysconf(int name);
+int __real_getrusage(int who, struct rusage *usage);
+int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 long __real_sysconf(int name);
 
 /* However many others run on this machine now, the looks are moments apart. */
@@ -49,18 +58,20 @@ int __wrap_sched_yield(void)
 
 int __wrap_getrusage(int who, struct rusage *usage)
 {
-	(void)who;
+	if (!row)
+		return __real_getrusage(who, usage);
 	*usage = (struct rusage){.ru_nivcsw = switched += row->switches};
 	return 0;
 }
 
+/* Neighbours are processes 1, 2 and so on. */
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
-	(void)pid;
-	(void)size;
+	if (!row)
+		return __real_sched_getaffinity(pid, size, set);
 	CPU_ZERO(set);
 	for (int cpu = 0; cpu < row->allowed; cpu++)
-		CPU_SET(cpu, set);
+		CPU_SET(pid && pid <= row->elsewhere ? cpu + row->allowed : cpu, set);
 	return row->allowed ? 0 : -1;
 }
 
@@ -69,26 +80,90 @@ long __wrap_sysconf(int name)
 	return name == _SC_NPROCESSORS_ONLN && row ? row->online : __real_sysconf(name);
 }
 
+static struct bl_peer others[OTHERS_MOST];
+static struct bl_peer *by_index[OTHERS_MOST + 1]; /* one number is nobody's */
+
+static void meet_others(struct bl_local *local, int n)
+{
+	for (int i = 0; i < n; i++) {
+		others[i].copy.pid = i + 1;
+		others[i].addr.pid = local->addr.pid + 1 + (uint32_t)i;
+		by_index[i + 1] = &others[i];
+	}
+	local->by_index = by_index;
+	local->nby_index = bl_countof(by_index);
+	local->others = (uint32_t)n;
+}
+
 static void counts_as_shared(void **state)
 {
+	struct bl_peer **own;
 	static struct node node;
+	struct bl_local *local;
 	struct bl_cq *cq;
+	uint32_t nown;
 
-	row = TABLE_ROW(struct crowd_row, state);
+	row = NULL;
 	switched = 0;
 	node_open(&node, 1);
 	cq = node.cq[0];
-	node.ep[0]->local.others = row->others;
+	cq->wait_began = bl_ticks();
+	local = &node.ep[0]->local;
+	own = local->by_index;
+	nown = local->nby_index;
+	row = TABLE_ROW(struct crowd_row, state);
+	meet_others(local, row->others);
 	for (int reads = 0; reads < 64; reads++)
 		bl_wait_give_way(cq, bl_ticks());
 	assert_int_equal(cq->crowd.until != 0, row->shared);
-	node.ep[0]->local.others = 0;
-	node_close(&node);
 	row = NULL;
+	memset(by_index, 0, sizeof by_index);
+	local->by_index = own;
+	local->nby_index = nown;
+	local->others = 0;
+	node_close(&node);
+}
+
+/* --- naps ------------------------------------------------------------------------ */
+
+struct nap_row {
+	struct row row;
+	int64_t waited; /* us */
+	bool crowded, vain, naps;
+};
+
+static const struct nap_row naps[] = {
+	{{"a millisecond", "somebody computes"}, 1100, true, false, true},
+	{{"not a millisecond", "it may come any moment"}, 900, true, false, false},
+	{{"at once", "it may come any moment"}, 0, true, false, false},
+	{{"nobody shares the core", "nobody needs it"}, 1100, false, false, false},
+	{{"naps were in vain", "stays awake"}, 1100, true, true, false},
+};
+
+/* A nap that nobody ends is counted in vain. */
+static void naps_when(void **state)
+{
+	const struct nap_row *when = TABLE_ROW(struct nap_row, state);
+	static struct node node;
+	uint64_t now, hour = 3600000000ull * bl_ticks_per_us();
+	struct bl_cq *cq;
+	uint32_t before;
+
+	node_open(&node, 1);
+	cq = node.cq[0];
+	now = bl_ticks();
+	cq->wait_began = now - (uint64_t)when->waited * bl_ticks_per_us();
+	cq->crowd.until = when->crowded ? now + hour : 0;
+	cq->crowd.no_nap = when->vain ? now + hour : 0;
+	before = cq->crowd.vain;
+	bl_wait_give_way(cq, now);
+	assert_int_equal(cq->crowd.vain - before, when->naps);
+	node_close(&node);
 }
 
 int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
+	TABLE_ROWS("nap", naps_when, naps);
 	return table_run("crowd");
 }
