@@ -28,6 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -410,7 +411,7 @@ static bool outnumber_cores(const struct bl_cq *cq)
 {
 	cpu_set_t mine;
 	bool known = !sched_getaffinity(0, sizeof mine, &mine); /* the machine isn't too large */
-	long cores = known ? CPU_COUNT(&mine) : sysconf(_SC_NPROCESSORS_ONLN);
+	long cores = known ? CPU_COUNT(&mine) : get_nprocs();
 
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		const struct bl_ep *ep = cq->ep[i];

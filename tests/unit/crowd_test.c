@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "core/wait.h"
 #include "unit/node.h"
@@ -16,7 +15,7 @@
 
 struct crowd_row {
 	struct row row;
-	long online;   /* cores in the machine */
+	int online;    /* cores in the machine */
 	int allowed;   /* of these, for us; 0: the kernel doesn't say */
 	int others;    /* neighbours in other processes ... */
 	int elsewhere; /* ... and so many of them may run on other cores than we */
@@ -45,10 +44,10 @@ static long switched;
 int __wrap_sched_yield(void);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-long __wrap_sysconf(int name);
+int __wrap_get_nprocs(void);
 int __real_getrusage(int who, struct rusage *usage);
 int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-long __real_sysconf(int name);
+int __real_get_nprocs(void);
 
 /* However many others run on this machine now, the looks are moments apart. */
 int __wrap_sched_yield(void)
@@ -75,9 +74,9 @@ int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 	return row->allowed ? 0 : -1;
 }
 
-long __wrap_sysconf(int name)
+int __wrap_get_nprocs(void)
 {
-	return name == _SC_NPROCESSORS_ONLN && row ? row->online : __real_sysconf(name);
+	return row ? row->online : __real_get_nprocs();
 }
 
 static struct bl_peer others[OTHERS_MOST];
