@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ahead.h: for tests of bytes that follow the description of their message at once: two
+ * endpoints of one process that copy by process_vm_readv, as two processes would, one message
+ * under way between them, and ways to hold up its last packet.
+ */
+#ifndef BL_TESTS_UNIT_AHEAD_H
+#define BL_TESTS_UNIT_AHEAD_H
+
+#include <string.h>
+
+#include "core/recv.h"
+#include "core/stat.h"
+#include "core/stream.h"
+#include "unit/node.h"
+
+#define EAGER	4096u
+#define CARRIED 48000u
+#define PIECES	32768u /* as many as an empty ring has room for, in bytes */
+#define LONGEST 50000u
+
+static struct node node;
+static uint8_t from[LONGEST], to[LONGEST + 64];
+static struct bl_ep *sender, *receiver;
+
+static inline void open_pair(void)
+{
+	node_open(&node, 2);
+	receiver = node.ep[0];
+	sender = node.ep[1];
+	for (size_t a = 0; a < 2; a++)
+		for (size_t b = 0; b < 2; b++)
+			node.ep[a]->dest[b]->copy.pull = BL_COPY_VM;
+	for (size_t i = 0; i < sizeof from; i++)
+		from[i] = (uint8_t)(i * 2654435761u >> 13);
+	memset(to, 0xee, sizeof to);
+}
+
+/* However slow this machine is. */
+static inline void say_here(void)
+{
+	bl_say_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+}
+
+static inline void post(size_t len)
+{
+	assert_int_equal(bl_recv_buf(receiver, to, len, 1, 9, 0, to, NODE_FLAGS), 0);
+}
+
+static inline void send_by(size_t len, size_t niov, uint64_t flags)
+{
+	struct iovec iov[BL_IOV_MAX];
+	struct bl_send send = {iov, niov, 0, 9, 7, from, NODE_FLAGS | flags, NULL};
+
+	for (size_t i = 0; i < niov; i++) {
+		size_t off = len * i / niov;
+
+		iov[i] = (struct iovec){from + off, len * (i + 1) / niov - off};
+	}
+	assert_int_equal(bl_send(sender, &send), 0);
+}
+
+/* The only request that is under way. */
+static inline const struct bl_request *request(void)
+{
+	for (uint32_t i = 0; i < sender->nrequest; i++)
+		if (sender->request[i]->peer)
+			return sender->request[i];
+	fail_msg("nothing is being sent");
+	return NULL;
+}
+
+static inline void check(size_t len)
+{
+	assert_memory_equal(to, from, len);
+	for (size_t i = len; i < len + 64; i++)
+		if (to[i] != 0xee)
+			fail_msg("%zu bytes: byte %zu behind them was written", len, i - len);
+}
+
+static inline uint64_t received(unsigned int way)
+{
+	return atomic_load(
+		&receiver->local.stats->counter[BL_STAT_received_one_copy + 2 * way].value);
+}
+
+static inline uint64_t pulled(void)
+{
+	return atomic_load(&receiver->local.stats->counter[BL_STAT_pulled_bytes].value);
+}
+
+static inline uint64_t sent(unsigned int way)
+{
+	return atomic_load(&sender->local.stats->counter[BL_STAT_sent_one_copy + 2 * way].value);
+}
+
+/* The last packet isn't in the ring yet: all but it can arrive. Store *seq there to send it. */
+static inline _Atomic uint32_t *hide_last(const struct bl_tx *tx, uint32_t *seq)
+{
+	_Atomic uint32_t *last = &tx->slot[(tx->next - 1) % BL_SLOTS].seq;
+
+	*seq = atomic_exchange(last, 0);
+	assert_int_equal(*seq, tx->next);
+	return last;
+}
+
+/* Before any endpoint is opened. */
+static inline void set_limits(void)
+{
+	char eager[16], carried[16];
+
+	snprintf(eager, sizeof eager, "%u", EAGER);
+	snprintf(carried, sizeof carried, "%u", CARRIED);
+	setenv("FI_BEELINE_EAGER_MAX", eager, 1);
+	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
+	setenv("FI_BEELINE_BOTH_HANDS_MIN", "1M", 1);
+	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
+}
+
+#endif
