@@ -229,7 +229,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 		bl_stat_received(ep, BL_WAY_CLAIMED, l->arrival.len,
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
-		bl_control(ep, peer, BL_OP_FIN, l->arrival.request, 0, NULL, 0);
+		bl_fin(ep, peer, l->arrival.request, 0, false);
 	bl_recv_claimed(ep, sink, &l->arrival, post, board->tagged[l->index], copy);
 	return true;
 }

@@ -660,6 +660,7 @@ static void visit(struct bl_peer *peer, void *arg)
 	struct visit *v = arg;
 
 	bl_poll_peer(v->ep, v->sink, peer);
+	bl_fin_look(v->ep, v->sink, peer);
 }
 
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
@@ -691,6 +692,8 @@ void bl_ep_progress(struct bl_ep *ep)
 		return;
 	}
 	bl_progress(ep, &none);
+	if (ep->requests)
+		bl_fin_look_at_all(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
@@ -760,6 +763,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		}
 		bl_stats_look(peer);
 		err = peer->broken ? -EPROTO : bl_peer_life(peer);
+		bl_fin_look(ep, sink, peer); /* of one that has died, too */
 		if (likely(!err))
 			continue;
 		/* What it sent before it went still counts. */

@@ -52,8 +52,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 
 	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
-	bl_control(ep, t->peer, BL_OP_FIN, t->request,
-		   (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0), NULL, 0);
+	bl_fin(ep, t->peer, t->request, (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0),
+	       t->carried);
 	bl_stat_received(ep,
 			 t->streamed		  ? BL_WAY_STREAMED
 			 : t->missing		  ? BL_WAY_PROXY
@@ -550,10 +550,12 @@ static void answer_offer(struct bl_request *r)
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data)
 {
-	struct bl_request *r = bl_request_find(ep, peer, tag);
+	struct bl_request *r;
 
 	bl_window(BL_WINDOW_TOLD, NULL);
 	bl_claim_back_now(ep);
+	bl_fin_look(ep, sink, peer); /* first: of the same request, too */
+	r = bl_request_find(ep, peer, tag);
 	if (!r)
 		return;
 	if (r->ahead)

@@ -236,11 +236,18 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
+/* Say that a message is over, now and without waiting for room, if that can be; fin.c. `status`:
+ * FIN's data. may_be_over: the sender may have ended the request by itself. */
+void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
+	    bool may_be_over);
+/* Is there any whose FIN has found no slot? */
+void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
+bl_cold void bl_fin_look_at_all(struct bl_ep *ep, struct bl_sink *sink);
 /* The message isn't wanted: let the sender complete. */
 static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request,
 				      bool ahead)
 {
-	bl_control(ep, peer, BL_OP_FIN, request, ahead ? BL_FIN_EARLY : 0, NULL, 0);
+	bl_fin(ep, peer, request, ahead ? BL_FIN_EARLY : 0, false);
 }
 
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */

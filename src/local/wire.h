@@ -18,7 +18,8 @@
  *   A: header, bells           B: header, bells
  *   +--------------------+     +--------------------+
  *   | lane A -> B        |     | lane B -> A        |
- *   |  credits (B writes)|     |  credits (A writes)|
+ *   |  credits, FIN bits |     |  credits, FIN bits |
+ *   |          (B writes)|     |          (A writes)|
  *   |  slots   (A writes)|     |  slots   (B writes)|
  *   |  payload (A writes)|     |  payload (B writes)|
  *   |  copies (A receives|     |  copies (B receives|
@@ -39,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 8
+#define BL_SEG_VERSION 9
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -230,6 +231,15 @@ struct bl_seg_mr {
 };
 static_assert(sizeof(struct bl_seg_mr) == BL_LINE, "shared layout");
 
+/* Requests that are over and whose FIN found no slot: bit i of word w is of the one with index
+ * 64w+i, bit w of `some` is set after it. The receiver sets, the sender clears. */
+#define BL_FIN_WORDS 15u
+struct bl_fins {
+	_Atomic uint64_t some;
+	_Atomic uint64_t word[BL_FIN_WORDS];
+};
+static_assert(sizeof(struct bl_fins) == BL_PAIR, "shared layout");
+
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets. */
 	_Atomic uint32_t consumed;
@@ -242,7 +252,7 @@ struct bl_lane {
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	uint8_t pad2[128];
+	struct bl_fins fins;	       /* the same */
 	struct bl_board board; /* receives that neighbour alone can see */
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */

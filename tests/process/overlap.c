@@ -207,6 +207,43 @@ static void many(void)
 	t_finish(&n);
 }
 
+/* A sender that sends and doesn't look, while more messages are received than the ring to it
+ * has packets; then the receiver goes, and the sender looks. */
+static void over(void)
+{
+	enum { N = 300 };
+	static struct t_op op[N];
+	struct t_buf b = t_buf(70000, 0);
+	struct t_node n;
+
+	start(&n, NULL, true);
+	if (t_rank == 0) {
+		t_fill(b.p, b.len, 7, 0);
+		for (uint64_t i = 0; i < N;) {
+			ssize_t rc = fi_tsend(n.ep, b.p, b.len, NULL, n.peer[1], i, &op[i]);
+
+			T_CHECK(!rc || rc == -FI_EAGAIN, "fi_tsend: %zd", rc);
+			t_at("message %llu", (unsigned long long)i);
+			i += !rc;
+		}
+		away(); /* received */
+		for (int i = 0; i < N; i++)
+			T_WAIT(&op[i]);
+		away();
+	} else {
+		for (uint64_t i = 0; i < N; i++) {
+			t_blank(&b);
+			post(&n, true, n.peer[0], &b, i, &op[i]);
+			T_WAIT(&op[i]);
+			T_GOT(&b, b.len, 7);
+		}
+		away();
+		away();
+	}
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
 /*
  * What is before the large message and what is before the large receive keep
  * their place. First digit: what the receiver posts before the large receives;
@@ -659,6 +696,7 @@ static const struct t_case cases[] = {
 	{"overlap_stranger", 2, stranger_named, "a sender that was never heard from", 0},
 	{"overlap_stranger_anybody", 2, stranger_anybody, "nobody to show it to", 0},
 	{"overlap_many", 2, many, "more than a board or a ring holds", 0},
+	{"overlap_over", 2, over, "more ends than the ring to a sender tells of", 0},
 	{"overlap_order_small", 2, order_small, "a short receive and message first", 0},
 	{"overlap_order_large", 2, order_large, "a short message takes a large receive", 0},
 	{"overlap_order_other_tag", 2, order_other_tag, "another tag is no obstacle", 0},

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fin.c: how a receiver says that a message is over. Serialised by the domain.
+ *
+ * Commonly by a packet, FIN. If its ring is full, its sender hasn't looked for long, and the
+ * receiver may leave the library before there is room: it sets the request's bit in the sender's
+ * own memory instead (struct bl_fins), and the sender, who finds 64 packets when it is back,
+ * finds the bits behind them. So who has received everything is never waited for.
+ *
+ * A bit names a request by its index. That is enough for one that ends in no other way: until the
+ * bit has been taken, nothing else has that index. One that was carried may have ended before.
+ */
+#include "core/large.h"
+
+#define FIN_BITS (64u * BL_FIN_WORDS)
+
+static bool set_bit(struct bl_fins *fins, uint64_t request)
+{
+	uint32_t index = (uint32_t)request;
+
+	if (index >= FIN_BITS)
+		return false;
+	/* release: pairs with the acquires in bl_fin_look; we have read the sender's memory. The
+	 * bit is before its word's, and seq_cst: then we look whether the sender sleeps, and it,
+	 * when it has said that it does, for bits. */
+	atomic_fetch_or_explicit(&fins->word[index / 64], 1ULL << index % 64, memory_order_release);
+	atomic_fetch_or_explicit(&fins->some, 1ULL << index / 64, memory_order_seq_cst);
+	return true;
+}
+
+void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
+	    bool may_be_over)
+{
+	bool full = !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx);
+
+	if (unlikely(full && !status && !may_be_over && !peer->dead) &&
+	    set_bit(&peer->rx.lane->fins, request)) {
+		bl_peer_notify(peer);
+		/* The sender may have found the last packet just before: another has it look. */
+		if (likely(!bl_tx_refresh(&peer->tx)))
+			return;
+	}
+	bl_control(ep, peer, BL_OP_FIN, request, status, NULL, 0);
+}
+
+bl_cold static void take_bits(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	struct bl_fins *fins = &peer->tx.lane->fins;
+	uint64_t some = atomic_exchange_explicit(&fins->some, 0, memory_order_acquire);
+
+	for (uint32_t w = 0; w < BL_FIN_WORDS; w++) {
+		uint64_t word = some >> w & 1 ? atomic_exchange_explicit(&fins->word[w], 0,
+									 memory_order_acquire)
+					      : 0;
+
+		for (; word; word &= word - 1) {
+			uint32_t index = 64 * w + (uint32_t)__builtin_ctzll(word);
+			struct bl_request *r = index < ep->nrequest ? ep->request[index] : NULL;
+
+			if (r && r->peer == peer)
+				bl_request_end(ep, sink, r, 0);
+		}
+	}
+}
+
+void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	if (unlikely(atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed)))
+		take_bits(ep, sink, peer);
+}
+
+bl_cold void bl_fin_look_at_all(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && !peer->dead)
+			bl_fin_look(ep, sink, peer);
+	}
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fin_test.c: a receiver ends more large messages than its ring has room to say, and leaves;
+ * their sender, who hasn't looked meanwhile, hears of all when it does. Endpoints of one
+ * process; "leaves": nobody makes progress on it.
+ */
+#include <string.h>
+
+#include "core/stream.h"
+#include "unit/node.h"
+
+#define LEN  20000u
+#define BITS (64u * BL_FIN_WORDS)
+
+static struct node node;
+static struct bl_ep *sender, *receiver;
+static uint8_t from[LEN], to[LEN];
+
+static void open_nodes(size_t count)
+{
+	node_open(&node, count);
+	receiver = node.ep[0];
+	sender = node.ep[1];
+	memset(from, 0x5a, sizeof from);
+}
+
+static int send_one(size_t by, uint64_t number, uint64_t flags)
+{
+	struct iovec iov = {from, LEN};
+	struct bl_send send = {&iov, 1, 0, number, 0, (void *)number, NODE_FLAGS | flags, NULL};
+
+	return bl_send(node.ep[by], &send);
+}
+
+static size_t read_all(size_t at, size_t n, uint64_t *seen)
+{
+	struct bl_comp comp[16];
+	ssize_t got;
+
+	while ((got = bl_cq_read(node.cq[at], comp, 16, sizeof *comp, NULL)) > 0) {
+		n += (size_t)got;
+		for (ssize_t i = 0; i < got; i++)
+			if (seen)
+				*seen += (uint64_t)comp[i].context;
+	}
+	assert_int_equal(got, -EAGAIN);
+	return n;
+}
+
+/* All that the sender hears of, the receiver being away. */
+static size_t heard(size_t at, size_t expected, uint64_t *seen)
+{
+	uint64_t until = bl_clock_ns() + 10000000000ull;
+	size_t n = 0;
+
+	while (n < expected && bl_clock_ns() < until)
+		n = read_all(at, n, seen);
+	return n;
+}
+
+/* The sender sends, and the receiver copies, without the sender's ever looking at its ring. */
+static void exchange(uint64_t first, size_t count, uint64_t flags)
+{
+	size_t received = 0;
+
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(bl_recv_buf(receiver, to, LEN, 1, first + i, 0, NULL, NODE_FLAGS),
+				 0);
+	for (size_t i = 0; i < count; i++) {
+		int err;
+
+		while ((err = send_one(1, first + i, flags)) == -EAGAIN)
+			received = read_all(0, received, NULL);
+		assert_int_equal(err, 0);
+	}
+	assert_int_equal(received + heard(0, count - received, NULL), count);
+	assert_memory_equal(to, from, LEN);
+}
+
+static uint64_t sum(uint64_t first, size_t count)
+{
+	return first * count + count * (count - 1) / 2;
+}
+
+/* --- how many ---------------------------------------------------------------- */
+
+/* The ring to the sender has so many slots left: one packet made the connection. */
+#define ROOM (BL_SLOTS - 1)
+
+struct count_row {
+	struct row row;
+	size_t count;	     /* of messages */
+	size_t few, at_most; /* bounds for those whose end the receiver must come back to tell */
+	bool bits;	     /* are needed */
+};
+
+static const struct count_row counts[] = {
+	{{"a ring full", "none needs a bit"}, ROOM, 0, 0, false},
+	{{"one more", "the first bit"}, ROOM + 1, 0, 0, true},
+	{{"two words", "bits of both"}, 128, 0, 0, true},
+	{{"hundreds", "several words"}, 400, 0, 0, true},
+	{{"all bits", "the last index that has one"}, BITS, 0, 0, true},
+	/* those that the ring has told of may be among them */
+	{{"more than bits", "the rest is told later"}, BITS + 100, 100 - BL_SLOTS, 100, true},
+};
+
+static void so_many(void **state)
+{
+	const struct count_row *row = TABLE_ROW(struct count_row, state);
+
+	open_nodes(2);
+	for (uint64_t round = 1; round <= 3; round++) { /* indices are used again */
+		uint64_t first = round * 10000, seen = 0;
+		struct bl_peer *back = receiver->dest[1];
+		size_t kept, n;
+
+		exchange(first, row->count, 0);
+		kept = back->ncontrol;
+		assert_in_range(kept, row->few, row->at_most);
+		if (round == 1)
+			assert_int_equal(atomic_load(&back->rx.lane->fins.some) != 0, row->bits);
+		n = heard(1, row->count - kept, &seen);
+		assert_int_equal(sender->requests, kept);
+		while (sender->requests) { /* it comes back */
+			assert_true(kept);
+			bl_ep_progress(receiver);
+			n = read_all(1, n, &seen);
+		}
+		assert_int_equal(n, row->count);
+		assert_int_equal(seen, sum(first, row->count)); /* each once */
+		assert_int_equal(back->ncontrol, 0);
+		node_expect_nothing(&node, 1);
+	}
+	node_close(&node);
+}
+
+/* --- in which way the sender comes to look ------------------------------------ */
+
+static void by_look(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_ep_look(sender, &none, bl_ticks());
+}
+
+static void by_progress(void)
+{
+	bl_ep_progress(sender);
+}
+
+static void by_packet(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	/* of no request */
+	bl_on_fin(sender, &none, sender->dest[0], 77ull << 32, 0);
+}
+
+/* Whoever waits for the bell hears it. */
+static void by_bell(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_peer_notify(receiver->dest[1]);
+	bl_ep_bells(sender, &none);
+}
+
+struct sight_row {
+	struct row row;
+	void (*look)(void);
+};
+
+static const struct sight_row sights[] = {
+	{{"each 10 ms", "no packet came after the bit"}, by_look},
+	{{"about to sleep", "progress that isn't a read"}, by_progress},
+	{{"behind a packet", "the usual way"}, by_packet},
+	{{"at the bell", "it slept when the bit was set"}, by_bell},
+};
+
+/* Only a bit is there: the ring has been emptied before it was set. */
+static void is_seen(void **state)
+{
+	const struct sight_row *row = TABLE_ROW(struct sight_row, state);
+
+	open_nodes(2);
+	assert_int_equal(send_one(1, 3, 0), 0);
+	if (row->look == by_bell)
+		assert_int_equal(bl_local_stop_polling(&sender->local), 0);
+	atomic_store(&receiver->dest[1]->rx.lane->fins.word[0],
+		     1ull << (uint32_t)bl_request_number(
+			     sender->request[0]->peer ? sender->request[0] : sender->request[31]));
+	atomic_store(&receiver->dest[1]->rx.lane->fins.some, 1);
+	assert_int_equal(sender->requests, 1);
+	row->look();
+	assert_int_equal(sender->requests, 0);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, (void *)3);
+	node_close(&node);
+}
+
+/* --- what a bit must not end --------------------------------------------------- */
+
+/* A neighbour that sets every bit ends what it was sent, and nothing of others. */
+static void liar(void **state)
+{
+	struct bl_fins *fins;
+
+	(void)state;
+	open_nodes(3);
+	for (uint64_t i = 0; i < 5; i++) {
+		struct iovec iov = {from, LEN};
+		struct bl_send send = {&iov, 1, i % 2 ? 0 : 2, i, 0, NULL, NODE_FLAGS, NULL};
+
+		assert_int_equal(bl_send(sender, &send), 0);
+	}
+	for (int round = 0; round < 3; round++) {
+		fins = &receiver->dest[1]->rx.lane->fins;
+		for (uint32_t w = 0; w < BL_FIN_WORDS; w++)
+			atomic_store(&fins->word[w], UINT64_MAX);
+		atomic_store(&fins->some, UINT64_MAX);
+		bl_ep_progress(sender);
+		assert_int_equal(sender->requests, 3);
+	}
+	assert_int_equal(read_all(1, 0, NULL), 2);
+	for (uint64_t i = 0; i < 5; i += 2)
+		assert_int_equal(bl_recv_buf(node.ep[2], to, LEN, 1, i, 0, NULL, NODE_FLAGS), 0);
+	assert_int_equal(heard(2, 3, NULL), 3);
+	assert_int_equal(heard(1, 3, NULL), 3);
+	node_close(&node);
+}
+
+struct packet_row {
+	struct row row;
+	uint64_t status;
+	bool may_be_over;
+};
+
+static const struct packet_row packets[] = {
+	{{"an error", "a bit can't say which"}, ENOMEM, false},
+	{{"too early", "the sender is to know that"}, BL_FIN_EARLY, false},
+	{{"may be over", "the index may be another message's"}, 0, true},
+};
+
+/* With a full ring these wait for room. */
+static void needs_a_packet(void **state)
+{
+	const struct packet_row *row = TABLE_ROW(struct packet_row, state);
+	struct bl_peer *back;
+
+	open_nodes(2);
+	exchange(1, ROOM, 0); /* now the ring to the sender is full */
+	back = receiver->dest[1];
+	assert_false(bl_tx_refresh(&back->tx));
+	bl_fin(receiver, back, 0, row->status, row->may_be_over);
+	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 0);
+	assert_int_equal(back->ncontrol, 1);
+	bl_fin(receiver, back, 0, 0, false);
+	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1);
+	assert_int_equal(back->ncontrol, 1);
+	assert_int_equal(heard(1, ROOM, NULL), ROOM);
+	node_close(&node);
+}
+
+/* Room comes between the receiver's look and its bit: the packet is sent as well, and what
+ * both say counts once. */
+static void room_came(void **state)
+{
+	struct bl_peer *back;
+	uint64_t seen = 0;
+
+	(void)state;
+	open_nodes(2);
+	exchange(1, ROOM + 1, 0);
+	back = receiver->dest[1];
+	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1); /* of the last one */
+	assert_int_equal(heard(1, ROOM + 1, &seen), ROOM + 1);
+	for (uint32_t i = 0; i < sender->nrequest; i++) { /* and now a packet for each */
+		struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+		bl_on_fin(sender, &none, sender->dest[0], bl_request_number(sender->request[i]), 0);
+	}
+	node_expect_nothing(&node, 1);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+}
+
+/* Messages that nobody wants are over, too. */
+static void discarded(void **state)
+{
+	enum { MANY = 3 * BL_SLOTS };
+	struct bl_recv recv = {.src = 1, .flags = NODE_FLAGS | BL_PEEK | BL_DISCARD};
+	uint64_t seen = 0;
+
+	(void)state;
+	open_nodes(2);
+	for (uint64_t i = 0; i < MANY; i++)
+		while (send_one(1, i, 0))
+			bl_ep_progress(receiver);
+	node_settle(&node, 0);
+	for (recv.tag = 0; recv.tag < MANY; recv.tag++)
+		assert_int_equal(bl_recv(receiver, &recv), 0);
+	assert_int_equal(heard(1, MANY, &seen), MANY);
+	assert_int_equal(seen, sum(0, MANY));
+	node_close(&node);
+}
+
+int main(void)
+{
+	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
+	setenv("FI_BEELINE_CARRY_MAX", "0", 1);
+	setenv("FI_BEELINE_SPIN", "0", 1); /* all ends belong to one thread */
+	TABLE_ROWS("count", so_many, counts);
+	TABLE_ROWS("seen", is_seen, sights);
+	TABLE_ROWS("packet", needs_a_packet, packets);
+	TABLE_TEST(liar);
+	TABLE_TEST(room_came);
+	TABLE_TEST(discarded);
+	return table_run("fin");
+}
