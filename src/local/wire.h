@@ -253,7 +253,7 @@ struct bl_lane {
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
 	struct bl_fins fins;	       /* the same */
-	struct bl_board board; /* receives that neighbour alone can see */
+	struct bl_board board;	       /* receives that neighbour alone can see */
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
