@@ -20,6 +20,7 @@
 #define UPPER_both_hands_min "FI_BEELINE_BOTH_HANDS_MIN"
 #define UPPER_chunk_max	     "FI_BEELINE_CHUNK_MAX"
 #define UPPER_copy	     "FI_BEELINE_COPY"
+#define UPPER_huge	     "FI_BEELINE_HUGE"
 #define UPPER_spin	     "FI_BEELINE_SPIN"
 #define UPPER_numa	     "FI_BEELINE_NUMA"
 #define UPPER_overlap	     "FI_BEELINE_OVERLAP"

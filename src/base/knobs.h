@@ -45,6 +45,10 @@ enum bl_knob_kind {
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \
 	  "then: auto is for one that is used to go away; never also leaves posted receives to "   \
 	  "their owners.")                                                                         \
+	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
+	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
+	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \
+	  "the first message, for tests.")                                                         \
 	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                               \
 	  "Polls inside one empty completion queue read that follows another closely; 0 polls "    \
 	  "once.")                                                                                 \

@@ -24,6 +24,7 @@
 #include "core/wait.h"
 #include "local/commons.h"
 #include "local/local.h"
+#include "place/huge.h"
 
 struct bl_mr;
 struct bl_mr_entry;
@@ -48,9 +49,10 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool hurried;	 /* nothing of it may wait for a connection: who uses it has queues */
-	bool stuck;	 /* what could not begin is to be tried again */
-	uint64_t opened; /* endpoints, so far */
+	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
+	bool stuck;	     /* what could not begin is to be tried again */
+	uint64_t opened;     /* endpoints, so far */
+	struct bl_huge huge; /* buffers of large messages */
 };
 
 struct bl_av {

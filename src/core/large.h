@@ -243,6 +243,8 @@ void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 /* Is there any whose FIN has found no slot? */
 void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
 bl_cold void bl_fin_look_at_all(struct bl_ep *ep, struct bl_sink *sink);
+/* A large message that was in our memory there is over; see huge.h. */
+void bl_buffers_used(struct bl_ep *ep, const struct iovec *iov, size_t niov, size_t len);
 /* The message isn't wanted: let the sender complete. */
 static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request,
 				      bool ahead)

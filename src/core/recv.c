@@ -658,6 +658,13 @@ static struct bl_post **link_to(struct bl_post_queue *queue, const struct bl_pos
 	return at;
 }
 
+static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+			     const struct bl_target *t)
+{
+	bytes_are_there(ep, sink, a->peer, t, a->len, a->tag, a->data, a->slot_flags);
+	bl_buffers_used(ep, bl_target_iov(t), t->niov, bl_min(a->len, t->len));
+}
+
 void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 		     struct bl_post *post, bool tagged, bool copy)
 {
@@ -672,7 +679,7 @@ void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arr
 	if (unlikely(copy))
 		bl_transfer_begin(ep, sink, a, &t);
 	else
-		bytes_are_there(ep, sink, a->peer, &t, a->len, a->tag, a->data, a->slot_flags);
+		claimed_is_there(ep, sink, a, &t);
 	bl_post_release(ep->home, post);
 }
 
