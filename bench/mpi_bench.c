@@ -152,11 +152,13 @@ static double timed(struct pair *pair, const struct test *test, size_t size, int
 	return (bench_now() - start) / (double)rounds / messages;
 }
 
-/* Rounds in one sample, so that all samples take about this long; rank 0 decides. */
+/* Rounds in one sample, so that all samples take about this long; rank 0 decides. What it tries is
+ * the warm-up as well, of as many messages as other benchmarks take: pages, caches, connections,
+ * and whatever a library does the first times it sees a buffer. */
 static long rounds_for(struct pair *pair, const struct test *test, size_t size, int window,
 		       double ns_per_sample)
 {
-	long probe = size * (size_t)window <= 16384 ? 100 : 2;
+	long probe = size * (size_t)window <= 16384 ? 100 : window > 1 ? 2 : 16;
 	int messages = test->windowed ? window : test->messages_in_turn;
 	double each = timed(pair, test, size, window, probe) * messages;
 	long rounds = (long)(ns_per_sample / each);
