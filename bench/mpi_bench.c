@@ -12,6 +12,8 @@
  *                 rate where they are short, bandwidth where they are long
  *  exchange       MPI_Sendrecv of both ranks at once, as neighbours in a grid do
  *  bidirectional  windows as in stream, both ways at once; per pair of messages
+ * Each size takes MILLISECONDS (20) in all, from 1 MiB on five times as long, or as long as two
+ * rounds a sample do.
  * Before a size is measured its data is sent once and every byte compared, unless
  * -n says not to (a launch before this one did).
  * The buffers belong to the process; there is one thread.
@@ -23,6 +25,8 @@
 
 #define WINDOW	     64
 #define WINDOW_BYTES ((size_t)64 << 20) /* a window holds at most this much */
+#define LONG_SIZE    ((size_t)1 << 20)
+#define LONG_TIMES   5
 #define TAG_DATA     7
 #define TAG_ACK	     8
 
@@ -177,6 +181,8 @@ static void measure(struct pair *pair, const struct test *test, size_t size, dou
 
 	if (check)
 		verify(pair, test, size, window);
+	if (size >= LONG_SIZE)
+		ns_per_size *= LONG_TIMES;
 	long rounds = rounds_for(pair, test, size, window, ns_per_size / samples);
 	for (int i = 0; i < samples; i++)
 		ns[i] = timed(pair, test, size, window, rounds);

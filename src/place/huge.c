@@ -23,11 +23,11 @@ enum { UNKNOWN, YES, NO };
 
 #define PAGES	    (BL_HUGE_SIZE / 4096u)
 #define RESIDENT    (PAGES / 4 * 3)
-#define NEEDS_FIRST (16u << 10) /* KiB; also the least */
-#define NEEDS_COST  (64u << 10) /* the most that a dear one makes the next ones need */
-#define NEEDS_MOST  (4u << 20)	/* of a range that failed again and again */
-#define GAIN_NS	    30u		/* for each KiB: measured with both hands, 57 -> 24 */
-#define WORK_NS	    50000u	/* what was huge already takes a few microseconds */
+#define NEEDS_FIRST (16u << 10)	 /* KiB; also the least */
+#define NEEDS_COST  (512u << 10) /* no single cost counts for more: it may have been chance */
+#define NEEDS_MOST  (4u << 20)	 /* of a range that failed again and again */
+#define GAIN_NS	    30u		 /* for each KiB: measured with both hands, 57 -> 24 */
+#define WORK_NS	    50000u	 /* what was huge already takes a few microseconds */
 
 /* Does the administrator forbid huge pages? A kernel without them has no such file. */
 static bool forbidden(void)
