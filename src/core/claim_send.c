@@ -180,8 +180,8 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 {
 	uint32_t me = r->peer->bell_index, front, end;
 	struct bl_peer *peer = r->peer; /* the request may be over below */
+	bool sense, over = false;
 	int64_t done;
-	bool sense;
 
 	r->want = bl_min(r->len, f->len);
 	sense = bl_board_pieces(&peer->rx.lane->board, f, r->theirs, &r->ntheirs);
@@ -200,11 +200,13 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 		bl_advert_end(f, me, BL_ADVERT_YOURS);
 	} else if (likely(other_hand_done(r, (uint32_t)done))) {
 		bl_advert_end(f, me, BL_ADVERT_DONE);
-		bl_request_end(ep, &no_sink, r, 0);
+		over = true;
 	} else {
 		bl_advert_end(f, me, BL_ADVERT_LEFT); /* its FIN ends the request */
 	}
 	bl_peer_notify(peer); /* the receiver may sleep */
+	if (likely(over))
+		bl_request_end(ep, &no_sink, r, 0);
 }
 
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r)

@@ -34,7 +34,10 @@ struct bl_peer bl_nobody;
 int bl_domain_open(struct bl_domain **domain)
 {
 	*domain = calloc(1, sizeof **domain);
-	return *domain ? 0 : -ENOMEM;
+	if (!*domain)
+		return -ENOMEM;
+	bl_huge_init(&(*domain)->huge);
+	return 0;
 }
 
 int bl_domain_close(struct bl_domain *domain)
@@ -692,8 +695,6 @@ void bl_ep_progress(struct bl_ep *ep)
 		return;
 	}
 	bl_progress(ep, &none);
-	if (ep->requests)
-		bl_fin_look_at_all(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
 	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
 		bl_ep_look(ep, &none, bl_ticks());
@@ -763,7 +764,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		}
 		bl_stats_look(peer);
 		err = peer->broken ? -EPROTO : bl_peer_life(peer);
-		bl_fin_look(ep, sink, peer); /* of one that has died, too */
+		bl_fin_look(ep, sink, peer);
 		if (likely(!err))
 			continue;
 		/* What it sent before it went still counts. */
@@ -778,6 +779,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		}
 		if (err == -ECONNRESET)
 			bl_info("process %u has died", peer->addr.pid);
+		bl_fin_look(ep, sink, peer); /* its last word */
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}
 	if (ep->local.ncold)

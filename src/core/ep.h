@@ -402,17 +402,30 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	return true;
 }
 
+/* Messages of ours that the peer has received, and whose FIN has found no slot; fin.c */
+bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
+
+static inline void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	if (unlikely(!peer->dead && /* else it may have no ring any more */
+		     atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed)))
+		bl_fin_take(ep, sink, peer);
+}
+
 /* Take what has arrived from one neighbour, at most a ring full: the others, and
  * all else that progress is, have their turn even while it floods us. */
 bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
-	const struct bl_slot *slot;
+	const struct bl_slot *slot = bl_rx_peek(&peer->rx);
 	uint32_t end = peer->rx.next + BL_SLOTS;
 
-	while (unlikely((slot = bl_rx_peek(&peer->rx)) != NULL))
-		if (!bl_deliver(ep, sink, peer, slot) || sink->n >= sink->max ||
-		    peer->rx.next == end)
-			break;
+	if (likely(!slot))
+		return;
+	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->max && peer->rx.next != end &&
+	       (slot = bl_rx_peek(&peer->rx)))
+		;
+	if (unlikely(ep->requests))
+		bl_fin_look(ep, sink, peer);
 }
 
 bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)

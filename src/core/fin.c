@@ -5,7 +5,10 @@
  * Commonly by a packet, FIN. If its ring is full, its sender hasn't looked for long, and the
  * receiver may leave the library before there is room: it sets the request's bit in the sender's
  * own memory instead (struct bl_fins), and the sender, who finds 64 packets when it is back,
- * finds the bits behind them. So who has received everything is never waited for.
+ * finds the bits behind them (bl_poll_peer). So who has received everything is never waited for.
+ * A bit set while those packets are being read is seen behind the next one, before a sleep
+ * (bl_fin_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of one
+ * that has died since.
  *
  * A bit names a request by its index. That is enough for one that ends in no other way: until the
  * bit has been taken, nothing else has that index. One that was carried may have ended before.
@@ -20,9 +23,9 @@ static bool set_bit(struct bl_fins *fins, uint64_t request)
 
 	if (index >= FIN_BITS)
 		return false;
-	/* release: pairs with the acquires in bl_fin_look; we have read the sender's memory. The
-	 * bit is before its word's, and seq_cst: then we look whether the sender sleeps, and it,
-	 * when it has said that it does, for bits. */
+	/* release: pairs with the acquires in bl_fin_take; we have read the sender's memory. The
+	 * bit is before its word's, which is seq_cst: bl_peer_notify looks after it whether the
+	 * sender polls, and fall_asleep() for bits after saying that it doesn't. */
 	atomic_fetch_or_explicit(&fins->word[index / 64], 1ULL << index % 64, memory_order_release);
 	atomic_fetch_or_explicit(&fins->some, 1ULL << index / 64, memory_order_seq_cst);
 	return true;
@@ -31,10 +34,12 @@ static bool set_bit(struct bl_fins *fins, uint64_t request)
 void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
 	    bool may_be_over)
 {
-	bool full = !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx);
+	bool full;
 
-	if (unlikely(full && !status && !may_be_over && !peer->dead) &&
-	    set_bit(&peer->rx.lane->fins, request)) {
+	if (unlikely(peer->dead)) /* it may have no ring any more */
+		return;
+	full = !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx);
+	if (unlikely(full && !status && !may_be_over) && set_bit(&peer->rx.lane->fins, request)) {
 		bl_peer_notify(peer);
 		/* The sender may have found the last packet just before: another has it look. */
 		if (likely(!bl_tx_refresh(&peer->tx)))
@@ -43,7 +48,7 @@ void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 	bl_control(ep, peer, BL_OP_FIN, request, status, NULL, 0);
 }
 
-bl_cold static void take_bits(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
 	struct bl_fins *fins = &peer->tx.lane->fins;
 	uint64_t some = atomic_exchange_explicit(&fins->some, 0, memory_order_acquire);
@@ -63,18 +68,11 @@ bl_cold static void take_bits(struct bl_ep *ep, struct bl_sink *sink, struct bl_
 	}
 }
 
-void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+bl_cold void bl_fin_look_at_all(struct bl_ep *ep)
 {
-	if (unlikely(atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed)))
-		take_bits(ep, sink, peer);
-}
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 
-bl_cold void bl_fin_look_at_all(struct bl_ep *ep, struct bl_sink *sink)
-{
-	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++) {
-		struct bl_peer *peer = ep->local.by_index[i];
-
-		if (peer && !peer->dead)
-			bl_fin_look(ep, sink, peer);
-	}
+	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++)
+		if (ep->local.by_index[i])
+			bl_fin_look(ep, &none, ep->local.by_index[i]);
 }

@@ -32,10 +32,13 @@ struct bl_transfer *bl_transfer_find(struct bl_ep *ep, const struct bl_peer *pee
 	return NULL;
 }
 
-void bl_buffers_used(struct bl_ep *ep, const struct iovec *iov, size_t niov, size_t len)
+void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct iovec *iov,
+		     size_t niov, size_t len)
 {
 	size_t moved = 0;
 
+	if (peer->copy.pull == BL_COPY_SELF)
+		return; /* no page is looked up */
 	for (size_t i = 0; i < niov && len >= BL_HUGE_LEAST; i++) {
 		size_t n = bl_min(iov[i].iov_len, len);
 
@@ -77,8 +80,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 			 t->want, t->error);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
-	if (t->want >= BL_HUGE_LEAST && !t->streamed)
-		bl_buffers_used(ep, t->mine, t->nmine, t->want);
+	if (t->want >= BL_HUGE_LEAST && !t->streamed && !t->error)
+		bl_buffers_used(ep, t->peer, t->mine, t->nmine, t->want);
 	bl_transfer_free(ep, t);
 }
 
@@ -471,8 +474,8 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 	}
 	if (unlikely(r->work != NULL))
 		bl_work_over(r->work, err);
-	if (r->len >= BL_HUGE_LEAST && !r->copy && r->way != BL_WAY_STREAMED)
-		bl_buffers_used(ep, r->iov, r->niov, r->len);
+	if (r->len >= BL_HUGE_LEAST && !r->copy && r->way != BL_WAY_STREAMED && !err)
+		bl_buffers_used(ep, r->peer, r->iov, r->niov, r->len);
 	bl_request_free(ep, r);
 }
 

@@ -240,11 +240,11 @@ void bl_control_flush(struct bl_ep *ep);
  * FIN's data. may_be_over: the sender may have ended the request by itself. */
 void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
 	    bool may_be_over);
-/* Is there any whose FIN has found no slot? */
-void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
-bl_cold void bl_fin_look_at_all(struct bl_ep *ep, struct bl_sink *sink);
-/* A large message that was in our memory there is over; see huge.h. */
-void bl_buffers_used(struct bl_ep *ep, const struct iovec *iov, size_t niov, size_t len);
+/* Before the last look before a sleep: messages whose FIN has found no slot. */
+bl_cold void bl_fin_look_at_all(struct bl_ep *ep);
+/* A large message to or from the peer that was in our memory there is over; see huge.h. */
+void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct iovec *iov,
+		     size_t niov, size_t len);
 /* The message isn't wanted: let the sender complete. */
 static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request,
 				      bool ahead)

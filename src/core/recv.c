@@ -662,7 +662,7 @@ static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struc
 			     const struct bl_target *t)
 {
 	bytes_are_there(ep, sink, a->peer, t, a->len, a->tag, a->data, a->slot_flags);
-	bl_buffers_used(ep, bl_target_iov(t), t->niov, bl_min(a->len, t->len));
+	bl_buffers_used(ep, a->peer, bl_target_iov(t), t->niov, bl_min(a->len, t->len));
 }
 
 void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,

@@ -2,7 +2,8 @@
 /*
  * wait.c: see wait.h. What wakes a sleeper:
  *
- *   a packet, a chunk that a neighbour has copied   its bell; local/sleep.c
+ *   a packet, a chunk that a neighbour has copied,
+ *   a message's end that has no packet (fin.c)      its bell; local/sleep.c
  *   a connection made or refused                    the service thread
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
@@ -255,10 +256,13 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 		if (err)
 			most = NAP_NS;
 	}
-	/* A chunk counted before its sender could see that we stopped polling. */
-	for (i = 0; i < g.count; i++)
+	/* What was done before its doer could see that we stopped polling: a chunk counted, the
+	 * end of a message that had no room in the ring. */
+	for (i = 0; i < g.count; i++) {
 		if (g.ep[i]->work)
 			bl_ep_progress(g.ep[i]);
+		bl_fin_look_at_all(g.ep[i]);
+	}
 	/* That pass may have begun what only we can end. */
 	for (i = 0; i < g.count; i++) {
 		if (bl_ep_room_came(g.ep[i]))

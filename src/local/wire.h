@@ -252,7 +252,7 @@ struct bl_lane {
 	uint8_t pad1[BL_LINE - 4];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
-	struct bl_fins fins;	       /* the same */
+	struct bl_fins fins;	       /* of messages in this lane */
 	struct bl_board board;	       /* receives that neighbour alone can see */
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */

@@ -19,107 +19,138 @@
 #define MADV_COLLAPSE 25
 #endif
 
-enum { UNKNOWN, YES, NO };
+#define PAGE	    4096u
+#define PAGES	    (BL_HUGE_SIZE / PAGE)
+#define ENOUGH	    (PAGES / 4 * 3)
+#define WAYS	    2u		/* places where a range may be counted */
+#define NEEDS_FIRST (16u << 10) /* KiB; also the least */
+#define NEEDS_MOST  (4u << 20)	/* of a range that failed, or was huge, again and again */
+#define AGAIN	    8u		/* times as many, once it has worked: it will stay so */
+#define GAIN_NS	    30u		/* for each KiB: measured with both hands, 57 -> 24 */
+#define WORK_NS	    50000u	/* what was huge already takes a few microseconds */
 
-#define PAGES	    (BL_HUGE_SIZE / 4096u)
-#define RESIDENT    (PAGES / 4 * 3)
-#define NEEDS_FIRST (16u << 10)	 /* KiB; also the least */
-#define NEEDS_COST  (512u << 10) /* no single cost counts for more: it may have been chance */
-#define NEEDS_MOST  (4u << 20)	 /* of a range that failed again and again */
-#define GAIN_NS	    30u		 /* for each KiB: measured with both hands, 57 -> 24 */
-#define WORK_NS	    50000u	 /* what was huge already takes a few microseconds */
+/* /proc/self/pagemap, a word for each page */
+#define PRESENT	  (1ull << 63)
+#define OF_A_FILE (1ull << 61) /* or shared */
+#define EXCLUSIVE (1ull << 56)
 
-/* Does the administrator forbid huge pages? A kernel without them has no such file. */
-static bool forbidden(void)
+#define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
+
+/* Does the administrator forbid huge pages? */
+static bool says_never(const char *path, bool if_missing)
 {
 	char text[64];
-	int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
-		return true;
+		return if_missing;
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	text[n > 0 ? n : 0] = 0;
 	return strstr(text, "[never]") || !*text;
 }
 
-static void get_ready(struct bl_huge *huge)
+static bool is_allowed(void)
 {
-	bool never = bl_knobs()->huge == BL_HUGE_NEVER;
-
-	huge->ready = never || sysconf(_SC_PAGESIZE) != 4096 || forbidden() ? NO : YES;
-	huge->needs = bl_knobs()->huge == BL_HUGE_ALWAYS ? 1 : NEEDS_FIRST;
-	bl_debug("buffers of large messages %s put into huge pages",
-		 huge->ready == YES ? "may be" : "aren't");
+	/* A kernel without huge pages has no such file; one before 6.8 not the second. */
+	return bl_knobs()->huge != BL_HUGE_NEVER && sysconf(_SC_PAGESIZE) == PAGE &&
+	       !says_never(SETTINGS "enabled", true) &&
+	       !says_never(SETTINGS "hugepages-2048kB/enabled", false);
 }
 
-/* So much of it is there that little memory is taken that wasn't. */
-static bool is_resident(void *at)
+void bl_huge_init(struct bl_huge *huge)
 {
-	unsigned char there[PAGES];
-	uint32_t n = 0;
+	*huge = (struct bl_huge){.on = is_allowed(), .needs = NEEDS_FIRST};
+	if (bl_knobs()->huge == BL_HUGE_ALWAYS)
+		huge->needs = 1;
+	bl_debug("buffers of large messages %s put into huge pages",
+		 huge->on ? "may be" : "aren't");
+}
 
-	if (mincore(at, BL_HUGE_SIZE, there))
-		return false; /* a part isn't mapped */
+/* So much of it is there, and ours alone, that little memory is taken that wasn't, nothing is
+ * moved for others, and nobody has a copy to lose. */
+static bool is_private(uint64_t number)
+{
+	uint64_t page[PAGES];
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint32_t n = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = pread(fd, page, sizeof page, (off_t)(number * sizeof page));
+	close(fd);
+	if (got != sizeof page)
+		return false;
 	for (uint32_t i = 0; i < PAGES; i++)
-		n += there[i] & 1;
-	return n >= RESIDENT;
+		n += (page[i] & (PRESENT | OF_A_FILE | EXCLUSIVE)) == (PRESENT | EXCLUSIVE);
+	return n >= ENOUGH;
+}
+
+/* The next ones wait for as many messages as this one, and the ones before, should have been
+ * paid for by. However many: where it is that dear it is done that rarely. */
+static void reckon(struct bl_huge *huge, uint64_t took)
+{
+	uint64_t cost = took / GAIN_NS;
+
+	if (bl_knobs()->huge == BL_HUGE_ALWAYS)
+		return;
+	huge->needs = (uint32_t)bl_min((3ull * huge->needs + cost) / 4, UINT32_MAX / 2);
+	if (huge->needs < NEEDS_FIRST)
+		huge->needs = NEEDS_FIRST;
 }
 
 /* Whether it worked or not, it should have paid. Returns ns. */
-static uint64_t collapse(struct bl_huge *huge, struct bl_huge_range *range, bool whole,
-			 size_t *moved)
+static uint64_t collapse(struct bl_huge *huge, struct bl_huge_range *range, size_t *moved)
 {
 	void *at = (void *)(uintptr_t)(range->number * BL_HUGE_SIZE);
-	uint32_t needs = range->needs ? range->needs : huge->needs;
+	uint64_t needs = range->needs > huge->needs ? range->needs : huge->needs;
 	uint64_t took = bl_clock_ns();
-	bool done = (whole || is_resident(at)) && !madvise(at, BL_HUGE_SIZE, MADV_COLLAPSE);
+	bool done = is_private(range->number) && !madvise(at, BL_HUGE_SIZE, MADV_COLLAPSE);
+	bool worked;
 
 	took = bl_clock_ns() - took;
-	range->used = 0;
-	/* Not that kind of memory, no huge page to be had, a page in use: later, if at all. */
-	range->needs = done ? 0 : (uint32_t)bl_min(2 * needs, NEEDS_MOST);
-	if (took < WORK_NS)
-		return took;
-	if (done)
+	worked = done && took >= WORK_NS;
+	if (worked)
 		*moved += BL_HUGE_SIZE;
-	if (bl_knobs()->huge != BL_HUGE_ALWAYS) {
-		uint32_t cost = (uint32_t)bl_min(took / GAIN_NS, NEEDS_COST);
-
-		huge->needs = (3 * huge->needs + cost) / 4;
-		if (huge->needs < NEEDS_FIRST)
-			huge->needs = NEEDS_FIRST;
-	}
+	if (took >= WORK_NS)
+		reckon(huge, took);
+	/* Later, if the memory is another's by then, or what was in the way has gone. */
+	range->used = 0;
+	range->needs = (uint32_t)bl_min((worked ? AGAIN : 2) * needs, NEEDS_MOST);
 	return took;
 }
 
-/* Where a range is counted, or NULL: that place is another's, which is used more. */
+/* Where a range is counted, or NULL: its places are others', which are used more. */
 static struct bl_huge_range *find(struct bl_huge *huge, uint64_t number, uint32_t kib)
 {
-	struct bl_huge_range *range =
-		&huge->range[(number * 0x9e3779b97f4a7c15u >> 32) % BL_HUGE_RANGES];
+	uint32_t set = (number * 0x9e3779b97f4a7c15u >> 32) % (BL_HUGE_RANGES / WAYS);
+	struct bl_huge_range *range = &huge->range[set * WAYS], *least = range;
 
-	if (likely(range->number == number))
-		return range;
-	if (range->used > kib) {
-		range->used -= kib;
+	for (uint32_t i = 0; i < WAYS; i++) {
+		if (likely(range[i].number == number))
+			return &range[i];
+		if (range[i].used < least->used)
+			least = &range[i];
+	}
+	if (least->used > kib) {
+		least->used -= kib;
 		return NULL;
 	}
-	*range = (struct bl_huge_range){.number = number};
-	return range;
+	*least = (struct bl_huge_range){.number = number};
+	return least;
 }
 
 size_t bl_huge_used(struct bl_huge *huge, const void *addr, size_t len)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + len;
-	/* For so long, or for one range, a message may be held up: about as long as it took. */
+	/* One try is always allowed, more while they have held this piece of a message up for
+	 * about as long as its copy took. */
 	uint64_t most = 2 * GAIN_NS * (len / 1024), took = 0;
 	size_t moved = 0;
 
-	if (unlikely(huge->ready == UNKNOWN))
-		get_ready(huge);
-	if (huge->ready == NO)
+	if (!huge->on)
 		return 0;
 	while (at < end) {
 		uint64_t number = at / BL_HUGE_SIZE;
@@ -129,9 +160,9 @@ size_t bl_huge_used(struct bl_huge *huge, const void *addr, size_t len)
 
 		if (range) {
 			range->used += kib;
-			if (range->used >= (range->needs ? range->needs : huge->needs) &&
+			if (range->used >= huge->needs && range->used >= range->needs &&
 			    took < most)
-				took += collapse(huge, range, next - at == BL_HUGE_SIZE, &moved);
+				took += collapse(huge, range, &moved);
 		}
 		at = next;
 	}

@@ -6,14 +6,20 @@
  * 6.1), which costs as much as some tens of megabytes copied: so each range of 2 MiB is moved
  * when it has been used for that many, by messages that were copied directly.
  *
- * What is moved is the process's own view of its memory: same addresses, same bytes, and at most a
- * third more pages than there were, where a buffer ends within a range. Not where the administrator
- * (transparent_hugepage/enabled says never), the program (MADV_NOHUGEPAGE, PR_SET_THP_DISABLE) or
- * FI_BEELINE_HUGE says no.
+ * What is moved is memory that this process alone has: same addresses, same bytes, and at most a
+ * third more pages than there were, where a buffer ends within a range. A file's pages, shared
+ * memory, what a fork has left in common and pages never written stay as they are; so does all
+ * where the administrator (transparent_hugepage/enabled says never), the program (MADV_NOHUGEPAGE,
+ * PR_SET_THP_DISABLE) or FI_BEELINE_HUGE says no, and where /proc/self/pagemap can't be read.
+ *
+ * The call has every core put away the pages it is about to free (lru_add_drain_all), whether there
+ * is anything to do or not: commonly some microseconds, but as long as a real-time thread keeps
+ * a core. What it takes is measured, and leads to as much fewer calls.
  */
 #ifndef BL_PLACE_HUGE_H
 #define BL_PLACE_HUGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,24 +27,28 @@
 #define BL_HUGE_NEVER  2u
 
 #define BL_HUGE_SIZE   (2u << 20)
-#define BL_HUGE_RANGES 512u   /* are remembered; each may be forgotten for another */
+#define BL_HUGE_RANGES 512u   /* are remembered; each may be forgotten for others */
 #define BL_HUGE_LEAST  65536u /* bytes: no shorter message counts */
 
 struct bl_huge_range {
 	uint64_t number; /* address / BL_HUGE_SIZE */
 	uint32_t used;	 /* KiB of messages since the last try ... */
-	uint32_t needs;	 /* ... and how many lead to the next; 0: as many as usual */
+	uint32_t needs;	 /* ... and how many, at least, lead to the next */
 };
 
-/* Of a domain, which serialises its use. All zero at first. */
+/* Of a domain, which serialises its use. */
 struct bl_huge {
-	uint32_t needs; /* KiB, usually: what the last ones have cost */
-	uint32_t ready; /* 0: the settings are to be read; 1: yes; 2: no */
+	uint32_t needs; /* KiB, at least: what the last ones have cost */
+	bool on;
 	struct bl_huge_range range[BL_HUGE_RANGES];
 };
 
+/* Reads the settings. */
+void bl_huge_init(struct bl_huge *huge);
+
 /* A message of len bytes there was copied by system calls and is over. May take a millisecond or
- * some, rarely. Returns how many bytes are in huge pages now that weren't. */
+ * some, rarely, under the domain's lock. Returns how many bytes are in huge pages now that, by the
+ * time it took, weren't. */
 size_t bl_huge_used(struct bl_huge *huge, const void *addr, size_t len);
 
 #endif

@@ -47,14 +47,17 @@ static size_t read_all(size_t at, size_t n, uint64_t *seen)
 	return n;
 }
 
-/* All that the sender hears of, the receiver being away. */
+/* All that the sender hears of, the receiver being away, and without the look each 10 ms. */
 static size_t heard(size_t at, size_t expected, uint64_t *seen)
 {
 	uint64_t until = bl_clock_ns() + 10000000000ull;
 	size_t n = 0;
 
-	while (n < expected && bl_clock_ns() < until)
+	while (n < expected && bl_clock_ns() < until) {
+		node.ep[at]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us();
 		n = read_all(at, n, seen);
+	}
+	node.ep[at]->next_look = bl_ticks();
 	return n;
 }
 
@@ -143,8 +146,54 @@ static void by_look(void)
 	bl_ep_look(sender, &none, bl_ticks());
 }
 
-static void by_progress(void)
+static bool sleeps(void)
 {
+	struct bl_sleep sleep;
+
+	sender->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us();
+	if (!bl_wait_doze(&node.cq[1]->wait, &sleep))
+		return false;
+	bl_wait_rise(&node.cq[1]->wait, &sleep);
+	return true;
+}
+
+/* What has come before is heard of. */
+static void sleep_well(void)
+{
+	for (int i = 0; i < 3; i++)
+		if (sleeps())
+			return;
+	fail_msg("there is always something");
+}
+
+static void by_sleep(void)
+{
+	sleeps();
+}
+
+static void go_quiet(void)
+{
+	assert_int_equal(bl_local_stop_polling(&sender->local), 0);
+}
+
+static void go_to_sleep(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	int err = -EAGAIN;
+
+	for (int i = 0; i < 3 && err; i++) {
+		bl_progress(sender, &none);
+		err = bl_local_doze(&sender->local, BL_SLEEP_SOCKET, NULL);
+	}
+	assert_int_equal(err, 0);
+}
+
+static void by_service(void)
+{
+	pthread_mutex_lock(&sender->local.lock);
+	assert_true(bl_local_check_sleep_locked(&sender->local));
+	pthread_mutex_unlock(&sender->local.lock);
+	assert_true(atomic_load(&sender->local.attention));
 	bl_ep_progress(sender);
 }
 
@@ -167,14 +216,15 @@ static void by_bell(void)
 
 struct sight_row {
 	struct row row;
-	void (*look)(void);
+	void (*look)(void), (*before)(void);
 };
 
 static const struct sight_row sights[] = {
-	{{"each 10 ms", "no packet came after the bit"}, by_look},
-	{{"about to sleep", "progress that isn't a read"}, by_progress},
-	{{"behind a packet", "the usual way"}, by_packet},
-	{{"at the bell", "it slept when the bit was set"}, by_bell},
+	{{"each 10 ms", "no packet came after the bit"}, by_look, NULL},
+	{{"about to sleep", "nobody will wake it"}, by_sleep, sleep_well},
+	{{"asleep, its bell lost", "the service thread's look"}, by_service, go_to_sleep},
+	{{"behind a packet", "the usual way"}, by_packet, NULL},
+	{{"at the bell", "it slept when the bit was set"}, by_bell, go_quiet},
 };
 
 /* Only a bit is there: the ring has been emptied before it was set. */
@@ -184,8 +234,8 @@ static void is_seen(void **state)
 
 	open_nodes(2);
 	assert_int_equal(send_one(1, 3, 0), 0);
-	if (row->look == by_bell)
-		assert_int_equal(bl_local_stop_polling(&sender->local), 0);
+	if (row->before)
+		row->before();
 	atomic_store(&receiver->dest[1]->rx.lane->fins.word[0],
 		     1ull << (uint32_t)bl_request_number(
 			     sender->request[0]->peer ? sender->request[0] : sender->request[31]));
@@ -217,7 +267,7 @@ static void liar(void **state)
 		for (uint32_t w = 0; w < BL_FIN_WORDS; w++)
 			atomic_store(&fins->word[w], UINT64_MAX);
 		atomic_store(&fins->some, UINT64_MAX);
-		bl_ep_progress(sender);
+		bl_fin_look_at_all(sender);
 		assert_int_equal(sender->requests, 3);
 	}
 	assert_int_equal(read_all(1, 0, NULL), 2);
@@ -303,6 +353,136 @@ static void discarded(void **state)
 	node_close(&node);
 }
 
+/* --- what comes before the bits ------------------------------------------------- */
+
+/* The ring is full of messages, and no packet says that another message is over. */
+static void behind_messages(void **state)
+{
+	struct bl_peer *back;
+	size_t n = 0;
+	uint64_t seen;
+	uint8_t small = 7;
+
+	(void)state;
+	open_nodes(2);
+	back = receiver->dest[1];
+	assert_int_equal(send_one(1, 1000, 0), 0);
+	assert_int_equal(bl_recv_buf(sender, to, LEN, 0, 0, ~0ull, NULL, NODE_FLAGS), 0);
+	for (seen = 0; bl_tx_room(&back->tx) || bl_tx_refresh(&back->tx); n++)
+		node_send(&node, 0, 1, &small, 1, n, NULL, BL_TAGGED);
+	for (size_t i = 1; i < n; i++)
+		assert_int_equal(bl_recv_buf(sender, to, LEN, 0, i, 0, NULL, NODE_FLAGS), 0);
+	assert_int_equal(bl_recv_buf(receiver, to, LEN, 1, 1000, 0, NULL, NODE_FLAGS), 0);
+	assert_int_equal(heard(0, 1, NULL), 1);
+	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1);
+	assert_int_equal(heard(1, n + 1, &seen), n + 1);
+	assert_int_equal(seen, 1000);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+}
+
+/* To itself: what is read and what is written is one ring. */
+static void to_itself(void **state)
+{
+	struct bl_send send = {&(struct iovec){from, LEN}, 1, 1, 0, 0, NULL, NODE_FLAGS, NULL};
+	size_t n = 0;
+
+	(void)state;
+	open_nodes(2);
+	while (!bl_send(sender, &send)) {
+		assert_int_equal(bl_recv_buf(sender, to, LEN, 1, 0, 0, NULL, NODE_FLAGS), 0);
+		n++;
+	}
+	assert_in_range(n, BL_SLOTS / 2, BL_SLOTS);
+	assert_int_equal(heard(1, 2 * n, NULL), 2 * n);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+}
+
+/* --- whose sender is gone ------------------------------------------------------- */
+
+static void discard_it(void)
+{
+	struct bl_recv recv = {.src = 2, .tag = 5, .flags = NODE_FLAGS | BL_PEEK | BL_DISCARD};
+
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+	assert_int_equal(node_completion(&node, 0, NULL).tag, 5);
+}
+
+static void claim_and_discard(void)
+{
+	struct bl_recv recv = {.src = 2, .tag = 5, .flags = NODE_FLAGS | BL_PEEK | BL_CLAIM};
+
+	recv.context = &recv;
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+	assert_int_equal(node_completion(&node, 0, NULL).tag, 5);
+	recv.flags = NODE_FLAGS | BL_CLAIM | BL_DISCARD;
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+	assert_int_equal(node_completion(&node, 0, NULL).tag, 5);
+}
+
+static void leave_it(void)
+{
+}
+
+struct gone_row {
+	struct row row;
+	void (*then)(void);
+};
+
+static const struct gone_row gones[] = {
+	{{"discarded", "there is no ring to say so"}, discard_it},
+	{{"claimed and discarded", "the same"}, claim_and_discard},
+	{{"never asked for", "closing has nobody to tell"}, leave_it},
+};
+
+static void open_third(void)
+{
+	struct bl_addr addr;
+	uint64_t index;
+
+	assert_int_equal(bl_ep_open(node.domain, &node.ep[2]), 0);
+	assert_int_equal(bl_av_open(node.domain, &node.av[2]), 0);
+	assert_int_equal(bl_cq_open(node.domain, 0, &node.cq[2]), 0);
+	assert_int_equal(bl_ep_bind_av(node.ep[2], node.av[2]), 0);
+	assert_int_equal(bl_ep_bind_cq(node.ep[2], node.cq[2], BL_SEND | BL_RECV), 0);
+	assert_int_equal(bl_ep_enable(node.ep[2]), 0);
+	bl_ep_getname(receiver, &addr);
+	assert_int_equal(bl_av_insert(node.av[2], &addr, &index), 0);
+	node.count = 3;
+	node_send(&node, 2, index, NULL, 0, 1, NULL, BL_TAGGED);
+}
+
+static void close_third(void)
+{
+	node.count = 2;
+	assert_int_equal(bl_ep_close(node.ep[2]), 0);
+	assert_int_equal(bl_cq_close(node.cq[2]), 0);
+	assert_int_equal(bl_av_close(node.av[2]), 0);
+}
+
+/* A large message came, and then its sender closed; its lane is another's now. */
+static void from_nobody(void **state)
+{
+	const struct gone_row *row = TABLE_ROW(struct gone_row, state);
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct iovec iov = {from, LEN};
+	struct bl_send send = {&iov, 1, 0, 5, 0, NULL, NODE_FLAGS, NULL};
+	struct bl_peer *peer;
+
+	open_nodes(3);
+	peer = receiver->dest[2];
+	assert_int_equal(bl_send(node.ep[2], &send), 0);
+	node_settle(&node, 0);
+	close_third();
+	bl_ep_look(receiver, &none, bl_ticks());
+	assert_true(peer->dead);
+	open_third();
+	assert_null(peer->tx.lane);
+	row->then();
+	node_close(&node);
+}
+
 int main(void)
 {
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
@@ -314,5 +494,8 @@ int main(void)
 	TABLE_TEST(liar);
 	TABLE_TEST(room_came);
 	TABLE_TEST(discarded);
+	TABLE_TEST(behind_messages);
+	TABLE_TEST(to_itself);
+	TABLE_ROWS("gone", from_nobody, gones);
 	return table_run("fin");
 }
