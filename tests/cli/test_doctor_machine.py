@@ -123,7 +123,7 @@ RESERVED = "/proc/sys/vm/nr_hugepages"
 PAGES = [
     # enabled, shmem_enabled, nr_hugepages; state, in the text, in the command; why
     ("[always] madvise never", "always [never] advise", "0", OK, "always", "", "the default"),
-    ("always [madvise] never", "[never] advise", "16", OK, "must ask", "", "Debian's"),
+    ("always [madvise] never", "[never] advise", "16", OK, "used often", "", "Debian's"),
     ("always madvise [never]", "[never]", "0", NOTE, "small pages", "enabled", "switched off"),
     (None, None, "0", NOTE, "not in this kernel", "", "built without"),
     (None, None, None, NOTE, "0 reserved", "", "no hugetlbfs either"),
