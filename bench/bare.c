@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "bench.h"
+#include "apart.h"
 
 #define NAME_MAX_BYTES 512
 #define TAG	       5
@@ -39,6 +39,7 @@ struct bare {
 	struct fi_context contexts[2][WINDOW]; /* of sends, of receives */
 	size_t inject;			       /* longest message that needs no completion */
 	bool parent;
+	struct apart apart;
 };
 
 struct options {
@@ -194,7 +195,7 @@ static void windows(struct bare *bare, size_t size, long count)
 
 static void measure(struct bare *bare, const struct options *options, int socket, size_t size)
 {
-	double ns[BENCH_SAMPLES_MAX], each;
+	double ns[BENCH_SAMPLES_MAX], apart[BENCH_SAMPLES_MAX], each;
 	uint32_t seed = (uint32_t)size;
 	long count, probe = (size <= 16384 ? 200 : 2) / (options->stream ? WINDOW : 1) + 1;
 
@@ -217,15 +218,16 @@ static void measure(struct bare *bare, const struct options *options, int socket
 	if (!bare->parent)
 		count = theirs;
 	for (int i = 0; i < options->samples; i++) {
+		apart[i] = apart_ns(&bare->apart);
 		start = bench_now();
 		run(bare, size, count);
 		ns[i] = (bench_now() - start) / (double)count / (options->stream ? WINDOW : 2);
 	}
 	if (bare->parent)
-		bench_sample(options->stream			    ? "bare-stream"
+		apart_sample(options->stream			    ? "bare-stream"
 			     : options->threading == FI_THREAD_SAFE ? "bare-safe"
 								    : "bare-domain",
-			     size, bench_median(ns, options->samples));
+			     size, ns, apart, options->samples);
 }
 
 static bool parse(int argc, char **argv, struct options *options)
@@ -288,10 +290,11 @@ int main(int argc, char **argv)
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)
 		check(-errno, "socketpair");
+	bare.apart.line = apart_map();
 	pid_t child = fork();
 	if (child < 0)
 		check(-errno, "fork");
-	bare.parent = child != 0;
+	bare.parent = bare.apart.first = child != 0;
 	if (!bare.parent)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(sockets[bare.parent]);

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "bench.h"
+#include "apart.h"
 
 #define TAG	5
 #define CONTEXT 0
@@ -23,6 +23,7 @@ struct library {
 	unsigned char *out, *in;
 	int peer;
 	bool parent;
+	struct apart apart;
 };
 
 static void check(int result, const char *what)
@@ -70,7 +71,7 @@ static void rounds(struct library *library, size_t size, long count)
 
 static void measure(struct library *library, int socket, size_t size, double ms, int samples)
 {
-	double ns[BENCH_SAMPLES_MAX], start;
+	double ns[BENCH_SAMPLES_MAX], apart[BENCH_SAMPLES_MAX], start;
 	uint32_t seed = (uint32_t)size;
 	long count, theirs, probe = size <= 16384 ? 200 : 2;
 
@@ -90,12 +91,13 @@ static void measure(struct library *library, int socket, size_t size, double ms,
 	if (!library->parent)
 		count = theirs;
 	for (int i = 0; i < samples; i++) {
+		apart[i] = apart_ns(&library->apart);
 		start = bench_now();
 		rounds(library, size, count);
 		ns[i] = (bench_now() - start) / (double)count / 2;
 	}
 	if (library->parent)
-		bench_sample("library", size, bench_median(ns, samples));
+		apart_sample("library", size, ns, apart, samples);
 }
 
 int main(int argc, char **argv)
@@ -123,10 +125,11 @@ int main(int argc, char **argv)
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)
 		check(-errno, "socketpair");
+	library.apart.line = apart_map();
 	pid_t child = fork();
 	if (child < 0)
 		check(-errno, "fork");
-	library.parent = child != 0;
+	library.parent = library.apart.first = child != 0;
 	if (!library.parent)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(sockets[library.parent]);

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <signal.h>
 
-#include "bench.h"
+#include "apart.h"
 
 #define SLOTS	    64
 #define ROUNDS_LINE 20000
@@ -47,6 +47,7 @@ struct limits {
 	uint64_t turn;
 	double ns_per_sample;
 	int samples;
+	struct apart apart;
 };
 
 enum copy { MEMCPY_1, MEMCPY_2, VM_1, VM_2 };
@@ -80,20 +81,22 @@ static void line_round(struct shared *shared, bool parent, unsigned slots, uint3
 
 static void line(struct limits *limits, bool parent)
 {
-	double ns[BENCH_SAMPLES_MAX];
+	double ns[BENCH_SAMPLES_MAX], apart[BENCH_SAMPLES_MAX];
 	uint32_t n = 1;
 
 	for (unsigned slots = 1; slots <= SLOTS; slots *= SLOTS) {
 		for (int i = -1; i < limits->samples; i++, n += ROUNDS_LINE) {
-			double start = bench_now();
+			double distance = apart_ns(&limits->apart), start = bench_now();
 
 			line_round(limits->shared, parent, slots, n);
-			if (i >= 0) /* the first one warms up */
-				ns[i] = (bench_now() - start) / ROUNDS_LINE / 2;
+			if (i < 0)
+				continue; /* the first one warms up */
+			ns[i] = (bench_now() - start) / ROUNDS_LINE / 2;
+			apart[i] = distance;
 		}
 		if (parent)
-			bench_sample(slots == 1 ? "line" : "line-ring", 0,
-				     bench_median(ns, limits->samples));
+			apart_sample(slots == 1 ? "line" : "line-ring", 0, ns, apart,
+				     limits->samples);
 	}
 }
 
@@ -135,13 +138,13 @@ static void push(struct limits *limits, enum copy copy, size_t size)
 static void copies(struct limits *limits, bool parent, enum copy copy, size_t size)
 {
 	struct shared *shared = limits->shared;
-	double ns[BENCH_SAMPLES_MAX], estimate = 100 + (double)size / 8;
+	double ns[BENCH_SAMPLES_MAX], apart[BENCH_SAMPLES_MAX], estimate = 100 + (double)size / 8;
 	long rounds = (long)(limits->ns_per_sample / estimate);
 
 	if (rounds < 2)
 		rounds = 2;
 	for (int i = -1; i < limits->samples; i++) {
-		double start = bench_now();
+		double distance = apart_ns(&limits->apart), start = bench_now();
 
 		for (long k = 0; k < rounds; k++) {
 			limits->turn++;
@@ -161,11 +164,13 @@ static void copies(struct limits *limits, bool parent, enum copy copy, size_t si
 						      memory_order_release);
 			}
 		}
-		if (i >= 0)
-			ns[i] = (bench_now() - start) / (double)rounds;
+		if (i < 0)
+			continue;
+		ns[i] = (bench_now() - start) / (double)rounds;
+		apart[i] = distance;
 	}
 	if (parent)
-		bench_sample(copy_names[copy], size, bench_median(ns, limits->samples));
+		apart_sample(copy_names[copy], size, ns, apart, limits->samples);
 }
 
 static void run(struct limits *limits, bool parent, const struct bench_sizes *sizes)
@@ -209,10 +214,12 @@ int main(int argc, char **argv)
 		fail("mmap");
 	limits.mine = bench_alloc(room, 1);
 	limits.parent = getpid();
+	limits.apart.line = apart_map();
 	limits.child = fork();
 	if (limits.child < 0)
 		fail("fork");
 	bool parent = limits.child != 0;
+	limits.apart.first = parent;
 	if (!bench_pin(cpu[parent ? 0 : 1]))
 		fail("sched_setaffinity");
 	if (parent) {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -80,15 +81,16 @@ def test_sizes() -> None:
             local.parse_sizes(bad)
 
 
-def output(values: dict[tuple[str, int], float]) -> launch.Output:
-    return launch.Output(samples=values)
+def output(values: dict[tuple[str, int], float], apart: float = 0.0) -> launch.Output:
+    return launch.Output(samples=values, apart=dict.fromkeys(values, apart))
 
 
 def test_output_is_read() -> None:
     text = "library X 1.0\nprovider /p/libbeeline-fi.so\nplacement 0 3 1\n"
-    text += "sample latency 8 151.20\ndone\n"
+    text += "sample latency 8 151.20 78.5\nsample line 0 78\ndone\n"
     read = launch.parse(text)
-    assert read.samples == {("latency", 8): 151.2}
+    assert read.samples == {("latency", 8): 151.2, ("line", 0): 78.0}
+    assert read.apart == {("latency", 8): 78.5, ("line", 0): 0.0}
     assert (read.library, read.providers, read.placement) == (
         "X 1.0",
         ["/p/libbeeline-fi.so"],
@@ -115,6 +117,110 @@ def test_ratio_is_taken_round_by_round() -> None:
 def test_a_round_without_its_pair_does_not_count() -> None:
     launches = [summary.Launch("M", launch.DEFAULT, 0, output({("latency", 8): 1.0}))]
     assert summary.compare(launches, {"M": "mpich"}) == []
+
+
+# --- processors that move ---------------------------------------------------
+
+
+DISTANCES = [
+    # name, ns of the samples, near and far; None: one distance
+    ("one", [80.0] * 20, None),
+    ("one, noisy", [80.0 + n for n in range(30)], None),
+    ("two", [80.0] * 5 + [290.0] * 15, (80.0, 290.0)),
+    ("two, noisy", [75.0, 80.0, 85.0] * 4 + [280.0, 290.0, 300.0] * 4, (80.0, 290.0)),
+    ("a few by chance", [80.0] * 19 + [900.0], None),
+    ("not known", [0.0] * 20, None),
+    ("hardly known", [0.0] * 20 + [80.0], None),
+    ("none", [], None),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "found"), DISTANCES, ids=[d[0] for d in DISTANCES])
+def test_distances(name: str, values: list[float], found: tuple[float, float] | None) -> None:
+    outputs = [output({("latency", 8): 1.0}, ns) for ns in values]
+    distances = summary.Distances.among(outputs)
+    assert (distances and (distances.near, distances.far)) == found
+    if distances:
+        assert [distances.which(ns) for ns in (0.0, *found)] == ["mixed", "near", "far"]
+        assert f"{distances.near:.0f} ns apart" in distances.remark()
+
+
+APART = summary.Distances(80.0, 290.0, 150.0, 0.5)
+DEF, BEE = launch.DEFAULT, launch.BEELINE
+
+
+def launches_of(samples: list[tuple[str, int, float, float]], size: int = 8):
+    return [
+        summary.Launch("M", path, number, output({("latency", size): ns}, apart))
+        for path, number, ns, apart in samples
+    ]
+
+
+MOVED = [
+    # name, samples: path, round, ns, apart; ratio, at
+    ("both near", [(DEF, 0, 200, 80), (BEE, 0, 100, 80)], 0.5, "near"),
+    (
+        "one of them far: another round's counts",
+        [(DEF, 0, 200, 80), (BEE, 0, 400, 290), (DEF, 1, 800, 290), (BEE, 1, 420, 290)],
+        410 / 800,
+        "far",
+    ),
+    (
+        "more are far, but nothing to compare them with",
+        [(DEF, 0, 800, 290), (DEF, 1, 800, 290), (DEF, 2, 200, 80), (BEE, 0, 100, 80)],
+        0.5,
+        "near",
+    ),
+    ("never alike", [(DEF, 0, 200, 80), (BEE, 0, 400, 290)], 2.0, "mixed"),
+    ("not known", [(DEF, 0, 200, 0), (BEE, 0, 100, 0)], 0.5, "mixed"),
+]
+
+
+@pytest.mark.parametrize(("name", "samples", "ratio", "at"), MOVED, ids=[m[0] for m in MOVED])
+def test_alike_is_compared(name: str, samples, ratio: float, at: str) -> None:
+    (one,) = summary.compare(launches_of(samples), {"M": "mpich"}, APART)
+    assert (one.ratio.median, one.apart) == (pytest.approx(ratio), at)
+    verdicts = [v for v in summary.judge([one], []) if v.goal.startswith("latency")]
+    assert bool(verdicts) == (at != "mixed")
+    (shown,) = table.test_tables([one], "latency", 120)
+    assert ("?" in str(shown.caption)) == (at == "mixed")
+
+
+def test_one_distance_for_all_rows() -> None:
+    """As far as it goes: a line in a plot doesn't jump between two machines."""
+    both = [(DEF, 0, 200, 80), (BEE, 0, 100, 80), (DEF, 1, 800, 290), (BEE, 1, 400, 290)]
+    far = both[2:]
+    launches = launches_of(both, 8) + launches_of(far, 64) + launches_of(both[:2], 128)
+    launches += launches_of(far, 256)
+    rows = {r.size: r.apart for r in summary.compare(launches, {"M": "mpich"}, APART)}
+    assert rows == {8: "far", 64: "far", 128: "near", 256: "far"}
+
+
+def test_limits_at_one_distance() -> None:
+    outputs = [
+        output({("line", 0): 80.0}, 80),
+        output({("line", 0): 290.0, ("bare-safe", 8): 320.0}, 290),
+        output({("bare-domain", 8): 310.0}, 290),
+        output({("library", 8): 90.0}, 80),
+    ]
+    rows = {r.test: (r.spread.median, r.apart) for r in summary.limits(outputs, APART)}
+    assert rows == {
+        "line": (290.0, "far"),
+        "bare-safe": (320.0, "far"),
+        "bare-domain": (310.0, "far"),
+        "library": (90.0, "mixed"),
+    }
+    verdicts = summary.judge([], summary.limits(outputs[1:3], APART))
+    assert [round(v.worst, 2) for v in verdicts] == [1.07, 1.03]
+
+
+def test_best_rates_at_one_distance() -> None:
+    rows = [row("stream", 8, 100, 50, kind) for kind in ("mpich", "impi")]
+    moved = row("stream", 8, 10, 5, "openmpi")
+    rows = [dataclasses.replace(r, apart="far") for r in rows]
+    rows.append(dataclasses.replace(moved, apart="near"))
+    assert verdict(rows, name="best of ours").worst == pytest.approx(2.0)
+    assert not [v for v in summary.judge([dataclasses.replace(moved, apart="mixed")], [])]
 
 
 def row(test: str, size: int, default: float, beeline: float, kind: str = "mpich") -> summary.Row:
@@ -184,6 +290,7 @@ def test_libfabric_alone(options: list[str], name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     samples = [line.split() for line in done.stdout.splitlines() if line.startswith("sample")]
+    assert all(float(sample[4]) > 0 for sample in samples)  # how far apart
     assert [sample[1:3] for sample in samples] == [[name, s] for s in "0 8 4096 65536".split()]
     assert all(float(sample[3]) > 0 for sample in samples)
 

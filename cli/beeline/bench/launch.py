@@ -24,9 +24,11 @@ TIMEOUT = 180.0  # seconds for one launch: a hang is a failure, not a wait
 
 @dataclass
 class Output:
-    """What one launch measured: nanoseconds per message by (test, size)."""
+    """What one launch measured: nanoseconds per message by (test, size), and how far
+    apart the two processors were meanwhile (bench/apart.h); 0 or nothing: not known."""
 
     samples: dict[tuple[str, int], float] = field(default_factory=dict)
+    apart: dict[tuple[str, int], float] = field(default_factory=dict)
     library: str = ""
     providers: list[str] = field(default_factory=list)
     placement: list[str] = field(default_factory=list)
@@ -40,8 +42,9 @@ def parse(text: str) -> Output:
     output = Output()
     for line in text.splitlines():
         words = line.split()
-        if line.startswith("sample ") and len(words) == 4:
+        if line.startswith("sample ") and len(words) in (4, 5):
             output.samples[words[1], int(words[2])] = float(words[3])
+            output.apart[words[1], int(words[2])] = float(words[4]) if words[4:] else 0.0
         elif line.startswith("library "):
             output.library = line.partition(" ")[2]
         elif line.startswith("provider "):
@@ -105,7 +108,7 @@ def compile_program(mpicc: Path, name: str = "mpi_bench") -> Path:
     """A benchmark program as this mpicc makes it; kept for the next time."""
     source = paths.program(f"{name}.c")
     key = hashlib.sha256(source.read_bytes())
-    for header in ("bench.h", "report.h"):
+    for header in ("apart.h", "bench.h", "report.h"):
         key.update(paths.program(header).read_bytes())
     key.update(f"{mpicc} {mpicc.stat().st_mtime_ns}".encode())
     target = cache_dir() / f"{name}-{key.hexdigest()[:16]}"

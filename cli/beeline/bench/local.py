@@ -4,7 +4,8 @@ side on two near processors, and the machine's limits in the same run.
 
 One launch of mpi_bench measures all sizes; the launches of one round go once
 through all MPIs, default and Beeline in turn, and each round turns the order
-around. So whatever else the machine does meets both alike.
+around. So whatever else the machine does meets both alike; where its processors move,
+what was measured at the same distance is compared (summary.py).
 """
 
 from __future__ import annotations
@@ -305,11 +306,11 @@ def as_json(
     verdicts: list[summary.Verdict],
 ) -> dict[str, Any]:
     def samples(output: launch.Output) -> list[list[Any]]:
-        return [[test, size, ns] for (test, size), ns in output.samples.items()]
+        return [[*key, ns, output.apart.get(key, 0.0)] for key, ns in output.samples.items()]
 
     return {
-        "format": "beeline-bench-local-1",
-        "unit": "ns per message; sample lists are [test, size, ns]",
+        "format": "beeline-bench-local-2",
+        "unit": "ns per message; sample lists are [test, size, ns, ns between the processors]",
         "beeline": __version__,
         "started": started.isoformat(timespec="seconds"),
         "load_before": load,
@@ -409,8 +410,12 @@ def main(args: argparse.Namespace) -> int:
         warn(remark)
     measure(session, console)
     remarks += [session.stopped] if session.stopped else []
-    rows = summary.compare(session.launches, {m.title: m.kind for m in session.chosen})
-    limit_rows = summary.limits(session.limits)
+    outputs = [one.output for one in session.launches] + session.limits
+    distances = summary.Distances.among(outputs)
+    remarks += [distances.remark()] if distances else []
+    kinds = {m.title: m.kind for m in session.chosen}
+    rows = summary.compare(session.launches, kinds, distances)
+    limit_rows = summary.limits(session.limits, distances)
     verdicts = summary.judge(rows, limit_rows) if rows else []
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
     for line in (*headlines(rows), *remarks):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from beeline.bench.primitives import PARTS, WAYS, Cost, select
-from beeline.bench.summary import KIB, LimitRow, Row, Spread, Verdict, show_size
+from beeline.bench.summary import KIB, MIXED, LimitRow, Row, Spread, Verdict, show_size
 
 TITLES = {
     "latency": "Latency: half the time of a ping and its pong",
@@ -77,10 +77,12 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
     rate = test == "stream"
     better = "rate, more is better" if rate else "time, less is better"
     several = any(r.ratio.launches > 1 for r in rows)
+    mixed = any(r.apart == MIXED for r in rows)
     table = Table(
         title=TITLES[test],
         caption=f"ratio: Beeline / default of {better}"
-        + ("; ± half the quartiles' gap" if several else ""),
+        + ("; ± half the quartiles' gap" if several else "")
+        + ("; ?: never measured at the same distance" if mixed else ""),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",
@@ -103,7 +105,8 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
             for spread in (row.default, row.beeline):
                 value = spread.median
                 cells.append(show_rate(size, value) if rate else show_time(value))
-            cells.append(show_ratio(row.ratio, rate))
+            ratio = show_ratio(row.ratio, rate)
+            cells.append(Text(f"{ratio.plain}?", style="dim") if row.apart == MIXED else ratio)
         table.add_row(*cells)
     return table
 
