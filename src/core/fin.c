@@ -5,13 +5,17 @@
  * Commonly by a packet, FIN. If its ring is full, its sender hasn't looked for long, and the
  * receiver may leave the library before there is room: it sets the request's bit in the sender's
  * own memory instead (struct bl_fins), and the sender, who finds 64 packets when it is back,
- * finds the bits behind them (bl_poll_peer). So who has received everything is never waited for.
- * A bit set while those packets are being read is seen behind the next one, before a sleep
- * (bl_fin_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of one
- * that has died since.
+ * finds the bits behind them (bl_poll_peer). So who has received everything isn't waited for,
+ * except to say what a bit can't: an error, that what was sent ahead was of no use, the end of a
+ * message that was carried or whose index is 960 or more.
  *
- * A bit names a request by its index. That is enough for one that ends in no other way: until the
- * bit has been taken, nothing else has that index. One that was carried may have ended before.
+ * A bit set while those packets are being read is seen behind the next one, before a sleep
+ * (bl_fin_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of
+ * one that has died since.
+ *
+ * A bit names a request by its index, without its generation. That is enough for one that ends
+ * in no other way: until the bit has been taken, nothing else has that index. One that was
+ * carried may have ended before.
  */
 #include "core/large.h"
 
@@ -24,8 +28,9 @@ static bool set_bit(struct bl_fins *fins, uint64_t request)
 	if (index >= FIN_BITS)
 		return false;
 	/* release: pairs with the acquires in bl_fin_take; we have read the sender's memory. The
-	 * bit is before its word's, which is seq_cst: bl_peer_notify looks after it whether the
-	 * sender polls, and fall_asleep() for bits after saying that it doesn't. */
+	 * bit is before its word's, and that before bl_peer_notify() looks whether the sender
+	 * polls; one that stops doing so has our stores drained, as for packets, and looks for
+	 * bits then (fall_asleep). */
 	atomic_fetch_or_explicit(&fins->word[index / 64], 1ULL << index % 64, memory_order_release);
 	atomic_fetch_or_explicit(&fins->some, 1ULL << index / 64, memory_order_seq_cst);
 	return true;
@@ -38,7 +43,9 @@ void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 
 	if (unlikely(peer->dead)) /* it may have no ring any more */
 		return;
-	full = !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx);
+	if (unlikely(peer->ncontrol))
+		bl_control_flush_peer(ep, peer);
+	full = peer->ncontrol || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
 	if (unlikely(full && !status && !may_be_over) && set_bit(&peer->rx.lane->fins, request)) {
 		bl_peer_notify(peer);
 		/* The sender may have found the last packet just before: another has it look. */

@@ -385,6 +385,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		if (unlikely(err))
 			return bl_fence_send(ep, send, err);
 	}
+	if (send->flags & BL_DELIVERY_COMPLETE && unlikely(bl_ahead_waits(ep, peer, len)))
+		return bl_starve(ep, peer, (uint32_t)len);
 	r = bl_request_new(ep);
 	if (!r)
 		return -EAGAIN;

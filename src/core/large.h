@@ -236,6 +236,7 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
+void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer);
 /* Say that a message is over, now and without waiting for room, if that can be; fin.c. `status`:
  * FIN's data. may_be_over: the sender may have ended the request by itself. */
 void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,

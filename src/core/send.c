@@ -146,6 +146,23 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 	bl_peer_notify(peer);
 }
 
+void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
+{
+	uint32_t n = 0;
+
+	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
+		struct bl_control *c = &peer->control[n++];
+
+		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
+	}
+	if (!n)
+		return;
+	peer->ncontrol -= n;
+	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
+	if (!peer->ncontrol)
+		ep->work--;
+}
+
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len)
 {
@@ -153,6 +170,8 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 
 	if (unlikely(peer->dead))
 		return;
+	if (unlikely(peer->ncontrol))
+		bl_control_flush_peer(ep, peer);
 	if (likely(!peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
 		bl_put_packet(peer, op, 0, tag, data, bytes, len);
 		return;
@@ -181,29 +200,12 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 		memcpy(c->bytes, bytes, len);
 }
 
-static void flush_peer(struct bl_ep *ep, struct bl_peer *peer)
-{
-	uint32_t n = 0;
-
-	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
-		struct bl_control *c = &peer->control[n++];
-
-		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
-	}
-	if (!n)
-		return;
-	peer->ncontrol -= n;
-	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
-	if (!peer->ncontrol)
-		ep->work--;
-}
-
 void bl_control_flush(struct bl_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
 		if (peer && peer->ncontrol)
-			flush_peer(ep, peer);
+			bl_control_flush_peer(ep, peer);
 	}
 }

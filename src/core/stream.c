@@ -186,6 +186,19 @@ static bool shares_core(const struct bl_ep *ep)
 }
 
 /*
+ * A short message of which the sender wants to hear that it has been delivered: no room for all
+ * of it behind the RTS now, and its receiver is at work and will make some sooner than it could
+ * copy it by a system call.
+ */
+bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	if (len > ep->eager_max || peer->copy.pull != BL_COPY_VM ||
+	    bl_tx_fits(&peer->tx, 1, PIECE, len) == len)
+		return false;
+	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
+}
+
+/*
  * What is put in the ring right behind the RTS: a short message of which the sender wants to
  * hear that it has been delivered, and one to be carried, of which the rest, if there is no
  * room for it yet, is asked for by CTS when the first bytes are on their way already. A

@@ -259,9 +259,9 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 	/* What was done before its doer could see that we stopped polling: a chunk counted, the
 	 * end of a message that had no room in the ring. */
 	for (i = 0; i < g.count; i++) {
+		bl_fin_look_at_all(g.ep[i]); /* first: what waits for that may begin */
 		if (g.ep[i]->work)
 			bl_ep_progress(g.ep[i]);
-		bl_fin_look_at_all(g.ep[i]);
 	}
 	/* That pass may have begun what only we can end. */
 	for (i = 0; i < g.count; i++) {

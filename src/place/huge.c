@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,25 +37,42 @@
 
 #define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
 
-/* Does the administrator forbid huge pages? */
-static bool says_never(const char *path, bool if_missing)
+static bool read_file(const char *path, char *text, size_t room)
 {
-	char text[64];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
-		return if_missing;
-	n = read(fd, text, sizeof text - 1);
+		return false;
+	n = read(fd, text, room - 1);
 	close(fd);
 	text[n > 0 ? n : 0] = 0;
+	return true;
+}
+
+/* Does the administrator forbid huge pages? */
+static bool says_never(const char *path, bool if_missing)
+{
+	char text[64];
+
+	if (!read_file(path, text, sizeof text))
+		return if_missing;
 	return strstr(text, "[never]") || !*text;
+}
+
+/* May a real-time thread keep a core for ever? Then the call below may take as long. */
+static bool may_hang(void)
+{
+	char text[32];
+
+	return read_file("/proc/sys/kernel/sched_rt_runtime_us", text, sizeof text) &&
+	       text[0] == '-' && bl_knobs()->huge != BL_HUGE_ALWAYS;
 }
 
 static bool is_allowed(void)
 {
 	/* A kernel without huge pages has no such file; one before 6.8 not the second. */
-	return bl_knobs()->huge != BL_HUGE_NEVER && sysconf(_SC_PAGESIZE) == PAGE &&
+	return bl_knobs()->huge != BL_HUGE_NEVER && sysconf(_SC_PAGESIZE) == PAGE && !may_hang() &&
 	       !says_never(SETTINGS "enabled", true) &&
 	       !says_never(SETTINGS "hugepages-2048kB/enabled", false);
 }
@@ -68,9 +86,39 @@ void bl_huge_init(struct bl_huge *huge)
 		 huge->on ? "may be" : "aren't");
 }
 
-/* So much of it is there, and ours alone, that little memory is taken that wasn't, nothing is
- * moved for others, and nobody has a copy to lose. */
-static bool is_private(uint64_t number)
+/* Is it within one mapping, and that of no file? A private one's pages, once written, look like
+ * any other's; but the file's would be moved. */
+static bool is_anonymous(uintptr_t at)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
+	bool begins = true, found = false;
+	char line[256];
+
+	if (!maps) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (!found && fgets(line, sizeof line, maps)) {
+		unsigned long from, to, inode;
+		bool is_line = begins;
+
+		begins = strchr(line, '\n');
+		if (!is_line) /* the rest of a long path */
+			continue;
+		if (sscanf(line, "%lx-%lx %*s %*x %*x:%*x %lu", &from, &to, &inode) != 3 ||
+		    from > at)
+			break;
+		found = !inode && at + BL_HUGE_SIZE <= to;
+	}
+	fclose(maps);
+	return found;
+}
+
+/* Nothing of it is others' as well, who would be given a copy, and so much is there that little
+ * memory is taken that wasn't. */
+static bool is_ours(uintptr_t at)
 {
 	uint64_t page[PAGES];
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -79,12 +127,17 @@ static bool is_private(uint64_t number)
 
 	if (fd < 0)
 		return false;
-	got = pread(fd, page, sizeof page, (off_t)(number * sizeof page));
+	got = pread(fd, page, sizeof page, (off_t)(at / PAGE * sizeof *page));
 	close(fd);
 	if (got != sizeof page)
 		return false;
-	for (uint32_t i = 0; i < PAGES; i++)
-		n += (page[i] & (PRESENT | OF_A_FILE | EXCLUSIVE)) == (PRESENT | EXCLUSIVE);
+	for (uint32_t i = 0; i < PAGES; i++) {
+		if (!(page[i] & PRESENT))
+			continue;
+		if ((page[i] & (OF_A_FILE | EXCLUSIVE)) != EXCLUSIVE)
+			return false;
+		n++;
+	}
 	return n >= ENOUGH;
 }
 
@@ -104,14 +157,16 @@ static void reckon(struct bl_huge *huge, uint64_t took)
 /* Whether it worked or not, it should have paid. Returns ns. */
 static uint64_t collapse(struct bl_huge *huge, struct bl_huge_range *range, size_t *moved)
 {
-	void *at = (void *)(uintptr_t)(range->number * BL_HUGE_SIZE);
+	uintptr_t at = range->number * BL_HUGE_SIZE;
 	uint64_t needs = range->needs > huge->needs ? range->needs : huge->needs;
-	uint64_t took = bl_clock_ns();
-	bool done = is_private(range->number) && !madvise(at, BL_HUGE_SIZE, MADV_COLLAPSE);
-	bool worked;
+	uint64_t begun = bl_clock_ns(), asked, took;
+	bool may = is_ours(at) && is_anonymous(at), done, worked;
 
-	took = bl_clock_ns() - took;
-	worked = done && took >= WORK_NS;
+	asked = bl_clock_ns();
+	done = may && !madvise((void *)at, BL_HUGE_SIZE, MADV_COLLAPSE);
+	took = bl_clock_ns();
+	worked = done && took - asked >= WORK_NS;
+	took -= begun;
 	if (worked)
 		*moved += BL_HUGE_SIZE;
 	if (took >= WORK_NS)
@@ -156,7 +211,7 @@ size_t bl_huge_used(struct bl_huge *huge, const void *addr, size_t len)
 		uint64_t number = at / BL_HUGE_SIZE;
 		uintptr_t next = bl_min((number + 1) * BL_HUGE_SIZE, end);
 		uint32_t kib = (uint32_t)((next - at) / 1024);
-		struct bl_huge_range *range = find(huge, number, kib);
+		struct bl_huge_range *range = kib ? find(huge, number, kib) : NULL;
 
 		if (range) {
 			range->used += kib;

@@ -7,14 +7,17 @@
  * when it has been used for that many, by messages that were copied directly.
  *
  * What is moved is memory that this process alone has: same addresses, same bytes, and at most a
- * third more pages than there were, where a buffer ends within a range. A file's pages, shared
- * memory, what a fork has left in common and pages never written stay as they are; so does all
+ * third more pages than there were, where a buffer ends within a range. A range that is a file's,
+ * shared memory, or of which a child of a fork has a page as well stays as it is; so does all
  * where the administrator (transparent_hugepage/enabled says never), the program (MADV_NOHUGEPAGE,
- * PR_SET_THP_DISABLE) or FI_BEELINE_HUGE says no, and where /proc/self/pagemap can't be read.
+ * PR_SET_THP_DISABLE) or FI_BEELINE_HUGE says no, and where /proc/self/{pagemap,maps} can't be
+ * read.
  *
  * The call has every core put away the pages it is about to free (lru_add_drain_all), whether there
- * is anything to do or not: commonly some microseconds, but as long as a real-time thread keeps
- * a core. What it takes is measured, and leads to as much fewer calls.
+ * is anything to do or not, and who maps memory waits meanwhile (mmap_lock): commonly some
+ * microseconds, but as long as a real-time thread keeps a core. What it takes is measured, and
+ * leads to as much fewer calls; where such a thread may keep a core for ever
+ * (sched_rt_runtime_us is -1) there is none.
  */
 #ifndef BL_PLACE_HUGE_H
 #define BL_PLACE_HUGE_H

@@ -293,6 +293,15 @@ static void has_little_room(void **state)
 		node_send(&node, 1, 0, from, row->bytes, 3, NULL, BL_TAGGED);
 	post(LONGEST);
 	say_here();
+	if (row->delivers && !row->want) {
+		struct bl_send send = {&(struct iovec){from, row->len},	  1,   0, 9, 7, from,
+				       NODE_FLAGS | BL_DELIVERY_COMPLETE, NULL};
+
+		assert_int_equal(bl_send(sender, &send), -EAGAIN); /* it is at work */
+		assert_ptr_equal(sender->starved, sender->dest[0]);
+		assert_int_equal(sender->requests, 0);
+		bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	}
 	send_by(row->len, 1, row->delivers ? BL_DELIVERY_COMPLETE : 0);
 	assert_int_equal(request()->ahead, row->want);
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);

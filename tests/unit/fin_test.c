@@ -307,6 +307,10 @@ static void needs_a_packet(void **state)
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1);
 	assert_int_equal(back->ncontrol, 1);
 	assert_int_equal(heard(1, ROOM, NULL), ROOM);
+	/* What waited goes when there is room and the next comes: its last call may be this. */
+	bl_fin(receiver, back, 0, 0, false);
+	assert_int_equal(back->ncontrol, 0);
+	assert_int_equal(back->tx.next, BL_SLOTS + 2);
 	node_close(&node);
 }
 
@@ -483,6 +487,44 @@ static void from_nobody(void **state)
 	node_close(&node);
 }
 
+static void dies(void)
+{
+	atomic_store(&sender->dest[2]->found_dead, true);
+}
+
+struct last_row {
+	struct row row;
+	void (*ends)(void);
+};
+
+static const struct last_row lasts[] = {
+	{{"closed", "in good order"}, close_third},
+	{{"died", "in whatever way"}, dies},
+};
+
+/* A receiver's last word, said before it went. */
+static void last_word(void **state)
+{
+	const struct last_row *row = TABLE_ROW(struct last_row, state);
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct iovec iov = {from, LEN};
+	struct bl_send send = {&iov, 1, 2, 5, 0, from, NODE_FLAGS, NULL};
+	struct bl_fins *fins;
+
+	open_nodes(3);
+	fins = &node.ep[2]->dest[1]->rx.lane->fins;
+	assert_int_equal(bl_send(sender, &send), 0);
+	for (uint32_t i = 0; i < sender->nrequest; i++)
+		if (sender->request[i]->peer)
+			atomic_store(&fins->word[i / 64], 1ull << i % 64);
+	atomic_store(&fins->some, 1);
+	row->ends();
+	bl_ep_look(sender, &none, bl_ticks());
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+}
+
 int main(void)
 {
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
@@ -497,5 +539,6 @@ int main(void)
 	TABLE_TEST(behind_messages);
 	TABLE_TEST(to_itself);
 	TABLE_ROWS("gone", from_nobody, gones);
+	TABLE_ROWS("last word", last_word, lasts);
 	return table_run("fin");
 }
