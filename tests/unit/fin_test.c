@@ -311,6 +311,15 @@ static void needs_a_packet(void **state)
 	bl_fin(receiver, back, 0, 0, false);
 	assert_int_equal(back->ncontrol, 0);
 	assert_int_equal(back->tx.next, BL_SLOTS + 2);
+	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 0);
+	while (bl_tx_room(&back->tx) || bl_tx_refresh(&back->tx))
+		bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
+	assert_int_equal(back->ncontrol, 3);
+	bl_ep_progress(sender);
+	bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
+	assert_int_equal(back->ncontrol, 0);
 	node_close(&node);
 }
 

@@ -297,11 +297,14 @@ static void gives_up(void **state)
 /* --- whose mapping it is --------------------------------------------------------- */
 
 #define A_LINE(from, to, inode) from "-" to " rw-p 00000000 00:01 " inode "\n"
+/* So long that its end is read as a line of its own. */
 #define A_PATH                                                                                     \
-	"7f0000000000-7f0000001000 r--p 00000000 08:01 77      /a/very/long/path/that/has/more/"   \
-	"than/a/line/has/room/for/and/goes/on/and/on/and/on/and/on/and/on/and/on/and/on/and/on/"   \
-	"and/on/and/on/and/on/and/on/and/on/and/on/and/on/and/on/and/on/and/on/8000000-9000000 "   \
-	"rw-p 00000000 00:00 0\n"
+	"1000-2000 r--p 00000000 08:01 77 /"                                                       \
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"                   \
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"                   \
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"                   \
+	"aaaaaaaaaaa"                                                                              \
+	"8000000-9000000 rw-p 00000000 00:00 0\n"
 
 struct maps_row {
 	struct row row;
