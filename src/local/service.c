@@ -259,7 +259,7 @@ static void after_fork_child(void)
 	service.locals = service.listening = NULL;
 	service.wake = -1;
 	service.running = service.stop = false;
-	pthread_mutex_init(&service.lock, NULL);
+	pthread_mutex_unlock(&service.lock); /* held by the thread that forked, which this is */
 	pthread_cond_init(&service.started, NULL);
 }
 
