@@ -371,6 +371,8 @@ def test_other_programs_are_named_where_the_numbers_are() -> None:
     first, second = summary.footer("Two ranks.", [remark, "stopped"]).splitlines()
     assert first == "Two ranks." and second.endswith("; stopped.")
     assert summary.footer("Two ranks.", []) == "Two ranks."
+    lines = summary.footer("Two ranks.", [remark, APART.remark()]).splitlines()
+    assert len(lines) == 3 and max(map(len, lines)) <= 150
 
 
 @pytest.mark.parametrize("what", ["local", "overlap", "crowd", "primitives"])

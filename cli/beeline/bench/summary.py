@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -43,7 +44,7 @@ class Spread:
 def footer(note: str, remarks: Iterable[str]) -> str:
     """Below a plot: what was measured, and in a line of its own what is to be said of it."""
     said = "; ".join(remarks)
-    return f"{note}\n{said[0].upper()}{said[1:]}." if said else note
+    return f"{note}\n{textwrap.fill(f'{said[0].upper()}{said[1:]}.', 150)}" if said else note
 
 
 @dataclass(frozen=True)
