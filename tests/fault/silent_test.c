@@ -125,16 +125,17 @@ static void hear_the_honest(void)
 	RANK_CHECK(0, letter == 'x');
 }
 
-static void be_honest(void)
+/* From that mark of that rank on, until this one of rank 0. */
+static void be_honest(int of, uint32_t mark, uint32_t end)
 {
 	int err;
 
 	rank_open(2, RANKS);
-	rank_reach_mark(2, 1, 1);
+	rank_reach_mark(2, of, mark);
 	while ((err = bl_inject(ep, "x", 1, world_index[0], 1, 0, BL_TAGGED)) == -EAGAIN)
 		bl_ep_progress(ep);
 	RANK_CHECK(2, !err);
-	rank_reach_mark(2, 0, 1);
+	rank_reach_mark(2, 0, end);
 	rank_close(2);
 }
 
@@ -191,7 +192,7 @@ static void say_nothing(void)
 	for (int i = 0; i < count; i++)
 		must_have_ended_within(1, i, silent_row->least, silent_row->most);
 	atomic_store(&world->mark[1], 1);
-	rank_await(1, &world->mark[0], 1);
+	rank_await(1, &world->mark[0], 2);
 	if (hung_up(count) > n + HONEST_MOST)
 		rank_fail(1, "%d are kept when one more calls", count - hung_up(count));
 	atomic_store(&world->mark[1], 2);
@@ -204,7 +205,7 @@ static void among_silent_callers(int rank)
 	if (rank == 1) {
 		say_nothing();
 	} else if (rank == 2) {
-		be_honest();
+		be_honest(0, 1, 2);
 	} else {
 		rank_open(0, RANKS);
 		before = rank_descriptors();
@@ -212,8 +213,9 @@ static void among_silent_callers(int rank)
 		if (rank_descriptors() > before + silent_row->kept + 1)
 			rank_fail(0, "silent callers hold %d descriptors",
 				  rank_descriptors() - before);
+		atomic_store(&world->mark[0], 1); /* counted before the honest one calls */
 		hear_the_honest();
-		atomic_store(&world->mark[0], 1);
+		atomic_store(&world->mark[0], 2);
 		rank_reach_mark(0, 1, 2); /* it has looked who is left */
 		rank_close(0);
 	}
@@ -287,7 +289,7 @@ static void among_answered_callers(int rank)
 	if (rank == 1) {
 		go_no_further();
 	} else if (rank == 2) {
-		be_honest();
+		be_honest(1, 1, 1);
 	} else {
 		rank_open(0, RANKS);
 		hear_the_honest();
