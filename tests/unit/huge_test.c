@@ -443,15 +443,22 @@ static size_t set_of(uint64_t offset)
 	return 0;
 }
 
-static void three_for_two(void **state)
+/* Two ranges that are counted where the first one is. */
+static void find_rivals(uint64_t other[2])
 {
-	uint64_t other[2], n = 0;
-	size_t set = set_of(0);
+	size_t set = set_of(0), n = 0;
 
-	(void)state;
 	for (uint64_t at = BL_HUGE_SIZE; n < 2; at += BL_HUGE_SIZE)
 		if (set_of(at) == set)
 			other[n++] = at;
+}
+
+static void three_for_two(void **state)
+{
+	uint64_t other[2];
+
+	(void)state;
+	find_rivals(other);
 	begin();
 	for (int i = 0; i < 7; i++) { /* two don't disturb each other */
 		use(0, BL_HUGE_SIZE);
@@ -468,13 +475,10 @@ static void three_for_two(void **state)
 /* Three in turn: none for nothing, no matter how long. */
 static void in_turn(void **state)
 {
-	uint64_t other[2], n = 0;
-	size_t set = set_of(0);
+	uint64_t other[2];
 
 	(void)state;
-	for (uint64_t at = BL_HUGE_SIZE; n < 2; at += BL_HUGE_SIZE)
-		if (set_of(at) == set)
-			other[n++] = at;
+	find_rivals(other);
 	begin();
 	for (int i = 0; i < 1000; i++) {
 		use(0, BL_HUGE_SIZE);
