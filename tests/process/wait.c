@@ -4,140 +4,21 @@
  * reads of queues, counters, descriptors. That it slept shows in the CPU time it
  * used; that it was woken, and did not just look now and then, in the time it took.
  */
-#include "cases.h"
+#include "ways.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/select.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <rdma/fi_eq.h>
 
 #define LARGE (3u << 20)
 
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t now(void)
-{
-	return now_ns(CLOCK_MONOTONIC);
-}
-
-static uint64_t cpu(void)
-{
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-/* The other process is away for so long: longer than any nap of a sleeper. */
-static void pause_ms(int ms)
-{
-	struct timespec ts = {ms / 1000, ms % 1000 * 1000000l};
-
-	nanosleep(&ts, NULL);
-}
-
-/* What waiting for one completion means; returns what the read returned. */
-typedef ssize_t (*waiter_fn)(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout);
-
-static ssize_t by_sread(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
-{
-	return fi_cq_sread(n->cq, e, 1, NULL, timeout);
-}
-
-static int descriptor(struct fid *fid)
-{
-	int fd = -1;
-
-	T_OK(fi_control(fid, FI_GETWAIT, &fd));
-	T_CHECK(fd >= 0, "FI_GETWAIT gave %d", fd);
-	return fd;
-}
-
-enum how { POLL, EPOLL, SELECT };
-
-static int sleep_on(int fd, int timeout, enum how how)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	struct epoll_event event = {.events = EPOLLIN}, got;
-	struct timeval tv = {timeout / 1000, timeout % 1000 * 1000};
-	fd_set set;
-	int ep, n;
-
-	switch (how) {
-	case POLL:
-		return poll(&p, 1, timeout);
-	case EPOLL:
-		ep = epoll_create1(0);
-		T_OK(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
-		n = epoll_wait(ep, &got, 1, timeout);
-		close(ep);
-		return n;
-	case SELECT:
-		FD_ZERO(&set);
-		FD_SET(fd, &set);
-		return select(fd + 1, &set, NULL, NULL, timeout < 0 ? NULL : &tv);
-	}
-	return -1;
-}
-
-static ssize_t by_fd(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout, enum how how)
-{
-	struct fid *fids[] = {&n->cq->fid};
-	int fd = descriptor(fids[0]);
-
-	for (;;) {
-		ssize_t got = fi_cq_read(n->cq, e, 1);
-		int rc;
-
-		if (got != -FI_EAGAIN)
-			return got;
-		rc = fi_trywait(n->fabric, fids, 1);
-		if (rc == -FI_EAGAIN)
-			continue;
-		T_OK(rc);
-		rc = sleep_on(fd, timeout, how);
-		T_CHECK(rc >= 0, "waiting on the descriptor: %s", strerror(errno));
-		if (!rc)
-			return -FI_EAGAIN;
-	}
-}
-
-static ssize_t by_poll(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
-{
-	return by_fd(n, e, timeout, POLL);
-}
-
-static ssize_t by_epoll(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
-{
-	return by_fd(n, e, timeout, EPOLL);
-}
-
-static ssize_t by_select(struct t_node *n, struct fi_cq_tagged_entry *e, int timeout)
-{
-	return by_fd(n, e, timeout, SELECT);
-}
-
 static void check_context(const struct fi_cq_tagged_entry *e, const void *context)
 {
 	T_CHECK(e->op_context == context, "a completion of something else");
 }
-
-#define TRIES 6 /* a busy machine may spoil some, not all */
 
 /* One message that comes `away` ms after the receiver began to wait. Whether it used
  * hardly any CPU meanwhile, and woke soon. */
@@ -656,105 +537,6 @@ static void queue_armed(void)
 	t_finish(&n);
 }
 
-/* --- a death --------------------------------------------------------------- */
-
-struct grave {
-	unsigned char name[2][T_NAME_MAX];
-	_Atomic int named[2], greeted, die;
-	_Atomic uint64_t died;
-};
-
-static void await(_Atomic int *flag)
-{
-	while (!atomic_load(flag))
-		pause_ms(1);
-}
-
-static fi_addr_t meet(struct t_node *n, struct grave *g, int me)
-{
-	memcpy(g->name[me], n->name, T_NAME_MAX);
-	atomic_store(&g->named[me], 1);
-	await(&g->named[!me]);
-	return t_insert(n, g->name[!me]);
-}
-
-static _Noreturn void mortal(struct grave *g)
-{
-	struct t_node n;
-	fi_addr_t other;
-	uint64_t v = 1;
-
-	t_open(&n, NULL);
-	other = meet(&n, g, 1);
-	T_TRY(fi_tinject(n.ep, &v, 8, other, 1));
-	while (!atomic_load(&g->die))
-		t_progress();
-	pause_ms(100); /* the other is asleep by then */
-	atomic_store(&g->died, now());
-	raise(SIGKILL);
-	_exit(1);
-}
-
-/* ns from the kill of somebody met until a wait for a message from them fails. */
-static uint64_t one_death(waiter_fn wait, enum fi_wait_obj obj)
-{
-	struct grave *g =
-		mmap(NULL, sizeof *g, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct t_opts o = {.wait = obj, .caps = FI_DIRECTED_RECV};
-	struct fi_cq_tagged_entry e;
-	struct fi_cq_err_entry err = {0};
-	struct fi_context2 ctx;
-	struct t_node n;
-	fi_addr_t other;
-	uint64_t v, late;
-	pid_t child;
-
-	T_CHECK(g != MAP_FAILED, "mmap");
-	child = fork();
-	if (!child)
-		mortal(g);
-	t_open(&n, &o);
-	other = meet(&n, g, 0);
-	T_TRY(fi_trecv(n.ep, &v, 8, NULL, other, 1, 0, &ctx));
-	T_EQ(wait(&n, &e, -1), 1);
-	T_TRY(fi_trecv(n.ep, &v, 8, NULL, other, 2, 0, &ctx));
-	atomic_store(&g->die, 1);
-	T_EQ(wait(&n, &e, 10000), -FI_EAVAIL);
-	late = now() - atomic_load(&g->died);
-	T_EQ(fi_cq_readerr(n.cq, &err, 0), 1);
-	T_EQ(err.err, ECONNRESET);
-	waitpid(child, NULL, 0);
-	t_close(&n);
-	munmap(g, sizeof *g);
-	return late;
-}
-
-/* Deaths are looked for while somebody sleeps, not only when the wait is over. */
-static void death_with(waiter_fn wait, enum fi_wait_obj obj)
-{
-	int tries = TRIES;
-
-	for (int heard = 0; heard < 3;) {
-		uint64_t late = one_death(wait, obj);
-
-		if (late < 200000000u)
-			heard++;
-		else
-			T_CHECK(--tries, "heard of %d in time, of the last after %llu ms", heard,
-				(unsigned long long)late / 1000000);
-	}
-}
-
-static void death_sread(void)
-{
-	death_with(by_sread, FI_WAIT_UNSPEC);
-}
-
-static void death_fd(void)
-{
-	death_with(by_poll, FI_WAIT_FD);
-}
-
 /* A wait condition is a hint (fi_cq(3)): one completion of the two asked for ends the wait.
  * One that nobody knows is refused, unless nobody can wait. */
 static void condition(void)
@@ -807,7 +589,5 @@ static const struct t_case cases[] = {
 	{"wait_count_armed", 2, count_armed, "another thread's count wakes a descriptor's poll", 0},
 	{"wait_queue_armed", 2, queue_armed,
 	 "another thread's waiting read doesn't put out a descriptor's poll", 0},
-	{"wait_death_sread", 1, death_sread, "a death wakes a waiting read", 0},
-	{"wait_death_fd", 1, death_fd, "a death makes the descriptor readable", 0},
 };
 const struct t_group group_wait = T_GROUP("wait", cases);
