@@ -3,7 +3,8 @@
 
 One table serves `env`, `run` and `bench`. Search paths are prepended to what the
 user has; any other variable that the user had set to something else is replaced,
-with a warning, because with it the program would not run over Beeline.
+with a warning, because with it the program would not run over Beeline. One that only
+makes a program's life easier yields to what the user has chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Setting:
     name: str
     value: str
     prepend: bool = False  # a colon-separated search path: what is there stays behind it
+    yields: bool = False  # to what the user has set: the program runs over Beeline either way
 
 
 def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[Setting]:
@@ -53,7 +55,14 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
         ]
     if kind == "impi":
         extra = [Setting("LD_LIBRARY_PATH", str(libdir), prepend=True)] if libdir else []
-        return common + [Setting("I_MPI_FABRICS", "ofi")] + extra
+        return [
+            *common,
+            Setting("I_MPI_FABRICS", "ofi"),
+            # The sender's rank beside the tag, not in it: tags up to 2^30 - 1, as Intel's own
+            # shared memory has, instead of 2^19 - 1, at which programs end with "Invalid tag".
+            Setting("MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1", yields=True),
+            *extra,
+        ]
     raise ValueError(kind)
 
 
@@ -74,7 +83,9 @@ def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
     for setting in wanted:
         old = environ.get(setting.name)
         value = setting.value
-        if setting.prepend:
+        if setting.yields and old:
+            value = old
+        elif setting.prepend:
             parts = [p for p in (old or "").split(":") if p and p != value]
             value = ":".join([value, *parts])
         elif old not in (None, "", value):

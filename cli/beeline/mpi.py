@@ -47,7 +47,7 @@ MANUAL = """\
   MPICH and its relatives:  MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1
   Open MPI:                 OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi
                             OMPI_MCA_opal_common_ofi_provider_include=beeline
-  Intel MPI:                I_MPI_FABRICS=ofi
+  Intel MPI:                I_MPI_FABRICS=ofi MPIR_CVAR_CH4_OFI_ENABLE_DATA=1
   (`beeline env --mpi KIND` prints them with the folder filled in)"""
 
 

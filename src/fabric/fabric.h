@@ -215,7 +215,9 @@ int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
 #define BL_FI_SENDMSG_FLAGS                                                                        \
 	(FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_MORE | FI_INJECT_COMPLETE |            \
 	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
-#define BL_FI_RECVMSG_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+/* Of recvmsg. FI_REMOTE_CQ_DATA changes nothing, and MPI libraries pass it with FI_PEEK. */
+#define BL_FI_RECVMSG_FLAGS                                                                        \
+	(FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 /* trigger.c: calls with others: FI_TRIGGER, FI_FENCE, or ones that are refused */
 bl_cold ssize_t bl_fi_sendmsg_rare(struct bl_fi_ep *ep, const struct fi_msg *msg, uint64_t flags);

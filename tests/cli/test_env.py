@@ -44,6 +44,15 @@ def test_impi_needs_its_libraries() -> None:
     assert "LD_LIBRARY_PATH" not in values("impi").values
 
 
+def test_what_the_user_has_chosen_stays_where_it_does_no_harm() -> None:
+    name = "MPIR_CVAR_CH4_OFI_ENABLE_DATA"
+    assert values("impi").values[name] == "1"
+    assert values("impi", {name: ""}).values[name] == "1"
+    chosen = values("impi", {name: "0"})
+    assert chosen.values[name] == "0"
+    assert chosen.warnings == []
+
+
 PATHS = [
     # what the user has, what comes of it
     (None, f"{HERE}"),

@@ -283,7 +283,13 @@ static void sendmsg_data(void)
 			t_fill(b.p, lens[i], i, 0);
 			T_TRY(fi_sendmsg(n.ep, &m, FI_REMOTE_CQ_DATA | FI_COMPLETION));
 		} else {
-			T_TRY(fi_recv(n.ep, b.p, lens[i], NULL, FI_ADDR_UNSPEC, &op));
+			struct fi_msg m = {.msg_iov = &iov,
+					   .iov_count = 1,
+					   .addr = FI_ADDR_UNSPEC,
+					   .context = &op};
+
+			/* It says nothing about a receive. */
+			T_TRY(fi_recvmsg(n.ep, &m, (i ? FI_REMOTE_CQ_DATA : 0) | FI_COMPLETION));
 		}
 		T_WAIT(&op);
 		if (t_rank == 1) {
