@@ -7,6 +7,7 @@
 #include "core/claim_board.h"
 
 #include "base/window.h"
+#include "core/match.h"
 #include "core/shared.h"
 #include "core/stat.h"
 
@@ -114,12 +115,10 @@ bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post)
 struct bl_post **bl_claim_match(struct bl_ep *ep, struct bl_post_queue *queue,
 				const struct bl_peer *peer, uint64_t tag)
 {
-	struct bl_post **at = &queue->head, *post;
+	struct bl_post **at = bl_match_find(queue, peer, tag), *post;
 
-	for (; (post = *at); at = &post->next)
-		if (bl_match(post, peer, tag) &&
-		    (!(post->flags & BL_POST_SHARED) || bl_claim_take_back(ep, post)))
-			break;
+	while ((post = *at) && post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post))
+		at = bl_match_next(queue, at, peer, tag);
 	return at;
 }
 

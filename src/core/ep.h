@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "core/table.h"
 #include "core/wait.h"
 #include "local/commons.h"
 #include "local/local.h"
@@ -128,6 +129,11 @@ struct bl_post {
 	uint32_t advert;   /* BL_POST_SHARED: which */
 	struct bl_own_board *board; /* on this board */
 	struct bl_work *work;	    /* BL_POST_WORK */
+	/* While its queue has an index (match.h): */
+	struct bl_post **link; /* what points to it */
+	struct bl_node node;
+	uint64_t place; /* in the queue */
+	uint32_t kind;
 };
 #define BL_POST_QUIET  0x1u  /* no completion unless it fails */
 #define BL_POST_MULTI  0x2u  /* many messages into one buffer */
@@ -138,13 +144,19 @@ struct bl_post {
 /* From here on a posted receive is shown to senders, and a message may claim it. */
 #define BL_CLAIM_MIN 65536u
 
+struct bl_post_index;
+struct bl_unex_index;
+
 struct bl_post_queue {
 	struct bl_post *head, **tail;
+	struct bl_post_index *index; /* it is deep */
 };
+
+#define BL_VIEWS 4 /* of a deep queue of early messages */
 
 /* A message that came before its receive: bytes, or a large one's description. */
 struct bl_unex {
-	struct bl_unex *next;
+	struct bl_unex *next, **link; /* link: what points to it in its queue */
 	struct bl_peer *peer;
 	uint64_t tag, data;
 	size_t len;
@@ -154,6 +166,7 @@ struct bl_unex {
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
 	uint32_t ahead; /* large: bytes that came along */
+	struct bl_node node[BL_VIEWS];
 	union {
 		struct {
 			struct iovec piece[BL_IOV_MAX];
@@ -166,6 +179,7 @@ struct bl_unex {
 
 struct bl_unex_queue {
 	struct bl_unex *head, **tail;
+	struct bl_unex_index *index;
 };
 
 struct bl_kept;	    /* recv.h */
@@ -174,10 +188,12 @@ struct bl_transfer; /* receiver's side */
 
 struct bl_ep {
 	struct bl_local local; /* first: what a poll reads */
-	struct bl_post_queue tagged, msg;
-	struct bl_unex_queue early_tagged, early_msg;
+	/* One line for posting and matching, ... */
+	alignas(BL_LINE) struct bl_post_queue tagged;
+	struct bl_unex_queue early_tagged;
 	struct bl_post *free_post;
 	struct bl_peer **dest; /* by index in the address vector; never NULL inside */
+	/* ... one for what else a message needs. */
 	uint64_t ndest;
 	struct bl_cq *tx_cq, *rx_cq;
 	struct bl_cntr *tx_cntr, *rx_cntr;
@@ -185,6 +201,8 @@ struct bl_ep {
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	struct bl_peer *warm; /* its next payload is to be prefetched when idle */
 
+	struct bl_post_queue msg;
+	struct bl_unex_queue early_msg;
 	struct bl_domain *domain;
 	struct bl_av *av;
 	size_t min_multi_recv;
@@ -318,14 +336,25 @@ bl_always_inline bool bl_match(const struct bl_post *post, const struct bl_peer 
 	return !((post->tag ^ tag) & ~post->ignore) && (!post->src || post->src == peer);
 }
 
+/* bl_match_find(), when so many at the front haven't matched; at: the link behind them. */
+#define BL_MATCH_NEAR 16
+bl_noinline struct bl_post **bl_match_deep(struct bl_post_queue *queue, struct bl_post **at,
+					   const struct bl_peer *peer, uint64_t tag);
+/* To the end of a queue that may have an index. Always 0: bl_recv_buf() returns what it does, for
+ * a call that comes last costs those that don't make it nothing. */
+bl_noinline int bl_post_append(struct bl_post_queue *queue, struct bl_post *post);
+/* It has left the queue: let the index know. */
+bl_noinline void bl_post_unlinked(struct bl_post_queue *queue, struct bl_post *post);
+
 /* The link to the first receive that takes a message, or to NULL. */
 bl_always_inline struct bl_post **bl_match_find(struct bl_post_queue *queue,
 						const struct bl_peer *peer, uint64_t tag)
 {
 	struct bl_post **at = &queue->head;
 
-	while (*at && !bl_match(*at, peer, tag))
-		at = &(*at)->next;
+	for (uint32_t near = BL_MATCH_NEAR; *at && !bl_match(*at, peer, tag); at = &(*at)->next)
+		if (unlikely(!--near))
+			return bl_match_deep(queue, &(*at)->next, peer, tag);
 	return at;
 }
 
@@ -336,6 +365,8 @@ bl_always_inline void bl_post_unlink(struct bl_post_queue *queue, struct bl_post
 	*at = post->next;
 	if (!post->next)
 		queue->tail = at;
+	if (unlikely(queue->index != NULL))
+		bl_post_unlinked(queue, post);
 }
 
 bl_always_inline void bl_post_free(struct bl_ep *ep, struct bl_post *post)
@@ -643,6 +674,8 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	/* A large one is shown to its senders, and finds what has come already. */
 	if (unlikely(early->head || peer == &bl_nobody || len >= BL_CLAIM_MIN))
 		return bl_recv_slow(ep, post, src, tagged);
+	if (unlikely(queue->index != NULL))
+		return bl_post_append(queue, post);
 	*queue->tail = post;
 	queue->tail = &post->next;
 	return 0;

@@ -295,7 +295,6 @@ struct bl_iov8 {
 /* A message into a multi-receive's buffer is complete. True: it was the last, the
  * buffer is its owner's again (say so), and the receive is gone. */
 bool bl_multi_done(struct bl_ep *ep, struct bl_post *post);
-struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at);
 /* A sender has claimed this receive, which isn't shown any more, for the message:
  * its bytes are there, or (copy) are to be copied as usual; after bl_transfer_ready(). */
 void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,

@@ -3,6 +3,7 @@
  * peek.c: looking at messages that have come early: FI_PEEK, and FI_CLAIM of what was
  * found; see recv.h. Serialised by the domain.
  */
+#include "core/match.h"
 #include "core/recv.h"
 #include "core/shared.h"
 

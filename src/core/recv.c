@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "core/claim.h"
 #include "core/fence.h"
+#include "core/match.h"
 #include "core/recv.h"
 #include "core/rma.h"
 #include "core/shared.h"
@@ -108,16 +109,6 @@ void bl_unex_free(struct bl_ep *ep, struct bl_unex *u)
 	}
 	u->next = ep->home->free_unex;
 	ep->home->free_unex = u;
-}
-
-struct bl_unex *bl_unex_unlink(struct bl_unex_queue *queue, struct bl_unex **at)
-{
-	struct bl_unex *u = *at;
-
-	*at = u->next;
-	if (!u->next)
-		queue->tail = at;
-	return u;
 }
 
 /* --- a message meets a receive ------------------------------------------ */
@@ -260,7 +251,6 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 
 	if (!u)
 		return false;
-	u->next = NULL;
 	u->peer = peer;
 	u->tag = tag;
 	u->data = data;
@@ -280,8 +270,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 		u->len = len;
 		memcpy(u->bytes, bytes, len);
 	}
-	*early->tail = u;
-	early->tail = &u->next;
+	bl_unex_append(early, u);
 	bl_stat_early(ep, unex_bytes(u));
 	return true;
 }
@@ -428,30 +417,6 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 
 /* --- posting ------------------------------------------------------------ */
 
-static bool takes(const struct bl_post *post, const struct bl_unex *u, bool tagged)
-{
-	struct bl_peer *name = bl_source_name(bl_ep_of(u->peer), u->peer);
-
-	return bl_match(post, name, tagged ? u->tag : 0);
-}
-
-/* The first early message that a receive takes, or the link to NULL. */
-struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged)
-{
-	struct bl_unex **at = &early->head;
-
-	while (*at && !takes(post, *at, tagged))
-		at = &(*at)->next;
-	return at;
-}
-
-static void append_post(struct bl_post_queue *queue, struct bl_post *post)
-{
-	post->next = NULL;
-	*queue->tail = post;
-	queue->tail = &post->next;
-}
-
 int bl_recv_reach(struct bl_ep *ep, struct bl_peer *src, uint64_t index)
 {
 	int err;
@@ -507,7 +472,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		bl_post_release(ep, post);
 		return err;
 	}
-	append_post(queue, post);
+	bl_post_append(queue, post);
 	if (post->len >= BL_CLAIM_MIN)
 		bl_claim_posted(ep, post, tagged);
 	return 0;
@@ -649,15 +614,6 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 	}
 }
 
-static struct bl_post **link_to(struct bl_post_queue *queue, const struct bl_post *post)
-{
-	struct bl_post **at = &queue->head;
-
-	while (*at != post)
-		at = &(*at)->next;
-	return at;
-}
-
 static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 			     const struct bl_target *t)
 {
@@ -672,7 +628,7 @@ void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arr
 	struct bl_target t;
 	bool spent;
 
-	bl_post_unlink(queue, link_to(queue, post));
+	bl_post_unlink(queue, bl_post_link(queue, post));
 	bl_claim_came(ep, post, tagged, a->peer, a->len);
 	t = target_of(ep, NULL, &post, a->len, tagged, &spent);
 	bl_cq_moved(ep, ep->rx_cq, a->len);
@@ -688,7 +644,7 @@ bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 {
 	struct bl_post_queue *queue = tagged ? &ep->home->tagged : &ep->home->msg;
 
-	end_post(ep, sink, queue, link_to(queue, post), tagged, err);
+	end_post(ep, sink, queue, bl_post_link(queue, post), tagged, err);
 }
 
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
@@ -711,8 +667,17 @@ static void drop_list(struct bl_ep *ep, struct bl_unex *u)
 	}
 }
 
-/* The link at the end of a list, without what came to this member. */
-static struct bl_unex **drop_members(struct bl_ep *ep, struct bl_unex **at)
+/* What came to this member. */
+static void drop_members(struct bl_ep *ep, struct bl_unex_queue *early)
+{
+	for (struct bl_unex **at = &early->head; *at;)
+		if ((*at)->peer->local == &ep->local)
+			bl_unex_free(ep, bl_unex_unlink(early, at));
+		else
+			at = &(*at)->next;
+}
+
+static void drop_claimed(struct bl_ep *ep, struct bl_unex **at)
 {
 	while (*at) {
 		struct bl_unex *u = *at;
@@ -724,14 +689,13 @@ static struct bl_unex **drop_members(struct bl_ep *ep, struct bl_unex **at)
 		*at = u->next;
 		bl_unex_free(ep, u);
 	}
-	return at;
 }
 
 void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep)
 {
-	home->early_tagged.tail = drop_members(ep, &home->early_tagged.head);
-	home->early_msg.tail = drop_members(ep, &home->early_msg.head);
-	drop_members(ep, &home->claimed);
+	drop_members(ep, &home->early_tagged);
+	drop_members(ep, &home->early_msg);
+	drop_claimed(ep, &home->claimed);
 }
 
 void bl_recv_drop_all(struct bl_ep *ep)
@@ -739,4 +703,8 @@ void bl_recv_drop_all(struct bl_ep *ep)
 	drop_list(ep, ep->early_tagged.head);
 	drop_list(ep, ep->early_msg.head);
 	drop_list(ep, ep->claimed);
+	bl_unex_unindex(&ep->early_tagged);
+	bl_unex_unindex(&ep->early_msg);
+	bl_post_unindex(&ep->tagged);
+	bl_post_unindex(&ep->msg);
 }

@@ -81,8 +81,6 @@ void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request,
 struct bl_post *bl_post_make(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src);
 void bl_post_release(struct bl_ep *ep, struct bl_post *post);
 
-/* The first early message that a receive takes, or the link to NULL. */
-struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged);
 /* It goes into a receive that isn't in a queue. False: not now, no memory. */
 bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post, bool tagged,
 		  bool *spent);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/claim.h"
+#include "core/match.h"
 #include "core/work.h"
 
 /* --- the context ----------------------------------------------------------- */
@@ -74,10 +75,11 @@ bl_cold int bl_shared_expect(struct bl_ep *home, uint64_t index, struct bl_peer 
 
 /* There is a vector now: what stands in for a source gives way to its name. A receive from
  * nobody ends. */
-static void name_sources(struct bl_ep *home, const struct bl_post_queue *queue, bool tagged)
+static void name_sources(struct bl_ep *home, struct bl_post_queue *queue, bool tagged)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
 
+	bl_post_unindex(queue); /* its keys change */
 	for (struct bl_post *post = queue->head, *next; post; post = next) {
 		int err;
 

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,99 @@ static void any_tag(int round)
 		}
 	send_end(&o);
 	free(p);
+}
+
+/* As large as each MPI library's own default allows them. */
+static void large_tags(int round)
+{
+	static const int tags[] = {0, 32767, 32768, 524287, 524288, 1 << 28, (1 << 29) - 1};
+	enum { TAGS = sizeof(tags) / sizeof(*tags) };
+	int next = (me + 1) % n, prev = (me + n - 1) % n, found, len, *most;
+	char version[MPI_MAX_LIBRARY_VERSION_STRING];
+	uint64_t sent[TAGS], got;
+	MPI_Request request[TAGS];
+
+	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
+	MPI_Get_library_version(version, &len);
+	/* Intel MPI has more, by its own default too. */
+	if (!found || *most < (strstr(version, "Intel") ? (1 << 30) - 1 : tags[TAGS - 1]))
+		wrong("tags up to %d only", found ? *most : 0);
+	for (int i = 0; i < TAGS; i++) {
+		sent[i] = known(round, me, next, i);
+		MPI_Isend(&sent[i], 8, MPI_BYTE, next, tags[i], MPI_COMM_WORLD, &request[i]);
+	}
+	for (int i = TAGS - 1; i >= 0; i--) {
+		MPI_Status st;
+
+		MPI_Recv(&got, 8, MPI_BYTE, i & 1 ? MPI_ANY_SOURCE : prev, tags[i], MPI_COMM_WORLD,
+			 &st);
+		if (got != known(round, prev, me, i) || st.MPI_TAG != tags[i] ||
+		    st.MPI_SOURCE != prev)
+			wrong("tag %d from %d in the place of tag %d", st.MPI_TAG, st.MPI_SOURCE,
+			      tags[i]);
+	}
+	MPI_Waitall(TAGS, request, MPI_STATUSES_IGNORE);
+}
+
+enum { DEEP = 600 }; /* from each */
+
+static bool is_anybodys(int round, int to, int k)
+{
+	return !(known(round, 0, to, k) >> 33 & 7);
+}
+
+/* Receive k, in an order of the receiver's own; some are from anybody. */
+static void deep_receive(int round, int i, uint64_t *got, MPI_Request *request)
+{
+	int from = i % n, k = i / n;
+
+	MPI_Irecv(&got[i], 8, MPI_BYTE, is_anybodys(round, me, k) ? MPI_ANY_SOURCE : from, 1000 + k,
+		  MPI_COMM_WORLD, &request[i]);
+}
+
+/* Many receives wait, and many messages have come before theirs: each is found, the right one. */
+static void deep_queues(int round)
+{
+	int total = n * DEEP, *order = malloc(sizeof(*order) * (size_t)total);
+	uint64_t *sent = malloc(sizeof(*sent) * (size_t)total);
+	uint64_t *got = malloc(sizeof(*got) * (size_t)total);
+	MPI_Request *rx = malloc(sizeof(*rx) * (size_t)total);
+	MPI_Request *tx = malloc(sizeof(*tx) * (size_t)total);
+
+	for (int i = 0; i < total; i++) {
+		int with = (int)(known(round, me, n, i) % (uint64_t)(i + 1));
+
+		order[i] = order[with];
+		order[with] = i;
+	}
+	for (int i = 0; i < total / 2; i++)
+		deep_receive(round, order[i], got, rx);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int i = 0; i < total; i++) {
+		int to = order[i] % n, k = order[i] / n;
+
+		sent[i] = known(round, me, to, k);
+		MPI_Isend(&sent[i], 8, MPI_BYTE, to, 1000 + k, MPI_COMM_WORLD, &tx[i]);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int i = total / 2; i < total; i++)
+		deep_receive(round, order[i], got, rx);
+	for (int i = 0; i < total; i++) {
+		MPI_Status st;
+
+		MPI_Wait(&rx[i], &st);
+		if (st.MPI_TAG != 1000 + i / n ||
+		    got[i] != known(round, st.MPI_SOURCE, me, i / n) ||
+		    (!is_anybodys(round, me, i / n) && st.MPI_SOURCE != i % n))
+			wrong("tag %d from %d in the place of %d from %d", st.MPI_TAG,
+			      st.MPI_SOURCE, 1000 + i / n, i % n);
+	}
+	MPI_Waitall(total, tx, MPI_STATUSES_IGNORE);
+	free(order);
+	free(sent);
+	free(got);
+	free(rx);
+	free(tx);
 }
 
 static void probes(int round)
@@ -652,6 +746,8 @@ static const struct {
 	{"directed", directed},
 	{"any_source", any_source},
 	{"any_tag", any_tag},
+	{"large_tags", large_tags},
+	{"deep_queues", deep_queues},
 	{"probes", probes},
 	{"matched_probes", matched_probes},
 	{"cancels", cancels},

@@ -379,6 +379,107 @@ static void many_pending(void)
 	t_finish(&n);
 }
 
+/*
+ * Hundreds of receives wait in one queue, then hundreds of messages in the other: every one is
+ * found, by source and tag, by tag alone, and with bits of it ignored; long ones that are shown to
+ * their senders are among them, and receives that are cancelled where they wait.
+ */
+enum { DEEP = 240, NEVER = 30, DEEP_LONG = 80000 };
+
+static size_t deep_length(uint64_t i)
+{
+	return i % 16 ? 8 + i % 400 : DEEP_LONG;
+}
+
+static void deep_order(int *order, int count, uint64_t seed)
+{
+	struct t_rng rng;
+
+	t_rng_init(&rng, seed);
+	for (int i = 0; i < count; i++) {
+		int with = (int)t_rand_below(&rng, (uint64_t)i + 1);
+
+		order[i] = order[with];
+		order[with] = i;
+	}
+}
+
+static void deep_send(struct t_node *n)
+{
+	static struct t_buf b[DEEP];
+	static struct t_op op[DEEP];
+	int order[DEEP];
+
+	deep_order(order, DEEP, (uint64_t)t_rank);
+	for (int i = 0; i < DEEP; i++) {
+		uint64_t tag = (uint64_t)t_rank << 32 | (uint64_t)order[i];
+
+		b[i] = t_buf(deep_length(tag), 0);
+		t_fill(b[i].p, deep_length(tag), tag, 0);
+		t_tsend(n, 0, b[i].p, deep_length(tag), tag, &op[i]);
+	}
+	for (int i = 0; i < DEEP; i++) {
+		T_WAIT(&op[i]);
+		t_buf_free(&b[i]);
+	}
+}
+
+static void deep_receive(struct t_node *n)
+{
+	static struct t_buf b[T_PROC_MAX * DEEP];
+	static struct t_op op[T_PROC_MAX * DEEP], never[NEVER];
+	static int order[T_PROC_MAX * DEEP];
+	int total = (t_nproc - 1) * DEEP, nothing = 0;
+
+	deep_order(order, total, 0);
+	for (int i = 0; i < total; i++) {
+		int which = order[i], from = 1 + which / DEEP;
+		uint64_t tag = (uint64_t)from << 32 | (uint64_t)(which % DEEP);
+
+		if (i == total / 2) { /* the others' messages are early */
+			t_barrier();
+			for (int k = 0; k < 20000; k++)
+				t_progress();
+		}
+		if (i % 16 == 0 && nothing < NEVER) {
+			t_trecv(n, nothing % 2 ? FI_ADDR_UNSPEC : n->peer[from], NULL, 0,
+				1ull << 62 | (uint64_t)nothing, 0, &never[nothing]);
+			nothing++;
+		}
+		b[which] = t_buf(DEEP_LONG, 0);
+		t_trecv(n, which % 3 ? n->peer[from] : FI_ADDR_UNSPEC, b[which].p, DEEP_LONG, tag,
+			which % 5 ? 0 : 1ull << 63, &op[which]);
+	}
+	for (int i = 0; i < total; i++) {
+		uint64_t tag = (uint64_t)(1 + i / DEEP) << 32 | (uint64_t)(i % DEEP);
+
+		if (i == total / 2)
+			for (int k = nothing - 1; k >= 0; k--) {
+				T_TRY(fi_cancel(&n->ep->fid, &never[k]));
+				T_WAIT_ERR(&never[k], FI_ECANCELED);
+			}
+		T_WAIT(&op[i]);
+		T_EQ(op[i].c.tag, tag);
+		T_GOT(&b[i], deep_length(tag), tag);
+		t_buf_free(&b[i]);
+	}
+}
+
+static void deep(void)
+{
+	struct t_opts o = {.caps = FI_SOURCE | FI_DIRECTED_RECV};
+	struct t_node n;
+
+	t_start(&n, &o);
+	if (t_rank) {
+		t_barrier();
+		deep_send(&n);
+	} else {
+		deep_receive(&n);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"order_same_tag", 4, same_tag_one, "one at a time, lengths mixed", 30},
 	{"order_same_tag_window", 4, same_tag_window, "16 under way at once", 30},
@@ -388,6 +489,7 @@ static const struct t_case cases[] = {
 	{"order_large_unexpected", 2, large_unexpected, "160 MiB wait at the sender", 30},
 	{"order_away", 4, away, "a receiver that stays away", 30},
 	{"order_both_full", 2, both_full, "both ways full", 0},
+	{"order_deep", 3, deep, "hundreds of receives, then of messages, wait", 0},
 	{"order_many_pending", 4, many_pending, "300 large sends pending", 0},
 };
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * match.h: finding what a message or a receive matches when its queue is deep.
+ *
+ * A queue is a list in MPI's order, and most are short: the first BL_MATCH_NEAR are looked at
+ * one by one. A message's or a receive's search that has passed more than BL_MATCH_FAR builds an
+ * index beside the list, which is kept until no more than BL_MATCH_SHORT are left.
+ *
+ * Posted receives are of few kinds: which bits of the tag they ignore, and whether they are
+ * from anybody. All of a kind that a message could match have one hash, of the source and the
+ * bits that count; it looks up each kind, and the oldest of those found is it. What is of no
+ * kind, because there are too many of those, lies in one chain.
+ *
+ *   receive (from 2, tag 7) ──► kind 0 (ignores none, from one)    chain of (0, 2, 7)
+ *   receive (from 2, any)   ──► kind 1 (ignores all, from one)     chain of (1, 2)
+ *   receive (any, 7)        ──► kind 2 (ignores none, from anybody) chain of (2, 7)
+ *   message (from 2, tag 7) ──► the oldest first of the three chains
+ *
+ * Early messages have no wildcards, the receives that look for them do: for each kind of
+ * receive that has searched for long there is a view, a table of all messages by what counts for
+ * that kind; of more than BL_VIEWS kinds, for those that are used most. What comes to members of a
+ * shared receive context has none, for how a source is named there may change: it is searched one
+ * by one, however deep.
+ *
+ * Multi-receives, cancelled receives and what a sender has claimed need nothing of their own: a
+ * receive is in its index as long as it is in its queue.
+ */
+#ifndef BL_CORE_MATCH_H
+#define BL_CORE_MATCH_H
+
+#include "core/core.h"
+#include "core/ep.h"
+
+#define BL_MATCH_FAR   64
+#define BL_MATCH_SHORT (BL_MATCH_NEAR / 2)
+
+#define BL_KINDS 8u /* of receives; MPI has two sorts of tags and two of sources */
+
+/* What a receive leaves open. */
+struct bl_kind {
+	uint64_t ignore;
+	bool anybody;
+};
+
+struct bl_post_index {
+	struct bl_table table;
+	uint64_t place; /* of the last one */
+	uint32_t nkind;
+	struct bl_kind kind[BL_KINDS];
+	uint32_t count[BL_KINDS + 1]; /* of each, and of none */
+};
+
+struct bl_unex_index {
+	uint32_t nview;
+	uint64_t passed; /* one by one, since there was no place for another view */
+	struct {
+		struct bl_kind kind;
+		uint64_t used; /* searches, since one was replaced */
+		struct bl_table table;
+	} view[BL_VIEWS];
+};
+
+/* The link to the first receive behind this one that takes the message, or to NULL. */
+struct bl_post **bl_match_next(struct bl_post_queue *queue, struct bl_post **after,
+			       const struct bl_peer *peer, uint64_t tag);
+/* The link to a receive in the queue. */
+struct bl_post **bl_post_link(struct bl_post_queue *queue, const struct bl_post *post);
+/* Until a search is long again. */
+void bl_post_unindex(struct bl_post_queue *queue);
+
+/* The first early message that a receive takes, or the link to NULL. */
+struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged);
+void bl_unex_append(struct bl_unex_queue *early, struct bl_unex *u);
+struct bl_unex *bl_unex_unlink(struct bl_unex_queue *early, struct bl_unex **at);
+void bl_unex_unindex(struct bl_unex_queue *early);
+
+#endif
