@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # sanitize.sh DIR KIND [SUITE...]: build in DIR with the sanitizers of KIND and run
 # the suites (default: unit process threads fault), one line per test:
-#	ok NAME        not ok NAME        skip NAME: why
+#	ok NAME        not ok NAME: why        skip NAME: why
 # and one of the latter for each part of a test that was skipped.
 # KIND is `memory` (AddressSanitizer, leaks, undefined behaviour) or `threads`
 # (ThreadSanitizer). Reports of a failed test are printed behind its line. Exit
@@ -41,6 +41,27 @@ export LSAN_OPTIONS=suppressions=$top/tests/sanitize/leaks.supp:print_suppressio
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$top/tests/sanitize/threads.supp
 
+# Lines of tests, with the first reason that the log LOG has for each that failed: its
+# case, or what the sanitizer found.
+why()
+{
+	awk '
+	FNR == NR {
+		if (/^test: /)
+			name = $0
+		else if (/^result: .*(killed|time)/ || /^not ok [^0-9]/ ||
+			 /^\[  FAILED  \] [^0-9]/ || /runtime error: / ||
+			 /(ERROR|WARNING): [A-Za-z]*Sanitizer/)
+			reason[name] = reason[name] ? reason[name] : $0
+		sub(/^test: */, "", name)
+		next
+	}
+	/^not ok / && reason[substr($0, 8)] {
+		$0 = $0 ": " reason[substr($0, 8)]
+	}
+	{ print }' "$1" -
+}
+
 failed=0
 for suite in "$@"; do
 	meson test -C "$dir" --no-rebuild --suite "$suite" --timeout-multiplier 4 \
@@ -48,7 +69,7 @@ for suite in "$@"; do
 	sed -n -e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *OK  .*/ok \1/p' \
 		-e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *SKIP  .*/skip \1: see the log/p' \
 		-e 's/^ *[0-9]*\/[0-9]* *\(.*[^ ]\)  *\(FAIL\|TIMEOUT\|ERROR\)  .*/not ok \1/p' \
-		"$dir/$suite.out" >"$dir/$suite.lines"
+		"$dir/$suite.out" | why "$dir/meson-logs/$suite.txt" >"$dir/$suite.lines"
 	cat "$dir/$suite.lines"
 	grep '^skip ' "$dir/meson-logs/$suite.txt" || true # parts of a test, with the reason
 	if [ ! -s "$dir/$suite.lines" ]; then

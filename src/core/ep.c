@@ -579,12 +579,14 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 	}
 }
 
-/* Deaths are seen in time meanwhile; one that isn't over yet is for the next read. */
+/* Deaths are seen in time meanwhile; what a dead one has left to read is for the next read. */
 static void finish_copies(struct bl_ep *ep, struct bl_sink *sink)
 {
 	while (!bl_large_finish_by(ep, sink, ep->next_look)) {
-		bl_ep_look(ep, sink, bl_ticks());
-		if ((int64_t)(bl_ticks() - ep->next_look) >= 0)
+		uint64_t now = bl_ticks();
+
+		bl_ep_look(ep, sink, now);
+		if (ep->next_look == now)
 			break;
 	}
 }

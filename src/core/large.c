@@ -651,9 +651,9 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 		if (t->carried)
 			over = transfer_step(ep, t);
 		while (!over && !t->handed_out && !t->error) {
-			if (unlikely((int64_t)(bl_ticks() - until) >= 0))
-				return false;
 			over = transfer_step(ep, t);
+			if (unlikely(!over && (int64_t)(bl_ticks() - until) >= 0))
+				return false;
 		}
 		if (over) {
 			transfer_remove(ep, i);
