@@ -62,6 +62,17 @@ why()
 	{ print }' "$1" -
 }
 
+# The last lines of the log LOG that tests wrote which failed by LINES; indented, for those are
+# no results.
+sections()
+{
+	sed -n 's/^not ok \(.* \/ [^:]*\).*/\1/p' "$1" | while read -r name; do
+		awk -v name="$name" '
+		/^test: / { sub(/^test: */, ""); on = $0 == name }
+		on && !/^\[ RUN|^\[       OK|^ok / { print "    " $0 }' "$2" | tail -100
+	done
+}
+
 failed=0
 for suite in "$@"; do
 	meson test -C "$dir" --no-rebuild --suite "$suite" --timeout-multiplier 4 \
@@ -78,7 +89,7 @@ for suite in "$@"; do
 		failed=1
 	elif grep -q '^not ok' "$dir/$suite.lines"; then
 		failed=1
-		grep -v '^\[ RUN\|^\[       OK' "$dir/meson-logs/$suite.txt" | tail -120
+		sections "$dir/$suite.lines" "$dir/meson-logs/$suite.txt"
 	fi
 done
 exit $failed
