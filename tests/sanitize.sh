@@ -45,21 +45,17 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$top/te
 # case, or what the sanitizer found.
 why()
 {
-	awk '
-	FNR == NR {
-		if (/^test: /)
-			name = $0
-		else if (/^result: .*(killed|time)/ || /^not ok [^0-9]/ ||
-			 /^\[  FAILED  \] [^0-9]/ || /runtime error: / ||
-			 /(ERROR|WARNING): [A-Za-z]*Sanitizer/)
-			reason[name] = reason[name] ? reason[name] : $0
-		sub(/^test: */, "", name)
-		next
+	awk -v log_file="$1" '
+	BEGIN {
+		while ((getline line < log_file) > 0)
+			if (sub(/^test: */, "", line))
+				name = line
+			else if (!(name in reason) &&
+				 line ~ /^result: .*(killed|time)|^not ok [^0-9]|^\[  FAILED  \] [^0-9]|runtime error: |(ERROR|WARNING): [A-Za-z]*Sanitizer/)
+				reason[name] = line
 	}
-	/^not ok / && reason[substr($0, 8)] {
-		$0 = $0 ": " reason[substr($0, 8)]
-	}
-	{ print }' "$1" -
+	/^not ok / && substr($0, 8) in reason { $0 = $0 ": " reason[substr($0, 8)] }
+	{ print }'
 }
 
 # The last lines of the log LOG that tests wrote which failed by LINES; indented, for those are
