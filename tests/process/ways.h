@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ways.h: the ways to wait for a completion, for wait.c and mourn.c, and what they look at: the
- * clock, and the CPU time of this process.
+ * ways.h: the ways to wait for a completion, for wait.c and mourn.c, and what they and others look
+ * at: the clock, and the CPU time of this process.
  */
 #ifndef BL_TESTS_PROCESS_WAYS_H
 #define BL_TESTS_PROCESS_WAYS_H
