@@ -776,7 +776,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			continue;
 		}
 		if (err == -ECONNRESET && bl_peer_lingers(peer, now)) {
-			ep->next_look = now + period / 10;
+			if (ep->next_look != now)
+				ep->next_look = now + period / 10;
 			continue;
 		}
 		if (err == -ECONNRESET)

@@ -621,6 +621,11 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
+static bool is_over(uint64_t until)
+{
+	return (int64_t)(bl_ticks() - until) >= 0;
+}
+
 /* A sender that was offered the message has heard of it. */
 static bool taken_up(const struct bl_transfer *t)
 {
@@ -629,7 +634,7 @@ static bool taken_up(const struct bl_transfer *t)
 	do {
 		if (bl_coop_is_here(t->coop, t->coop_generation))
 			return true;
-	} while ((int64_t)(bl_ticks() - until) < 0);
+	} while (!is_over(until));
 	return false;
 }
 
@@ -652,12 +657,14 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 			over = transfer_step(ep, t);
 		while (!over && !t->handed_out && !t->error) {
 			over = transfer_step(ep, t);
-			if (unlikely(!over && (int64_t)(bl_ticks() - until) >= 0))
+			if (unlikely(!over && is_over(until)))
 				return false;
 		}
 		if (over) {
 			transfer_remove(ep, i);
 			transfer_end(ep, sink, t);
+			if (unlikely(i < ep->ntransfer && is_over(until)))
+				return false;
 		} else {
 			i++;
 		}

@@ -348,7 +348,7 @@ static int check_ep(struct bl_fi_domain *domain, struct fid_ep *fid, bool receiv
 }
 
 #define DEFERRED_SEND_FLAGS ((BL_FI_SENDMSG_FLAGS & ~FI_INJECT) | FI_FENCE)
-#define DEFERRED_RECV_FLAGS (FI_COMPLETION | FI_MORE)
+#define DEFERRED_RECV_FLAGS (FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE)
 
 static int send_work(struct bl_fi_domain *domain, struct fid_ep *fid, struct bl_send send,
 		     uint64_t flags, struct bl_work *work)

@@ -251,7 +251,8 @@ static void messages(size_t len, bool tagged, uint64_t flags)
 	f.done = counter(&n);
 	if (t_rank == 0) {
 		t_blank(&buf);
-		defer_msg(&n, &f, tagged ? FI_OP_TRECV : FI_OP_RECV, n.ep, buf.p, len, &op, flags);
+		defer_msg(&n, &f, tagged ? FI_OP_TRECV : FI_OP_RECV, n.ep, buf.p, len, &op,
+			  flags | FI_REMOTE_CQ_DATA);
 	} else {
 		t_fill(buf.p, len, len, 0);
 		defer_msg(&n, &f, tagged ? FI_OP_TSEND : FI_OP_SEND, n.ep, buf.p, len, &op, flags);
