@@ -18,9 +18,10 @@ struct run {
 	const struct bl_rma_memory *mem;
 	enum bl_rma_what what;
 	unsigned type, op;
-	/* in pieces, each as long as the memory */
+	/* in pieces: what belongs to the memory from `base` on, up to `end` */
 	const struct iovec *operand, *compare, *result;
 	size_t noperand, ncompare, nresult;
+	size_t base, end;
 };
 
 /* Refused, before anything was written. */
@@ -47,9 +48,9 @@ static int step(const struct run *r, size_t off, size_t len)
 	}
 	if (r->op != BL_ATOMIC_OP_READ) {
 		memcpy(old, value, blind ? 0 : len);
-		bl_iov_gather(operand, r->operand, r->noperand, off, len);
+		bl_iov_gather(operand, r->operand, r->noperand, off - r->base, len);
 		if (r->what == BL_RMA_COMPARE)
-			bl_iov_gather(compare, r->compare, r->ncompare, off, len);
+			bl_iov_gather(compare, r->compare, r->ncompare, off - r->base, len);
 		bl_atomic_apply(r->type, r->op, value, operand,
 				r->what == BL_RMA_COMPARE ? compare : NULL,
 				len / bl_atomic_size(r->type));
@@ -60,15 +61,15 @@ static int step(const struct run *r, size_t off, size_t len)
 			return err;
 	}
 	if (r->what != BL_RMA_ATOMIC)
-		bl_iov_scatter(r->result, r->nresult, off, r->op == BL_ATOMIC_OP_READ ? value : old,
-			       len);
+		bl_iov_scatter(r->result, r->nresult, off - r->base,
+			       r->op == BL_ATOMIC_OP_READ ? value : old, len);
 	return 0;
 }
 
 /* As many bytes from `off` on as are done without letting go of the lock. */
 static int piece(const struct run *r, size_t *off)
 {
-	size_t end = bl_min(*off + PIECE, r->mem->len);
+	size_t end = bl_min(*off + PIECE, r->end);
 
 	while (*off < end) {
 		size_t len = bl_min(CHUNK, end - *off);
@@ -91,7 +92,7 @@ static int run(const struct run *r, struct bl_commons *commons, struct bl_common
 		return err;
 	for (;;) {
 		err = piece(r, off);
-		if (err || *off == r->mem->len)
+		if (err || *off == r->end)
 			break;
 		err = bl_commons_share(commons, wait);
 		if (unlikely(err))
@@ -116,6 +117,7 @@ int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma
 		.ncompare = rma->ncompare,
 		.result = rma->result,
 		.nresult = rma->nresult,
+		.end = mem->len,
 	};
 	struct bl_commons *commons;
 	int err;
@@ -128,17 +130,19 @@ int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma
 	return run(&r, commons, &peer->rma->wait, off);
 }
 
-int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
-		  const struct bl_rma_memory *mem, char *staging, size_t *off)
+int bl_atomic_own(struct bl_ep *ep, const struct bl_rma_ask *ask, const struct bl_rma_memory *mem,
+		  char *staging, size_t *off)
 {
 	/* Of no bytes there is no staging. */
-	const struct iovec operand = {staging, mem->len},
-			   compare = {staging ? staging + mem->len : NULL, mem->len};
+	const struct iovec operand = {staging, ask->len},
+			   compare = {staging ? staging + ask->len : NULL, ask->len};
 	const struct run r = {
 		.mem = mem,
-		.what = what,
-		.type = type,
-		.op = op,
+		.what = ask->what,
+		.type = ask->type,
+		.op = ask->op,
+		.base = ask->off,
+		.end = ask->off + ask->len,
 		.operand = &operand,
 		.noperand = 1,
 		.compare = &compare,

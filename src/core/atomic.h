@@ -77,9 +77,9 @@ void bl_atomic_apply(unsigned type, unsigned op, void *to, const void *from, con
  */
 int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
 		     const struct bl_rma_memory *mem, size_t *off);
-/* The same on our own, for an origin that can't: `staging` holds the operands, then what they
- * are compared with, and receives the old values. */
-int bl_atomic_own(struct bl_ep *ep, enum bl_rma_what what, unsigned type, unsigned op,
-		  const struct bl_rma_memory *mem, char *staging, size_t *off);
+/* A part of one on our own memory, for an origin that can't: `staging` holds its operands, then
+ * what they are compared with, and receives the old values. */
+int bl_atomic_own(struct bl_ep *ep, const struct bl_rma_ask *ask, const struct bl_rma_memory *mem,
+		  char *staging, size_t *off);
 
 #endif

@@ -26,8 +26,9 @@ struct bl_rma_op {
 	struct iovec in[2 * BL_IOV_MAX]; /* goes: what is written, or operands and compared */
 	struct iovec out[BL_IOV_MAX];	 /* comes: what is read */
 	uint32_t nin, nout;
-	size_t len, in_len, out_len;
-	size_t sent, got;
+	size_t len;
+	/* of the part that is asked for: ask.off, ask.len */
+	size_t in_len, out_len, sent, got;
 	bool asked;
 	char copy[]; /* BL_INJECT */
 };
@@ -388,6 +389,21 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 
 /* --- by message --------------------------------------------------------------- */
 
+/* From `off` on: the rest, or as much of an atomic operation as its target has memory for. */
+static void begin_part(struct bl_rma_op *op, size_t off)
+{
+	bool splits = op->ask.what >= BL_RMA_ATOMIC;
+
+	op->ask.off = off;
+	op->ask.len = splits ? bl_min(op->len - off, (size_t)BL_RMA_PART) : op->len;
+	op->in_len = op->nin ? op->ask.len : 0;
+	if (op->ask.what == BL_RMA_COMPARE)
+		op->in_len += op->ask.len;
+	op->out_len = op->nout ? op->ask.len : 0;
+	op->sent = op->got = 0;
+	op->asked = false;
+}
+
 static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 {
 	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
@@ -412,23 +428,23 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 	if (has_operand) {
 		op->nin = (uint32_t)rma->niov;
 		memcpy(op->in, rma->iov, rma->niov * sizeof op->in[0]);
-		op->in_len = len;
 	}
 	if (rma->what == BL_RMA_COMPARE) {
 		memcpy(op->in + op->nin, rma->compare, rma->ncompare * sizeof op->in[0]);
 		op->nin += (uint32_t)rma->ncompare;
-		op->in_len += len;
 	}
 	if (inject) {
-		bl_iov_gather(op->copy, op->in, op->nin, 0, op->in_len);
-		op->in[0] = (struct iovec){op->copy, op->in_len};
+		size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
+
+		bl_iov_gather(op->copy, op->in, op->nin, 0, all);
+		op->in[0] = (struct iovec){op->copy, all};
 		op->nin = 1;
 	}
 	if (rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH) {
 		memcpy(op->out, out, nout * sizeof op->out[0]);
 		op->nout = (uint32_t)nout;
-		op->out_len = len;
 	}
+	begin_part(op, 0);
 	return op;
 }
 
@@ -495,6 +511,21 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64
 	return true;
 }
 
+/* The next bytes of the part: its operands, then what they are compared with. */
+static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
+{
+	bool compared = op->sent >= op->ask.len;
+	size_t left = (compared ? op->in_len : op->ask.len) - op->sent;
+	size_t at = op->ask.off + op->sent + (compared ? op->len - op->ask.len : 0);
+	size_t len = bl_min(left, (size_t)BL_RMA_FRAGMENT);
+
+	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin, at,
+			      len))
+		return false;
+	op->sent += len;
+	return true;
+}
+
 bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
 	struct bl_rma_op *op = rp->head;
@@ -511,14 +542,9 @@ bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
 				      op->ask.nplace * sizeof op->ask.place[0]);
 		op->asked = true;
 	}
-	while (op->sent < op->in_len) {
-		size_t len = bl_min(op->in_len - op->sent, BL_RMA_FRAGMENT);
-
-		if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin,
-				      op->sent, len))
+	while (op->sent < op->in_len)
+		if (!put_part(peer, op))
 			return true;
-		op->sent += len;
-	}
 	return false;
 }
 
@@ -545,7 +571,7 @@ void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, con
 
 	if (!op || off != op->got || len > op->out_len - op->got)
 		return;
-	bl_iov_scatter(op->out, op->nout, off, bytes, len);
+	bl_iov_scatter(op->out, op->nout, op->ask.off + off, bytes, len);
 	op->got += len;
 }
 
@@ -559,9 +585,13 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 		return;
 	if (!err && op->got < op->out_len)
 		err = EIO;
-	pop(rp);
-	complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
-	free(op);
+	if (!err && op->ask.off + op->ask.len < op->len) {
+		begin_part(op, op->ask.off + op->ask.len);
+	} else {
+		pop(rp);
+		complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
+		free(op);
+	}
 	if (bl_rma_pump(ep, rp))
 		bl_rma_activate(ep, rp);
 }

@@ -16,6 +16,8 @@
  * Where the kernel refuses, the target does it for the origin: same checks, same
  * bytes, same results, one operation at a time for each pair, in order. While
  * there are any, no other operation of that pair goes directly and overtakes them.
+ * The target keeps an atomic operation's operands and results meanwhile: a long one is
+ * asked for in parts (BL_RMA_PART), and told of with the last.
  *
  *   RMA_ASK ─────────────────────────────────► checks in its own table
  *   RMA_BYTES ... ───────────────────────────► writes, or keeps the operands

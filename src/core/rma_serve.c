@@ -28,9 +28,6 @@ struct bl_rma_job {
 	int error;  /* positive errno: what comes is thrown away, nothing goes back */
 };
 
-/* Operands and results wait in memory of ours: a neighbour can't ask for all of it. */
-#define STAGING_MOST (256u << 20)
-
 /* --- hearing of what others have done ---------------------------------------- */
 
 /* Places of one region count once. */
@@ -130,18 +127,34 @@ static bool still_ours(struct bl_ep *ep, struct bl_rma_job *job)
 	return !job->error;
 }
 
+/* The part that is asked for is one: operands and results of at most so many bytes wait in
+ * memory of ours. */
+static bool is_part(const struct bl_rma_ask *ask, size_t total)
+{
+	if (ask->what < BL_RMA_ATOMIC)
+		return !ask->off && ask->len == total;
+	return ask->off <= total && ask->len <= total - ask->off && ask->len <= BL_RMA_PART &&
+	       ask->off % BL_RMA_PART == 0 && (ask->len || !total);
+}
+
+static bool is_last(const struct bl_rma_job *job)
+{
+	return job->ask.off + job->ask.len == job->mem.len;
+}
+
 /* What comes and what goes. False: the origin can't mean it. */
 static bool plan(struct bl_rma_job *job)
 {
 	enum bl_rma_what what = job->ask.what;
-	size_t len = 0;
+	size_t total = 0, len = job->ask.len;
 
 	for (uint32_t i = 0; i < job->ask.nplace; i++)
-		if (__builtin_add_overflow(len, job->ask.place[i].len, &len))
+		if (__builtin_add_overflow(total, job->ask.place[i].len, &total))
 			return false;
-	if (len > SIZE_MAX / 4)
+	if (total > SIZE_MAX / 4 || !is_part(&job->ask, total))
 		return false;
-	job->mem.len = len;
+	job->mem.len = total;
+	job->off = job->ask.off;
 	job->in_len = what == BL_RMA_READ || job->ask.op == BL_ATOMIC_OP_READ ? 0 : len;
 	if (what == BL_RMA_COMPARE)
 		job->in_len += len;
@@ -177,9 +190,12 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 	if (!job->error && job->ask.what >= BL_RMA_ATOMIC) {
 		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
 
-		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len))
+		/* whole elements: of the part, too, for a part begins at a multiple of their size
+		 */
+		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len) ||
+		    !bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->ask.len))
 			job->error = EINVAL;
-		else if (room > STAGING_MOST || (room && !(job->staging = malloc(room))))
+		else if (room && !(job->staging = malloc(room)))
 			job->error = ENOMEM;
 	}
 	rp->job = job;
@@ -245,8 +261,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!job || job->in_got < job->in_len)
 		return false;
 	if (job->ask.what >= BL_RMA_ATOMIC && !job->applied && still_ours(ep, job)) {
-		int err = bl_atomic_own(ep, job->ask.what, job->ask.type, job->ask.op, &job->mem,
-					job->staging, &job->off);
+		int err = bl_atomic_own(ep, &job->ask, &job->mem, job->staging, &job->off);
 
 		if (err == -EAGAIN)
 			return true;
@@ -256,9 +271,9 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!send_result(ep, rp->peer, job))
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
-	bl_stat_add(ep, BL_STAT_rma_served, 1);
-	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->mem.len);
-	if (!job->error)
+	bl_stat_add(ep, BL_STAT_rma_served, is_last(job) || job->error);
+	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
+	if (!job->error && is_last(job))
 		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.place, job->ask.nplace,
 			    job->mem.len, job->has_data, job->data);
 	bl_rma_drop_job(rp);

@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 9
+#define BL_SEG_VERSION 10
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -203,21 +203,26 @@ enum bl_rma_what {
 	BL_RMA_WHATS
 };
 
+#define BL_RMA_PART (4u << 20) /* a multiple of every element's size */
+
 /* A piece of a target's memory, as an origin names it. */
 struct bl_rma_place {
 	uint64_t addr, len, key;
 };
 
 /* RMA_ASK: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA).
- * RMA_BYTES, RMA_RESULT: tag = the number, data = offset. RMA_DONE: tag = the number, data = 0
- * or an errno. */
+ * RMA_BYTES, RMA_RESULT: tag = the number, data = offset in the part. RMA_DONE: tag = the
+ * number, data = 0 or an errno. */
 struct bl_rma_ask {
 	uint32_t nplace;
 	uint8_t what, type, op; /* type and op: of an atomic operation */
 	uint8_t pad;
+	/* This part of the places, one after the other: all, or at most BL_RMA_PART of an atomic
+	 * operation, whose last part says that it was one. */
+	uint64_t off, len;
 	struct bl_rma_place place[8];
 };
-static_assert(sizeof(struct bl_rma_ask) == 200, "shared layout");
+static_assert(sizeof(struct bl_rma_ask) == 216, "shared layout");
 static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
 
 /* Where an endpoint's memory registrations are: see core/mr.h. Its owner writes. */

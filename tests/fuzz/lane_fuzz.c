@@ -263,12 +263,18 @@ static void ask(struct input *in)
 		.op = (uint8_t)number(in, 1),
 	};
 
-	for (uint32_t i = 0; i < rma.nplace && i < bl_countof(rma.place); i++)
+	for (uint32_t i = 0; i < rma.nplace && i < bl_countof(rma.place); i++) {
 		rma.place[i] = (struct bl_rma_place){number(in, 2), number(in, 2),
 						     KEY + (number(in, 1) & 0x80)};
+		rma.len += rma.place[i].len;
+	}
 	slot->head = BL_HEAD(offsetof(struct bl_rma_ask, place) + rma.nplace * sizeof rma.place[0],
 			     BL_OP_RMA_ASK, number(in, 1) & BL_SLOT_DATA);
 	slot->tag = number(in, 1);
+	if (slot->tag & 0x80) { /* a part that may be none */
+		rma.off = number(in, 2);
+		rma.len = number(in, 8);
+	}
 	slot->data = 0;
 	memcpy(slot->bytes, &rma, sizeof rma);
 	atomic_store(&slot->seq, w.peer->rx.next + 1);

@@ -19,13 +19,20 @@ enum way { DIRECT, ASKED, MIXED };
 
 static enum way way;
 
-static void begin(struct t_node *n)
+static void begin_with(struct t_node *n, struct t_opts *o)
 {
-	struct t_opts o = {.caps = FI_RMA | FI_ATOMIC, .iov = 2};
-
+	o->caps = FI_RMA | FI_ATOMIC;
+	o->iov = 2;
 	if (way == ASKED || (way == MIXED && t_rank % 2))
 		setenv("FI_BEELINE_COPY", "ring", 1);
-	t_start(n, &o);
+	t_start(n, o);
+}
+
+static void begin(struct t_node *n)
+{
+	struct t_opts o = {0};
+
+	begin_with(n, &o);
 }
 
 static struct fid_mr *reg(struct t_node *n, void *buf, size_t len)
@@ -281,6 +288,132 @@ static void turns(void)
 	free(mem);
 }
 
+/* --- in parts ------------------------------------------------------------------------ */
+
+#define PART ((4u << 20) / 8) /* elements that a target does for an origin at once */
+
+static struct {
+	unsigned count;
+	uint64_t data, len;
+} told;
+
+static void hear(const struct t_comp *c)
+{
+	told.count++;
+	told.data = c->data;
+	told.len = c->len;
+}
+
+/* So many elements, from two buffers to three places of which the second begins in another part
+ * than it ends in, if there is more than one. */
+struct span {
+	uint64_t *operand, *compare, *old;
+	struct fi_ioc in[2], cmp[1], out[2];
+	struct fi_rma_ioc place[3];
+	struct fi_msg_atomic msg;
+	size_t count;
+};
+
+static void span(struct span *s, struct t_node *n, size_t count)
+{
+	size_t first = count / 5, third = count - count / 7;
+
+	s->count = count;
+	s->in[0] = (struct fi_ioc){s->operand, first};
+	s->in[1] = (struct fi_ioc){s->operand + first, count - first};
+	s->cmp[0] = (struct fi_ioc){s->compare, count};
+	s->out[0] = (struct fi_ioc){s->old, third};
+	s->out[1] = (struct fi_ioc){s->old + third, count - third};
+	s->place[0] = (struct fi_rma_ioc){0, first, KEY};
+	s->place[1] = (struct fi_rma_ioc){8 * first, third - first, KEY};
+	s->place[2] = (struct fi_rma_ioc){8 * third, count - third, KEY};
+	s->msg = (struct fi_msg_atomic){.msg_iov = s->in,
+					.iov_count = 2,
+					.addr = n->peer[1],
+					.rma_iov = s->place,
+					.rma_iov_count = 3,
+					.datatype = FI_UINT64,
+					.data = count};
+}
+
+/* The memory is i in each element i: rank 0 adds 1, fetches and adds 2, and takes i + 3 for 7
+ * where i is odd. */
+static void change(struct span *s, struct t_node *n)
+{
+	struct t_op op[4] = {0};
+
+	for (size_t i = 0; i < s->count; i++)
+		s->operand[i] = 1;
+	s->msg.op = FI_SUM;
+	s->msg.context = &op[0];
+	T_TRY(fi_atomicmsg(n->ep, &s->msg, FI_COMPLETION | FI_REMOTE_CQ_DATA));
+	T_WAIT(&op[0]);
+	for (size_t i = 0; i < s->count; i++)
+		s->operand[i] = 2;
+	s->msg.context = &op[1];
+	T_TRY(fi_fetch_atomicmsg(n->ep, &s->msg, s->out, NULL, 2, FI_COMPLETION));
+	T_WAIT(&op[1]);
+	for (size_t i = 0; i < s->count; i++) {
+		T_EQ(s->old[i], i + 1);
+		s->operand[i] = 7;
+		s->compare[i] = i % 2 ? i + 3 : i;
+	}
+	s->msg.op = FI_CSWAP;
+	s->msg.context = &op[2];
+	T_TRY(fi_compare_atomicmsg(n->ep, &s->msg, s->cmp, NULL, 1, s->out, NULL, 2,
+				   FI_COMPLETION));
+	T_WAIT(&op[2]);
+	for (size_t i = 0; i < s->count; i++)
+		T_EQ(s->old[i], i + 3);
+	s->place[1].key++; /* nothing is done before all is found to be in order */
+	s->msg.op = FI_SUM;
+	s->msg.context = &op[3];
+	T_TRY(fi_atomicmsg(n->ep, &s->msg, FI_COMPLETION));
+	T_WAIT_ERR(&op[3], FI_EKEYREJECTED);
+}
+
+/* What is longer than the target has memory for comes in parts, and is one operation. */
+static void parts(void)
+{
+	static const size_t counts[] = {1, PART - 1, PART, PART + 1, 2 * PART, 3 * PART + 5};
+	const size_t most = 3 * PART + 5;
+	uint64_t *mem = calloc(most, 8);
+	struct span s = {.operand = calloc(most, 8), .compare = calloc(most, 8)};
+	struct t_opts o = {.rma_counters = true, .cq_data = true};
+	struct fid_mr *mr;
+	struct t_node n;
+
+	s.old = calloc(most, 8);
+	begin_with(&n, &o);
+	t_foreign = hear;
+	mr = reg(&n, mem, 8 * most);
+	for (size_t k = 0; k < sizeof(counts) / sizeof(*counts); k++) {
+		t_at("%zu elements", counts[k]);
+		for (size_t i = 0; i < most; i++)
+			mem[i] = i;
+		t_barrier();
+		if (t_rank == 0) {
+			span(&s, &n, counts[k]);
+			change(&s, &n);
+		}
+		t_barrier();
+		for (size_t i = 0; t_rank == 1 && i < most; i++)
+			T_EQ(mem[i], i >= counts[k] ? i : i % 2 ? 7 : i + 3);
+		while (t_rank == 1 && (told.count <= k || fi_cntr_read(n.remote) < 3 * (k + 1)))
+			t_idle();
+		T_EQ(told.count, t_rank ? k + 1 : 0);
+		T_EQ(told.len, t_rank ? 8 * counts[k] : 0);
+		T_EQ(told.data, t_rank ? counts[k] : 0);
+		T_EQ(fi_cntr_read(n.remote), t_rank ? 3 * (k + 1) : 0);
+	}
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+	free(mem);
+	free(s.operand);
+	free(s.compare);
+	free(s.old);
+}
+
 /* Tickets: each number is drawn once. */
 static void tickets(void)
 {
@@ -474,6 +607,7 @@ WAYS(tickets)
 WAYS(lock)
 WAYS(busy)
 WAYS(refusals)
+WAYS(parts)
 
 static void turns_direct(void)
 {
@@ -495,6 +629,7 @@ static const struct t_case cases[] = {
 	CASES(lock, 3, "programs build locks of it"),
 	CASES(busy, 2, "a target that is never idle serves others"),
 	CASES(refusals, 2, "nobody changes what isn't registered"),
+	CASES(parts, 2, "any count, told of once"),
 	{"atomic_turns", 3, turns_direct, "a long one keeps nobody out", 60},
 	{"atomic_turns_mixed", 3, turns_mixed, "the same by the target's hand", 60},
 	{"atomic_query", 1, query, "applications ask before they use it", 0},

@@ -243,18 +243,36 @@ struct packet_row {
 	size_t len;
 	uint32_t what, nplace;
 	uint64_t place_len;
+	uint64_t off, part; /* the part of it that is asked for */
 };
 
+#define MANY (BL_RMA_PART + 8)
+
 static const struct packet_row packets[] = {
-	{{"bytes", "nothing was asked"}, BL_OP_RMA_BYTES, 8, 0, 0, 0},
-	{{"short event", "too few bytes"}, BL_OP_RMA_EVENT, 8, 0, 0, 0},
-	{{"strange event", "of no kind"}, BL_OP_RMA_EVENT, sizeof(struct bl_rma_event), 77, 0, 0},
-	{{"short ask", "too few bytes"}, BL_OP_RMA_ASK, 4, 0, 0, 0},
-	{{"strange ask", "of no kind"}, BL_OP_RMA_ASK, 32, 99, 1, 8},
-	{{"many places", "more than it brings"}, BL_OP_RMA_ASK, 32, BL_RMA_READ, 8, 8},
-	{{"too many places", "than there may be"}, BL_OP_RMA_ASK, 200, BL_RMA_READ, 9, 8},
-	{{"endless", "a length that no memory has"}, BL_OP_RMA_ASK, 32, BL_RMA_READ, 1, UINT64_MAX},
-	{{"unknown", "no such operation"}, 63, 0, 0, 0, 0},
+#define ASK(places, ...)                                                                           \
+	BL_OP_RMA_ASK,                                                                             \
+		offsetof(struct bl_rma_ask, place) + (places) * sizeof(struct bl_rma_place),       \
+		__VA_ARGS__
+#define EVENT BL_OP_RMA_EVENT
+	{{"bytes", "nothing was asked"}, BL_OP_RMA_BYTES, 8, 0, 0, 0, 0, 0},
+	{{"short event", "too few bytes"}, EVENT, 8, 0, 0, 0, 0, 0},
+	{{"strange event", "of no kind"}, EVENT, sizeof(struct bl_rma_event), 77, 0, 0, 0, 0},
+	{{"short ask", "too few bytes"}, BL_OP_RMA_ASK, 4, 0, 0, 0, 0, 0},
+	{{"strange ask", "of no kind"}, ASK(1, 99, 1, 8, 0, 8)},
+	{{"many places", "more than it brings"}, ASK(1, BL_RMA_READ, 8, 8, 0, 8)},
+	{{"too many places", "than there may be"}, ASK(8, BL_RMA_READ, 9, 8, 0, 8)},
+	{{"endless", "no memory is so long"}, ASK(1, BL_RMA_READ, 1, UINT64_MAX, 0, UINT64_MAX)},
+	{{"part of a read", "atomics have parts"}, ASK(1, BL_RMA_READ, 1, 64, 0, 8)},
+	{{"end of a write", "the same"}, ASK(1, BL_RMA_WRITE, 1, 64, 56, 8)},
+	{{"large part", "8 bytes more than one has"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, 0, MANY)},
+	{{"crooked part", "none begins there"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 8, 8)},
+	{{"part beyond", "behind the end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, BL_RMA_PART, 8)},
+	{{"part over the end", "from within"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, BL_RMA_PART, 9)},
+	{{"wrapping part", "ends before it"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, UINT64_MAX)},
+	{{"part of nothing", "would never end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, 0)},
+	{{"unknown", "no such operation"}, 63, 0, 0, 0, 0, 0, 0},
+#undef EVENT
+#undef ASK
 };
 
 static void packet(void **state)
@@ -262,6 +280,8 @@ static void packet(void **state)
 	const struct packet_row *row = TABLE_ROW(struct packet_row, state);
 	struct bl_rma_ask ask = {.nplace = row->nplace,
 				 .what = (uint8_t)row->what,
+				 .off = row->off,
+				 .len = row->part,
 				 .place = {{0, row->place_len, 1}}};
 	struct bl_rma_event event = {.what = row->what};
 	const void *bytes = row->op == BL_OP_RMA_EVENT ? (void *)&event : (void *)&ask;
