@@ -5,27 +5,23 @@
 #include "local/addr.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* The boot id tells running kernels apart: containers of one node share it,
  * virtual machines of one image don't. */
 static int read_boot_id(uint64_t *host)
 {
 	char text[64];
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
+	ssize_t n = bl_text_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", text, sizeof text);
 
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, sizeof text);
-	close(fd);
 	if (n < 32)
-		return -EIO;
+		return n < 0 ? (int)n : -EIO;
 	*host = 0xcbf29ce484222325u; /* FNV-1a; the id is random already */
 	for (ssize_t i = 0; i < n; i++)
 		*host = (*host ^ (uint8_t)text[i]) * 0x100000001b3u;

@@ -24,26 +24,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "local/local.h"
 
 #define SIGKILL_BIT (1ull << (SIGKILL - 1))
 #define STOPPED_NS  1000000000u /* as long one is waited for that may be stopped */
 #define CROWDED_NS  10000000000ull
 #define NUMBERS	    "\nNSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
-
-/* What /proc says of a thread, or of a process; -1 with errno: nothing. */
-static int read_status(int dir, const char *path, char *text, size_t size)
-{
-	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -1;
-	n = read(fd, text, size - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return 0;
-}
 
 /* In a /proc of an outer PID namespace, where we have a number besides our own, neighbours'
  * numbers are other processes'. */
@@ -52,7 +39,7 @@ static bool proc_is_ours(void)
 	char text[4096];
 	const char *line;
 
-	if (read_status(AT_FDCWD, "/proc/self/status", text, sizeof text))
+	if (bl_text_read(AT_FDCWD, "/proc/self/status", text, sizeof text) < 0)
 		return false;
 	line = strstr(text, NUMBERS);
 	if (!line)
@@ -67,10 +54,12 @@ static int dying(int tasks, const char *thread)
 {
 	char path[300], text[4096];
 	const char *line;
+	ssize_t n;
 
 	snprintf(path, sizeof path, "%s/status", thread);
-	if (read_status(tasks, path, text, sizeof text))
-		return errno == ENOENT || errno == ESRCH ? 0 : -1;
+	n = bl_text_read(tasks, path, text, sizeof text);
+	if (n < 0)
+		return n == -ENOENT || n == -ESRCH ? 0 : -1;
 	line = strstr(text, "\nSigPnd:");
 	return line && strtoull(line + strlen("\nSigPnd:"), NULL, 16) & SIGKILL_BIT;
 }
@@ -108,7 +97,7 @@ static bool runs(int tasks, const char *thread)
 	const char *state;
 
 	snprintf(path, sizeof path, "%s/stat", thread);
-	if (read_status(tasks, path, text, sizeof text))
+	if (bl_text_read(tasks, path, text, sizeof text) < 0)
 		return false;
 	state = strrchr(text, ')'); /* of its name, which may hold more of them */
 	return state && (state[2] == 'R' || state[2] == 'D');

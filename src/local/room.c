@@ -5,13 +5,12 @@
  * first. Reads /proc and /sys/fs/cgroup (version 2, or version 1's memory
  * hierarchy). No state; whoever grows a segment enters, on slow paths.
  */
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/text.h"
 #include "local/local.h"
 
 struct version {
@@ -24,29 +23,13 @@ static const struct version first = {"/sys/fs/cgroup/memory", "memory.limit_in_b
 				     "memory.usage_in_bytes", "\ntotal_inactive_file ",
 				     "\ntotal_active_file "};
 
-/* The file as text; false: it can't be read. */
-static bool read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, text, size - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return true;
-}
-
 /* UINT64_MAX: "max", or there is no such file. */
 static uint64_t number(const struct version *v, const char *group, const char *file)
 {
 	char path[PATH_MAX + 128], text[64];
 
 	snprintf(path, sizeof path, "%s%s/%s", v->base, group, file);
-	if (!read_text(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
+	if (bl_text_read(AT_FDCWD, path, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
 		return UINT64_MAX;
 	return strtoull(text, NULL, 10);
 }
@@ -59,7 +42,7 @@ static uint64_t reclaimable(const struct version *v, const char *group)
 	uint64_t sum = 0;
 
 	snprintf(path, sizeof path, "%s%s/memory.stat", v->base, group);
-	if (!read_text(path, text + 1, sizeof text - 1))
+	if (bl_text_read(AT_FDCWD, path, text + 1, sizeof text - 1) <= 0)
 		return 0;
 	if ((at = strstr(text, v->inactive)))
 		sum += strtoull(at + strlen(v->inactive), NULL, 10);
@@ -108,7 +91,7 @@ uint64_t bl_room(void)
 	char text[8192], *rest = NULL;
 	uint64_t room = UINT64_MAX;
 
-	if (!read_text("/proc/self/cgroup", text, sizeof text))
+	if (bl_text_read(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0)
 		return room;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		const struct version *v = NULL;

@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/knobs.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -37,25 +38,12 @@
 
 #define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
 
-static bool read_file(const char *path, char *text, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, text, room - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return true;
-}
-
 /* Does the administrator forbid huge pages? */
 static bool says_never(const char *path, bool if_missing)
 {
 	char text[64];
 
-	if (!read_file(path, text, sizeof text))
+	if (bl_text_read(AT_FDCWD, path, text, sizeof text) < 0)
 		return if_missing;
 	return strstr(text, "[never]") || !*text;
 }
@@ -65,8 +53,8 @@ static bool may_hang(void)
 {
 	char text[32];
 
-	return read_file("/proc/sys/kernel/sched_rt_runtime_us", text, sizeof text) &&
-	       text[0] == '-' && bl_knobs()->huge != BL_HUGE_ALWAYS;
+	bl_text_read(AT_FDCWD, "/proc/sys/kernel/sched_rt_runtime_us", text, sizeof text);
+	return text[0] == '-' && bl_knobs()->huge != BL_HUGE_ALWAYS;
 }
 
 static bool is_allowed(void)

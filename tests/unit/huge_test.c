@@ -48,6 +48,8 @@ static struct bl_huge huge;
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
+int __real_openat64(int dir, const char *path, int flags, ...);
+int __wrap_openat64(int dir, const char *path, int flags, ...);
 int __real_madvise(void *at, size_t len, int advice);
 int __wrap_madvise(void *at, size_t len, int advice);
 ssize_t __real_pread64(int fd, void *to, size_t len, off_t off);
@@ -72,15 +74,22 @@ int __wrap_open64(const char *path, int flags, ...)
 {
 	if (kernel.real)
 		return __real_open64(path, flags, 0600);
-	if (strstr(path, "transparent_hugepage"))
-		return file_that_says(strstr(path, "2048kB") ? kernel.policy_2m : kernel.policy);
-	if (strstr(path, "sched_rt_runtime_us"))
-		return file_that_says(kernel.rt_runtime);
 	if (strstr(path, "/pagemap"))
 		return file_that_says(kernel.no_pagemap ? NULL : "");
 	if (strstr(path, "/maps"))
 		return file_that_says(kernel.maps);
 	return __real_open64(path, flags, 0600);
+}
+
+int __wrap_openat64(int dir, const char *path, int flags, ...)
+{
+	if (kernel.real)
+		return __real_openat64(dir, path, flags, 0600);
+	if (strstr(path, "transparent_hugepage"))
+		return file_that_says(strstr(path, "2048kB") ? kernel.policy_2m : kernel.policy);
+	if (strstr(path, "sched_rt_runtime_us"))
+		return file_that_says(kernel.rt_runtime);
+	return __real_openat64(dir, path, flags, 0600);
 }
 
 int __wrap_madvise(void *at, size_t len, int advice)
