@@ -12,6 +12,7 @@
 
 #define CHUNK 4096u	    /* a multiple of every element's size */
 #define PIECE (16u * CHUNK) /* then others may have the lock, if they want it */
+static_assert(BL_RMA_PART % CHUNK == 0, "a part is whole elements");
 
 struct run {
 	struct bl_copy_pair *pair; /* NULL: our own memory */

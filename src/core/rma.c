@@ -511,12 +511,14 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64
 	return true;
 }
 
-/* The next bytes of the part: its operands, then what they are compared with. */
+/* The next bytes of the part: its operands, then what they are compared with, which in `in`
+ * follow all operands. */
 static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
 {
+	size_t between = op->len - op->ask.len;
 	bool compared = op->sent >= op->ask.len;
-	size_t left = (compared ? op->in_len : op->ask.len) - op->sent;
-	size_t at = op->ask.off + op->sent + (compared ? op->len - op->ask.len : 0);
+	size_t left = (compared || !between ? op->in_len : op->ask.len) - op->sent;
+	size_t at = op->ask.off + op->sent + (compared ? between : 0);
 	size_t len = bl_min(left, (size_t)BL_RMA_FRAGMENT);
 
 	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin, at,

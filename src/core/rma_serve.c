@@ -133,8 +133,8 @@ static bool is_part(const struct bl_rma_ask *ask, size_t total)
 {
 	if (ask->what < BL_RMA_ATOMIC)
 		return !ask->off && ask->len == total;
-	return ask->off <= total && ask->len <= total - ask->off && ask->len <= BL_RMA_PART &&
-	       ask->off % BL_RMA_PART == 0 && (ask->len || !total);
+	return (ask->off < total || !ask->off) && ask->off % BL_RMA_PART == 0 &&
+	       ask->len == bl_min(total - ask->off, (size_t)BL_RMA_PART);
 }
 
 static bool is_last(const struct bl_rma_job *job)
@@ -190,10 +190,7 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 	if (!job->error && job->ask.what >= BL_RMA_ATOMIC) {
 		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
 
-		/* whole elements: of the part, too, for a part begins at a multiple of their size
-		 */
-		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len) ||
-		    !bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->ask.len))
+		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len))
 			job->error = EINVAL;
 		else if (room && !(job->staging = malloc(room)))
 			job->error = ENOMEM;
@@ -271,7 +268,8 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!send_result(ep, rp->peer, job))
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
-	bl_stat_add(ep, BL_STAT_rma_served, is_last(job) || job->error);
+	if (is_last(job) || job->error)
+		bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
 	if (!job->error && is_last(job))
 		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.place, job->ask.nplace,

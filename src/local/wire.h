@@ -203,7 +203,9 @@ enum bl_rma_what {
 	BL_RMA_WHATS
 };
 
-#define BL_RMA_PART (4u << 20) /* a multiple of every element's size */
+#ifndef BL_RMA_PART /* less where it is fuzzed */
+#define BL_RMA_PART (4u << 20)
+#endif
 
 /* A piece of a target's memory, as an origin names it. */
 struct bl_rma_place {
@@ -217,8 +219,8 @@ struct bl_rma_ask {
 	uint32_t nplace;
 	uint8_t what, type, op; /* type and op: of an atomic operation */
 	uint8_t pad;
-	/* This part of the places, one after the other: all, or at most BL_RMA_PART of an atomic
-	 * operation, whose last part says that it was one. */
+	/* This part of the places, one after the other: all, or the next BL_RMA_PART of an atomic
+	 * operation, or what is left of it. */
 	uint64_t off, len;
 	struct bl_rma_place place[8];
 };

@@ -4,6 +4,7 @@
  */
 #include "place/huge.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static bool says_never(const char *path, bool if_missing)
 {
 	char text[64];
 
-	if (bl_text_read(AT_FDCWD, path, text, sizeof text) < 0)
+	if (bl_text_read(AT_FDCWD, path, text, sizeof text) == -ENOENT)
 		return if_missing;
 	return strstr(text, "[never]") || !*text;
 }

@@ -18,9 +18,11 @@
 #define KEY    77
 #define TARGET 0
 #define LENGTH (1u << 20)
-#define KINDS  10 /* of deaths: BEELINE_KILLS is of all together */
+#define KINDS  11 /* of deaths: BEELINE_KILLS is of all together */
 
-static uint8_t mem[LENGTH], buf[LENGTH], result[LENGTH];
+#define PARTS (2 * BL_RMA_PART + 8)
+
+static uint8_t mem[PARTS], buf[PARTS], result[PARTS];
 
 static struct bl_mr *reg(int rank, size_t len)
 {
@@ -146,6 +148,7 @@ static const struct target_row targets[] = {
 	{{"write by its hand", "half of it is there"}, BL_RMA_WRITE, "ring", LENGTH},
 	{{"read by its hand", "half of it is here"}, BL_RMA_READ, "ring", LENGTH},
 	{{"fetch by its hand", "operands go, results come"}, BL_RMA_FETCH, "ring", 100000},
+	{{"long fetch by its hand", "in three parts"}, BL_RMA_FETCH, "ring", PARTS},
 };
 
 static const struct target_row *target_row;
@@ -159,7 +162,7 @@ static void target_rank(int rank)
 	setenv("FI_BEELINE_COPY", target_row->copy, 1);
 	rank_open(rank, 2);
 	if (rank == TARGET) {
-		reg(rank, LENGTH);
+		reg(rank, sizeof mem);
 		atomic_store(&world->mark[rank], 1);
 		await(rank, 1, 20); /* it is at it */
 		die();
@@ -216,7 +219,7 @@ static void origin_rank(int rank)
 		setenv("FI_BEELINE_COPY", "ring", 1);
 	rank_open(rank, 3);
 	if (rank == TARGET) {
-		mr = reg(rank, LENGTH);
+		mr = reg(rank, sizeof mem);
 		atomic_store(&world->mark[rank], 1);
 		await_the_end_of(rank, 1);
 		promise_noticed(rank);
@@ -227,7 +230,7 @@ static void origin_rank(int rank)
 		await(rank, TARGET, 1);
 		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, 8));
 		RANK_CHECK(rank, !begin(BL_RMA_WRITE, TARGET, LENGTH));
-		RANK_CHECK(rank, !begin(BL_RMA_FETCH, TARGET, LENGTH));
+		RANK_CHECK(rank, !begin(BL_RMA_FETCH, TARGET, PARTS));
 		die();
 	} else {
 		uint32_t noticed;

@@ -271,8 +271,12 @@ static void ask(struct input *in)
 	slot->head = BL_HEAD(offsetof(struct bl_rma_ask, place) + rma.nplace * sizeof rma.place[0],
 			     BL_OP_RMA_ASK, number(in, 1) & BL_SLOT_DATA);
 	slot->tag = number(in, 1);
-	if (slot->tag & 0x80) { /* a part that may be none */
-		rma.off = number(in, 2);
+	if (rma.what >= BL_RMA_ATOMIC) {
+		rma.off = bl_min(number(in, 1) * BL_RMA_PART, rma.len / BL_RMA_PART * BL_RMA_PART);
+		rma.len = bl_min(rma.len - rma.off, (uint64_t)BL_RMA_PART);
+	}
+	if (slot->tag & 0x80) { /* a part that is none */
+		rma.off += number(in, 2);
 		rma.len = number(in, 8);
 	}
 	slot->data = 0;

@@ -17,7 +17,7 @@ fi
 if [ ! -f "$dir/build.ninja" ]; then
 	mkdir -p "$dir"
 	CC=clang meson setup "$dir" "$here/../.." -Db_sanitize=address,undefined -Db_lundef=false \
-		-Dbuildtype=debugoptimized -Dc_args=-fsanitize=fuzzer-no-link >"$dir/setup.log" 2>&1 || {
+		-Dbuildtype=debugoptimized -Dc_args='-fsanitize=fuzzer-no-link -DBL_RMA_PART=4096' >"$dir/setup.log" 2>&1 || {
 		cat "$dir/setup.log"
 		exit 1
 	}

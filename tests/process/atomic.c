@@ -304,8 +304,7 @@ static void hear(const struct t_comp *c)
 	told.len = c->len;
 }
 
-/* So many elements, from two buffers to three places of which the second begins in another part
- * than it ends in, if there is more than one. */
+/* So many elements, from two buffers to three places, whose borders aren't those of parts. */
 struct span {
 	uint64_t *operand, *compare, *old;
 	struct fi_ioc in[2], cmp[1], out[2];
@@ -340,7 +339,7 @@ static void span(struct span *s, struct t_node *n, size_t count)
  * where i is odd. */
 static void change(struct span *s, struct t_node *n)
 {
-	struct t_op op[4] = {0};
+	struct t_op op[5] = {0};
 
 	for (size_t i = 0; i < s->count; i++)
 		s->operand[i] = 1;
@@ -365,11 +364,17 @@ static void change(struct span *s, struct t_node *n)
 	T_WAIT(&op[2]);
 	for (size_t i = 0; i < s->count; i++)
 		T_EQ(s->old[i], i + 3);
+	s->msg.op = FI_ATOMIC_READ;
+	s->msg.context = &op[3];
+	T_TRY(fi_fetch_atomicmsg(n->ep, &s->msg, s->out, NULL, 2, FI_COMPLETION));
+	T_WAIT(&op[3]);
+	for (size_t i = 0; i < s->count; i++)
+		T_EQ(s->old[i], i % 2 ? 7 : i + 3);
 	s->place[1].key++; /* nothing is done before all is found to be in order */
 	s->msg.op = FI_SUM;
-	s->msg.context = &op[3];
+	s->msg.context = &op[4];
 	T_TRY(fi_atomicmsg(n->ep, &s->msg, FI_COMPLETION));
-	T_WAIT_ERR(&op[3], FI_EKEYREJECTED);
+	T_WAIT_ERR(&op[4], FI_EKEYREJECTED);
 }
 
 /* What is longer than the target has memory for comes in parts, and is one operation. */
@@ -399,12 +404,12 @@ static void parts(void)
 		t_barrier();
 		for (size_t i = 0; t_rank == 1 && i < most; i++)
 			T_EQ(mem[i], i >= counts[k] ? i : i % 2 ? 7 : i + 3);
-		while (t_rank == 1 && (told.count <= k || fi_cntr_read(n.remote) < 3 * (k + 1)))
+		while (t_rank == 1 && (told.count <= k || fi_cntr_read(n.remote) < 4 * (k + 1)))
 			t_idle();
 		T_EQ(told.count, t_rank ? k + 1 : 0);
 		T_EQ(told.len, t_rank ? 8 * counts[k] : 0);
 		T_EQ(told.data, t_rank ? counts[k] : 0);
-		T_EQ(fi_cntr_read(n.remote), t_rank ? 3 * (k + 1) : 0);
+		T_EQ(fi_cntr_read(n.remote), t_rank ? 4 * (k + 1) : 0);
 	}
 	T_OK(fi_close(&mr->fid));
 	t_finish(&n);
@@ -607,7 +612,18 @@ WAYS(tickets)
 WAYS(lock)
 WAYS(busy)
 WAYS(refusals)
-WAYS(parts)
+
+static void parts_direct(void)
+{
+	way = DIRECT;
+	parts();
+}
+
+static void parts_asked(void)
+{
+	way = ASKED;
+	parts();
+}
 
 static void turns_direct(void)
 {
@@ -629,7 +645,9 @@ static const struct t_case cases[] = {
 	CASES(lock, 3, "programs build locks of it"),
 	CASES(busy, 2, "a target that is never idle serves others"),
 	CASES(refusals, 2, "nobody changes what isn't registered"),
-	CASES(parts, 2, "any count, told of once"),
+	{"atomic_parts", 2, parts_direct, "any count, told of once", 0},
+	{"atomic_parts_asked", 2, parts_asked, "the same where the target has no memory for all",
+	 0},
 	{"atomic_turns", 3, turns_direct, "a long one keeps nobody out", 60},
 	{"atomic_turns_mixed", 3, turns_mixed, "the same by the target's hand", 60},
 	{"atomic_query", 1, query, "applications ask before they use it", 0},

@@ -4,8 +4,10 @@
  * of a region is, and a reader's view of a table that changes, or lies.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/atomic.h"
 #include "core/large.h"
 #include "core/rma.h"
 #include "unit/node.h"
@@ -246,7 +248,8 @@ struct packet_row {
 	uint64_t off, part; /* the part of it that is asked for */
 };
 
-#define MANY (BL_RMA_PART + 8)
+#define MUCH ((uint64_t)BL_RMA_PART)
+#define MANY (MUCH + 8)
 
 static const struct packet_row packets[] = {
 #define ASK(places, ...)                                                                           \
@@ -265,11 +268,13 @@ static const struct packet_row packets[] = {
 	{{"part of a read", "atomics have parts"}, ASK(1, BL_RMA_READ, 1, 64, 0, 8)},
 	{{"end of a write", "the same"}, ASK(1, BL_RMA_WRITE, 1, 64, 56, 8)},
 	{{"large part", "8 bytes more than one has"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, 0, MANY)},
-	{{"crooked part", "none begins there"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 8, 8)},
-	{{"part beyond", "behind the end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, BL_RMA_PART, 8)},
-	{{"part over the end", "from within"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, BL_RMA_PART, 9)},
-	{{"wrapping part", "ends before it"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, UINT64_MAX)},
-	{{"part of nothing", "would never end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, 0)},
+	{{"crooked part", "none begins there"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 8, 56)},
+	{{"part beyond", "behind the end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, MUCH, 8)},
+	{{"part over the end", "from within"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, MUCH, 9)},
+	{{"wrapping part", "ends before it"}, ASK(1, BL_RMA_ATOMIC, 1, 64, -MUCH, MUCH)},
+	{{"part of nothing", "no progress"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, 0)},
+	{{"part at the end", "of nothing"}, ASK(1, BL_RMA_ATOMIC, 1, MUCH, MUCH, 0)},
+	{{"short part", "there is more"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, 0, 8)},
 	{{"unknown", "no such operation"}, 63, 0, 0, 0, 0, 0, 0},
 #undef EVENT
 #undef ASK
@@ -312,6 +317,49 @@ static void stray_answers(void **state)
 	close_nodes(state);
 }
 
+/* Between two parts of an atomic operation its target closes the region: the first part is done,
+ * the rest isn't, and the target hears nothing of either. */
+static void closed_between_parts(void **state)
+{
+	const size_t n = MANY / 8;
+	uint64_t *there = calloc(n, 8), *one_each = calloc(n, 8);
+	struct iovec iov = {one_each, MANY}, region = {there, MANY};
+	struct bl_mr_attr attr = {.iov = &region, .niov = 1, .flags = BL_MR_WRITE, .key = 1};
+	struct bl_rma_place where = {0, MANY, 1};
+	struct bl_rma rma = {.what = BL_RMA_ATOMIC,
+			     .type = BL_UINT64,
+			     .op = BL_ATOMIC_OP_SUM,
+			     .iov = &iov,
+			     .niov = 1,
+			     .place = &where,
+			     .nplace = 1,
+			     .dest = 1,
+			     .data = 5,
+			     .flags = BL_COMPLETION | BL_REMOTE_CQ_DATA};
+	uint64_t until = bl_clock_ns() + 10000000000u;
+	struct bl_mr *mr;
+
+	open_nodes(state);
+	node.ep[0]->dest[1]->copy.pull = node.ep[0]->dest[1]->copy.push = BL_COPY_NOTHING;
+	assert_int_equal(bl_mr_open(node.domain, &attr, &mr), 0);
+	for (size_t i = 0; i < n; i++)
+		one_each[i] = 1;
+	assert_int_equal(bl_rma(node.ep[0], &rma), 0);
+	while (!there[n - 2]) { /* the last of the first part */
+		assert_true(bl_clock_ns() < until);
+		bl_ep_progress(node.ep[0]);
+		bl_ep_progress(node.ep[1]);
+	}
+	bl_mr_close(mr);
+	assert_int_equal(node_error(&node, 0).err, EKEYREJECTED);
+	node_expect_nothing(&node, 1);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(there[i], i < n - 1);
+	close_nodes(state);
+	free(there);
+	free(one_each);
+}
+
 int main(void)
 {
 	TABLE_ROWS("place", place, places);
@@ -321,5 +369,6 @@ int main(void)
 	TABLE_TEST(forgotten);
 	TABLE_ROWS("packet", packet, packets);
 	TABLE_TEST(stray_answers);
+	TABLE_TEST(closed_between_parts);
 	return table_run("mr");
 }
