@@ -737,7 +737,7 @@ static void memory_changes_under_copy(void)
 {
 	char *p = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	char *buf = mem_map(LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	double until = vt_now() + 6;
+	double began = vt_now();
 	int fd = dev_open();
 	struct beeline_handle h;
 	pthread_t t;
@@ -746,7 +746,8 @@ static void memory_changes_under_copy(void)
 	memset(p, 1, LEN);
 	EQ(dev_export(fd, p, LEN, 3, &h), 0);
 	pthread_create(&t, NULL, changes, p);
-	for (unsigned int i = 0; vt_now() < until; i++) {
+	/* 6 s, and longer where the machine has better to do, until each change has been there. */
+	for (unsigned int i = 0; vt_now() < began + 6 || atomic_load(&shared->phase) <= 5; i++) {
 		uint64_t n = 0;
 		int ret;
 
@@ -763,7 +764,6 @@ static void memory_changes_under_copy(void)
 	}
 	atomic_store(&shared->stop, true);
 	pthread_join(t, NULL);
-	CHECK(atomic_load(&shared->phase) > 5);
 }
 
 static const struct test tests[] = {
