@@ -27,7 +27,7 @@ LINK = re.compile(r"^/memfd:beeline(?: |$)")
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
-SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 10
+SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 11
 SEGMENT = struct.Struct("<IHH16s")
 LIFE_AT = 64
 LIFE = struct.Struct("<II")
@@ -479,7 +479,7 @@ def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
         received=_short(received, counters, "in") | _paths(counters, "received_"),
         counters=counters,
         peers=peers,
-        segment_bytes=size + BELLS_SIZE + lanes * lane_size,
+        segment_bytes=size + BELLS_SIZE + lanes * lane_size + counters.get("stretched_bytes", 0),
     )
 
 

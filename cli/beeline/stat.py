@@ -21,7 +21,7 @@ PERIOD = 1.0
 # that aren't known here come behind.
 PATHS = {
     "inline": ("inline", "short enough to lie in one slot of the ring between the two"),
-    "eager": ("eager", "longer, through that ring, up to the eager limit"),
+    "eager": ("eager", "longer, whole, through that ring"),
     "one_copy": ("one copy", "larger: copied once, by the receiver"),
     "both_hands": ("both hands", "copied once, by both processes together"),
     "by_proxy": (

@@ -31,6 +31,11 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring piece by piece, copied in and out at the "   \
 	  "same time, while its sender and its receiver wait. auto: 48 KiB where a "               \
 	  "system call was measured to be dear, else 0: never.")                                   \
+	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
+	  "Whether the ring to a neighbour is made longer, from 64 to 512 KiB, so that messages "  \
+	  "up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 neighbours to "    \
+	  "whom messages of 4 KiB and more go, where messages are carried; always for 16, at "     \
+	  "once.")                                                                                 \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/large.h"
 #include "core/work.h"
 
 #define LEAST_SIZE 64
@@ -196,15 +197,25 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 	return 0;
 }
 
-bl_noinline void bl_warm_payload(struct bl_ep *ep)
+/* Have the lines of the next long packet that we send on their way. Once for each
+ * that was sent: in an idle moment, or when a long one has come in. */
+static void warm_payload(struct bl_ep *ep)
 {
 	struct bl_tx *tx = &ep->warm->tx;
 	size_t end = bl_min(tx->last, BL_PREFETCH_MOST);
 
-	end = bl_min(end, BL_PAYLOAD_SIZE - tx->pay_at);
+	end = bl_min(end, (size_t)(tx->pay_size - tx->pay_at));
 	for (size_t off = 0; off < end; off += BL_LINE)
 		bl_prefetch_write(tx->lane->payload + tx->pay_at + off);
 	ep->warm = NULL;
+}
+
+bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
+{
+	if (ep->warm)
+		warm_payload(ep);
+	if (len >= BL_PAST_MIN)
+		bl_say_active(ep, bl_ticks());
 }
 
 static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
@@ -213,7 +224,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		struct bl_ep *ep = cq->ep[i];
 
 		if (unlikely(ep->warm != NULL))
-			bl_warm_payload(ep);
+			warm_payload(ep);
 		bl_claim_upkeep(ep, now);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, now);

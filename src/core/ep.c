@@ -534,6 +534,7 @@ static void lost(struct bl_peer *peer)
 void bl_ep_adopt(struct bl_ep *ep)
 {
 	bl_local_adopt(&ep->local, adopted, lost);
+	ep->next_look = bl_ticks(); /* the news may be of a death */
 }
 
 /* Ourselves, say. */
@@ -630,7 +631,6 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 {
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed))) {
 		bl_ep_adopt(ep);
-		ep->next_look = bl_ticks(); /* the news may be of a death */
 		bl_local_wake(&ep->local);  /* other threads that sleep on us */
 	}
 	if (!ep->work)
@@ -765,6 +765,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			peer->seen_at = now;
 		}
 		bl_stats_look(peer);
+		bl_stretch_look(peer);
 		err = peer->broken ? -EPROTO : bl_peer_life(peer);
 		bl_fin_look(ep, sink, peer);
 		if (likely(!err))

@@ -385,9 +385,8 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
-/* Have the lines of the next long packet that we send on their way. Once for each
- * that was sent: in an idle moment, or when a long one has come in. */
-bl_noinline void bl_warm_payload(struct bl_ep *ep);
+/* A packet longer than a slot has been read. */
+bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
 
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
@@ -416,8 +415,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 			bl_post_unlink(&ep->tagged, at);
 			bl_move(post->buf, bytes, len);
-			if (unlikely(len > BL_SLOT_INLINE && ep->warm))
-				bl_warm_payload(ep);
+			if (unlikely(len > BL_SLOT_INLINE))
+				bl_has_read(ep, len);
 			if (unlikely(ep->rx_cntr != NULL))
 				bl_cntr_up(ep->rx_cntr);
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
@@ -429,6 +428,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	}
 	if (!bl_deliver_other(ep, sink, peer, slot, head, tag, data))
 		return false;
+	if (unlikely(len > BL_SLOT_INLINE))
+		bl_has_read(ep, len);
 	bl_rx_consume(&peer->rx, len);
 	return true;
 }

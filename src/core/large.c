@@ -387,6 +387,12 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	}
 	if (send->flags & BL_DELIVERY_COMPLETE && unlikely(bl_ahead_waits(ep, peer, len)))
 		return bl_starve(ep, peer, (uint32_t)len);
+	if (len < BL_CLAIM_MIN && !(send->flags & BL_DELIVERY_COMPLETE)) {
+		int err = bl_put_whole(ep, peer, send, len);
+
+		if (err != -EMSGSIZE)
+			return err;
+	}
 	r = bl_request_new(ep);
 	if (!r)
 		return -EAGAIN;

@@ -277,8 +277,20 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
 #define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
-static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE,
+static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE &&
+		      BL_CREDIT_BYTES + 2 * BL_CLAIM_MIN <= BL_PAYLOAD_MOST,
 	      "a drained ring has room for any packet, whatever is not credited or skipped");
+
+/* send.c */
+/* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
+ * is long. */
+size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
+/* A message that could be one if its ring were long. */
+void bl_wants_longer(struct bl_ep *ep, struct bl_peer *peer);
+/* A message beyond the eager limit that may be one, not to be told of its delivery. The ring has a
+ * slot for it. 0: gone and completed; -EAGAIN: there will be room in a moment; -EMSGSIZE: it is to
+ * be announced, for its length or since its receiver doesn't read just now. */
+int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len);
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
 

@@ -10,9 +10,11 @@
 #include "core/fence.h"
 #include "core/large.h"
 #include "core/stat.h"
+#include "core/stream.h"
 #include "core/work.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
+#define ROOM_US	     10u /* who reads gives room again in this time: two long packets */
 
 size_t bl_inject_max(void)
 {
@@ -76,6 +78,65 @@ static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	return bl_put_flags(ep, send->dest, bytes, len, send->tag, send->data, send->flags);
 }
 
+/* All of it is in the ring. */
+static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	if (ep->tx_cntr && !send->work)
+		bl_cntr_up(ep->tx_cntr);
+	if (send->flags & BL_COMPLETION && ep->tx_cq)
+		bl_cq_append(ep->tx_cq,
+			     &(struct bl_comp){send->context,
+					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
+					       NULL, 0, 0},
+			     BL_ADDR_ANY);
+	if (unlikely(send->work != NULL))
+		bl_work_over(send->work, 0);
+}
+
+size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	size_t longest = bl_copy_plan()->carry_max;
+
+	return peer->tx.pay_size == BL_PAYLOAD_MOST && longest > ep->eager_max ? longest
+									       : ep->eager_max;
+}
+
+void bl_wants_longer(struct bl_ep *ep, struct bl_peer *peer)
+{
+	if (++peer->tx.nlong >= BL_STRETCH_USES && !peer->stays_short)
+		ep->next_look = bl_ticks(); /* bl_stretch_look() */
+}
+
+int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
+{
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+	uint8_t *to;
+
+	if (len > bl_eager_to(ep, peer) || peer->copy.lend || peer->copy.pull == BL_COPY_SELF) {
+		bl_wants_longer(ep, peer);
+		return -EMSGSIZE;
+	}
+	to = bl_tx_payload(tx, (uint32_t)len);
+	bl_say_active(ep, bl_ticks());
+	if (unlikely(!to))
+		return bl_at_work(peer, ROOM_US) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
+	if (likely(send->niov == 1))
+		bl_tx_store(tx, to, send->iov[0].iov_base, len);
+	else
+		bl_iov_gather(to, send->iov, send->niov, 0, len);
+	slot->at = (uint32_t)(to - tx->lane->payload);
+	bl_tx_payload_take(tx, (uint32_t)len);
+	slot->head = BL_HEAD(len, send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG,
+			     send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
+	slot->tag = send->tag;
+	slot->data = send->data;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_peer_notify(peer);
+	sent(ep, send, len);
+	return 0;
+}
+
 int bl_send(struct bl_ep *ep, const struct bl_send *send)
 {
 	size_t len = bl_iov_len(send->iov, send->niov);
@@ -95,16 +156,7 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 		err = send_pieces(ep, send, len);
 	if (unlikely(err))
 		return bl_fence_send(ep, send, err);
-	if (ep->tx_cntr && !send->work)
-		bl_cntr_up(ep->tx_cntr);
-	if (send->flags & BL_COMPLETION && ep->tx_cq)
-		bl_cq_append(ep->tx_cq,
-			     &(struct bl_comp){send->context,
-					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
-					       NULL, 0, 0},
-			     BL_ADDR_ANY);
-	if (unlikely(send->work != NULL))
-		bl_work_over(send->work, 0);
+	sent(ep, send, len);
 	return 0;
 }
 

@@ -59,6 +59,11 @@ static int64_t away_for(const struct bl_peer *peer)
 	return (int64_t)(now - ((int64_t)(active - here) > 0 ? active : here));
 }
 
+bool bl_at_work(const struct bl_peer *peer, uint32_t us)
+{
+	return away_for(peer) <= (int64_t)(us * bl_ticks_per_us());
+}
+
 /* --- sender --------------------------------------------------------------- */
 
 /* A piece of the message as a packet of its own; false: there is no room. */
@@ -192,10 +197,8 @@ static bool shares_core(const struct bl_ep *ep)
  */
 bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	if (len > ep->eager_max || peer->copy.pull != BL_COPY_VM ||
-	    bl_tx_fits(&peer->tx, 1, PIECE, len) == len)
-		return false;
-	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
+	return len <= bl_eager_to(ep, peer) && peer->copy.pull == BL_COPY_VM &&
+	       bl_tx_fits(&peer->tx, 1, PIECE, len) != len && bl_at_work(peer, STILL_US);
 }
 
 /*
@@ -207,15 +210,17 @@ bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 {
 	struct bl_tx *tx = &r->peer->tx;
-	size_t fits;
+	size_t eager_to = bl_eager_to(ep, r->peer), fits;
 
 	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF)
 		return 0;
-	if (r->len > ep->eager_max) {
+	if (r->len > eager_to) {
 		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
 			return 0;
+		if (r->delivers)
+			bl_wants_longer(ep, r->peer);
 		bl_say_active(ep, bl_ticks());
-		if (away_for(r->peer) > (int64_t)(STILL_US * bl_ticks_per_us()) && !shares_core(ep))
+		if (!bl_at_work(r->peer, STILL_US) && !shares_core(ep))
 			return 0;
 		if (unlikely(r->peer->ahead_pause)) {
 			r->peer->ahead_pause--;
@@ -223,7 +228,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 		}
 	}
 	fits = bl_tx_fits(tx, 1, PIECE, r->len);
-	return fits < r->len && r->len <= ep->eager_max ? 0 : (uint32_t)fits;
+	return fits < r->len && r->len <= eager_to ? 0 : (uint32_t)fits;
 }
 
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r)

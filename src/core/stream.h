@@ -8,6 +8,9 @@
 
 #include "core/large.h"
 
+/* It has shown itself in the library in the last microseconds, or is busy there. */
+bool bl_at_work(const struct bl_peer *peer, uint32_t us);
+
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 
 /* --- stream.c ------------------------------------------------------------- */

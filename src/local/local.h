@@ -100,6 +100,7 @@ struct bl_peer {
 	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
 	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
 	bool wanting;		 /* until the service thread has seen to it */
+	bool stays_short;	 /* owner: there was no memory for a longer lane */
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
 	/* owner: messages in a row that went ahead of their receives; so many more don't */
 	uint8_t ahead_vain, ahead_pause;
@@ -220,6 +221,10 @@ bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *
 void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 		     void *arg);
 
+#define BL_STRETCH_USES 32u /* of bl_tx.nlong: so many times it has been of use */
+/* A longer payload ring, if this neighbour's is worth it. Owner, now and then. stretch.c */
+void bl_stretch_look(struct bl_peer *peer);
+
 /* Stop polling lanes that have been silent since `before` (ticks). Owner, rarely. */
 void bl_local_calm(struct bl_local *local, uint64_t before);
 
@@ -306,9 +311,11 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);
 void bl_segment_close(struct bl_segment *seg);
 /* Where to show the neighbour of this index; made, and cleared. 0 or -errno, logged. */
 int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats **stats);
-/* A lane, bound, touched and mapped: its descriptor, which the caller closes when the
- * neighbour has been sent it; or -errno, logged. */
+/* A lane of BL_LANE_SIZE, bound, touched and mapped: its descriptor, which the caller closes when
+ * the neighbour has been sent it; or -errno, logged. */
 int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane);
+/* Pages for all of it. 0 or -errno. */
+int bl_lane_stretch(struct bl_segment *seg, struct bl_lane *lane);
 void bl_lane_unmap(struct bl_lane *lane);
 /* The same, and its memory is given back, whoever has been sent it: what one who calls and
  * hangs up keeps of ours would count as ours without end. Of a connection that never came to

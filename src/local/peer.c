@@ -542,6 +542,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		}
 		peer->tx.slot = peer->tx.lane->slot;
 		peer->tx.limit = BL_SLOTS;
+		peer->tx.pay_size = BL_PAYLOAD_SIZE;
 		peer->adopted = true;
 		bl_stats_peer_ready(peer);
 		local->others += peer->addr.pid != local->addr.pid;

@@ -22,6 +22,7 @@ bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, 
 {
 	uint64_t took;
 
+	tx->nlong++;
 	if (tx->past) {
 		tx->past--;
 		bl_move_past(to, from, len);
@@ -40,22 +41,34 @@ bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, 
 		tx->past = PAST_FOR;
 }
 
+/*
+ * What is in flight may lie anywhere in the ring as it was, across its end too. So the next packet
+ * goes behind all of that, as if what it was had been skipped: the first place of the longer ring
+ * isn't used again before whatever was in flight has been read.
+ */
+void bl_tx_stretch(struct bl_tx *tx)
+{
+	tx->pay_head += tx->pay_size;
+	tx->pay_at = tx->pay_size;
+	tx->pay_size = BL_PAYLOAD_MOST;
+}
+
 static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)
 {
-	uint64_t vacant = BL_PAYLOAD_SIZE - (tx->pay_head - tx->pay_tail);
+	uint64_t vacant = tx->pay_size - (tx->pay_head - tx->pay_tail);
 	uint32_t slots = tx->limit - tx->next, at = tx->pay_at;
 	size_t done = 0;
 
 	for (; before < slots && done < len; slots--) {
 		uint32_t bytes = (uint32_t)bl_min(len - done, (size_t)piece);
 		uint32_t size = bytes > BL_SLOT_INLINE ? bl_tx_payload_size(bytes) : 0;
-		uint32_t skip = at + size > BL_PAYLOAD_SIZE ? BL_PAYLOAD_SIZE - at : 0;
+		uint32_t skip = at + size > tx->pay_size ? tx->pay_size - at : 0;
 
 		if (skip + size > vacant)
 			break;
 		vacant -= skip + size;
 		at = (skip ? 0 : at) + size;
-		at = at == BL_PAYLOAD_SIZE ? 0 : at;
+		at = at == tx->pay_size ? 0 : at;
 		done += bytes;
 	}
 	return done;

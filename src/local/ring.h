@@ -37,7 +37,9 @@ struct bl_tx {
 	uint32_t limit;		    /* packets below this number have room */
 	uint32_t last;		    /* length of the last packet */
 	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
+	uint32_t pay_size;	    /* of the payload ring: BL_PAYLOAD_SIZE or BL_PAYLOAD_MOST */
 	uint32_t heard;		    /* packets of the other direction at the last send */
+	uint32_t nlong;		    /* long stores, and messages that it was too short for */
 	uint16_t slow;		    /* long stores in a row that were */
 	uint16_t past;		    /* so many more long ones pass the caches by */
 	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
@@ -62,6 +64,9 @@ struct bl_rx {
 
 /* Where the receiver's cache is far; ring.c. */
 bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
+
+/* The lane has pages for BL_PAYLOAD_MOST bytes of payload: use them from now on. */
+void bl_tx_stretch(struct bl_tx *tx);
 
 /* Bytes into the payload ring. */
 static inline void bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
@@ -123,7 +128,7 @@ bl_always_inline void bl_tx_slot_prefetch(const struct bl_tx *tx, size_t len)
 
 static inline void bl_tx_payload_prefetch(const struct bl_tx *tx, size_t len)
 {
-	size_t end = bl_min(tx->pay_at + 2 * len, BL_PAYLOAD_SIZE);
+	size_t end = bl_min(tx->pay_at + 2 * len, (size_t)tx->pay_size);
 
 	if (len <= BL_TX_PREFETCH_MOST)
 		for (size_t off = tx->pay_at + len; off < end; off += BL_LINE)
@@ -152,20 +157,20 @@ static inline uint32_t bl_tx_payload_size(uint32_t len)
 /* What is left unused at the end when size bytes don't fit there. */
 static inline uint32_t bl_tx_payload_skip(const struct bl_tx *tx, uint32_t size)
 {
-	return tx->pay_at + size > BL_PAYLOAD_SIZE ? BL_PAYLOAD_SIZE - tx->pay_at : 0;
+	return tx->pay_at + size > tx->pay_size ? tx->pay_size - tx->pay_at : 0;
 }
 
 /*
- * Contiguous room for len bytes (at most BL_PAYLOAD_SIZE / 2) in the payload
+ * Contiguous room for len bytes (at most half of pay_size) in the payload
  * ring, or NULL. Nothing is taken until bl_tx_payload_take().
  */
 static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 {
 	uint32_t size = bl_tx_payload_size(len), skip = bl_tx_payload_skip(tx, size);
 
-	if (unlikely(tx->pay_head + skip + size - tx->pay_tail > BL_PAYLOAD_SIZE)) {
+	if (unlikely(tx->pay_head + skip + size - tx->pay_tail > tx->pay_size)) {
 		bl_tx_refresh(tx);
-		if (tx->pay_head + skip + size - tx->pay_tail > BL_PAYLOAD_SIZE)
+		if (tx->pay_head + skip + size - tx->pay_tail > tx->pay_size)
 			return NULL;
 	}
 	return tx->lane->payload + (skip ? 0 : tx->pay_at);
@@ -182,7 +187,7 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 
 	tx->pay_head += skip + size;
 	tx->pay_at = (skip ? 0 : tx->pay_at) + size;
-	if (tx->pay_at == BL_PAYLOAD_SIZE)
+	if (tx->pay_at == tx->pay_size)
 		tx->pay_at = 0;
 }
 
@@ -250,7 +255,7 @@ bl_always_inline const uint8_t *bl_rx_bytes(const struct bl_rx *rx, const struct
 
 	uint32_t at = *(const volatile uint32_t *)&slot->at;
 
-	if (unlikely(at > BL_PAYLOAD_SIZE || len > BL_PAYLOAD_SIZE - at))
+	if (unlikely(at > BL_PAYLOAD_MOST || len > BL_PAYLOAD_MOST - at))
 		return NULL;
 	return rx->lane->payload + at;
 }

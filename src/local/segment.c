@@ -68,24 +68,29 @@ static bool fits_file_limit(size_t size)
 	       size <= limit.rlim_cur;
 }
 
+static int check_file_limit(size_t size)
+{
+	if (fits_file_limit(size))
+		return 0;
+	bl_warn("no %zu KiB of shared memory: raise the limit of file sizes (ulimit -f)",
+		size / 1024);
+	return -EFBIG;
+}
+
 /* At a cgroup's limit the kernel would rather kill than refuse. Neighbours in the
  * cgroup ask as well, at the same time: so nobody takes the last. */
-static bool leaves_room(struct bl_segment *seg, size_t by)
+static bool leaves_room(struct bl_segment *seg, size_t by, uint64_t *room)
 {
-	uint64_t room, now = bl_clock_ns();
+	uint64_t now = bl_clock_ns();
 
 	if (seg->granted >= by && now - seg->granted_at < GRANT_NS) {
 		seg->granted -= by;
 		return true;
 	}
-	room = bl_room();
-	if (room < by + SPARE) {
-		bl_warn("no %zu KiB of shared memory: only %zu KiB are left below the memory limit "
-			"of this job; raise it (memory.max of the cgroup)",
-			by / 1024, (size_t)room / 1024);
+	*room = bl_room();
+	if (*room < by + SPARE)
 		return false;
-	}
-	seg->granted = bl_min((room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
+	seg->granted = bl_min((*room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
 	seg->granted_at = now;
 	return true;
 }
@@ -93,15 +98,17 @@ static bool leaves_room(struct bl_segment *seg, size_t by)
 /* Pages for [at, at + by) of the file. */
 static int reserve(struct bl_segment *seg, int fd, size_t at, size_t by)
 {
-	int err;
+	int err = check_file_limit(at + by);
+	uint64_t room;
 
-	if (!fits_file_limit(at + by)) {
-		bl_warn("no %zu KiB of shared memory: raise the limit of file sizes (ulimit -f)",
-			(at + by) / 1024);
-		return -EFBIG;
-	}
-	if (!leaves_room(seg, by))
+	if (err)
+		return err;
+	if (!leaves_room(seg, by, &room)) {
+		bl_warn("no %zu KiB of shared memory: only %zu KiB are left below the memory limit "
+			"of this job; raise it (memory.max of the cgroup)",
+			by / 1024, (size_t)room / 1024);
 		return -ENOMEM;
+	}
 	do /* any signal of the process interrupts it, a profiler's too */
 		err = fallocate(fd, 0, (off_t)at, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
@@ -143,9 +150,23 @@ static void *map(int fd, size_t len, int prot, void *where)
 
 /* --- ours -------------------------------------------------------------------- */
 
-/* A memfd of size bytes by itself, mapped, and there; its descriptor or -errno, logged.
- * can_wait: but for want of a descriptor, which the caller takes care of. */
-static int make(struct bl_segment *seg, const char *name, size_t size, bool can_wait, void **memory)
+/* The file has this size, and may have no page. */
+static int set_size(int fd, size_t size)
+{
+	int err = check_file_limit(size);
+
+	if (err || !ftruncate(fd, (off_t)size))
+		return err;
+	err = -errno;
+	bl_warn("no %zu KiB of shared memory: ftruncate: %s; %s", size / 1024, strerror(-err),
+		bl_remedy(-err));
+	return err;
+}
+
+/* A memfd of `most` bytes by itself, mapped, of which the first `size` are there; its descriptor
+ * or -errno, logged. can_wait: but for want of a descriptor, which the caller takes care of. */
+static int make(struct bl_segment *seg, const char *name, size_t size, size_t most, bool can_wait,
+		void **memory)
 {
 	int fd = make_memfd(name), err;
 
@@ -155,10 +176,10 @@ static int make(struct bl_segment *seg, const char *name, size_t size, bool can_
 			no_memfd(fd);
 		return fd;
 	}
-	*memory = map(fd, size, PROT_READ | PROT_WRITE, NULL);
-	err = *memory ? 0 : -ENOMEM;
+	*memory = map(fd, most, PROT_READ | PROT_WRITE, NULL);
+	err = *memory ? set_size(fd, most) : -ENOMEM;
 	if (!err) {
-		bl_place_prefer(*memory, size, seg->node); /* whoever brings the pages */
+		bl_place_prefer(*memory, most, seg->node); /* whoever brings the pages */
 		err = reserve(seg, fd, 0, size);
 	}
 	if (!err)
@@ -166,11 +187,11 @@ static int make(struct bl_segment *seg, const char *name, size_t size, bool can_
 	if (!err)
 		err = bl_place_populate(*memory, size, seg->node);
 	if (!err) {
-		madvise(*memory, size, MADV_DONTFORK);
+		madvise(*memory, most, MADV_DONTFORK);
 		return fd;
 	}
 	if (*memory)
-		munmap(*memory, size);
+		munmap(*memory, most);
 	*memory = NULL;
 	close(fd);
 	return err;
@@ -242,7 +263,7 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	err = open_header(seg);
 	if (err)
 		goto close_all;
-	seg->bells_fd = make(seg, "beeline-bells", BL_BELLS_SIZE, false, &bells);
+	seg->bells_fd = make(seg, "beeline-bells", BL_BELLS_SIZE, BL_BELLS_SIZE, false, &bells);
 	if (seg->bells_fd < 0) {
 		err = seg->bells_fd;
 		goto close_all;
@@ -297,22 +318,32 @@ int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats
 int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane)
 {
 	void *memory;
-	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, true, &memory);
+	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, BL_LANE_MOST, true, &memory);
 
 	*lane = memory;
 	return fd;
 }
 
+int bl_lane_stretch(struct bl_segment *seg, struct bl_lane *lane)
+{
+	const size_t by = BL_LANE_MOST - BL_LANE_SIZE;
+	uint64_t room;
+
+	if (!leaves_room(seg, by, &room))
+		return -ENOMEM;
+	return bl_place_more((char *)lane + BL_LANE_SIZE, by, seg->node);
+}
+
 void bl_lane_unmap(struct bl_lane *lane)
 {
 	if (lane)
-		munmap(lane, BL_LANE_SIZE);
+		munmap(lane, BL_LANE_MOST);
 }
 
 void bl_lane_drop(struct bl_lane *lane)
 {
 	if (lane)
-		madvise(lane, BL_LANE_SIZE, MADV_REMOVE);
+		madvise(lane, BL_LANE_MOST, MADV_REMOVE);
 	bl_lane_unmap(lane);
 }
 
@@ -320,7 +351,7 @@ int bl_segment_page(size_t size, void **page)
 {
 	struct bl_segment seg = {.node = -1};
 
-	return make(&seg, "beeline-commons", size, false, page);
+	return make(&seg, "beeline-commons", size, size, false, page);
 }
 
 /* --- a neighbour's ------------------------------------------------------------- */
@@ -365,7 +396,7 @@ int bl_link_map(struct bl_link *link, const int fd[BL_FDS])
 	if (err)
 		return err;
 	link->bells = bells;
-	err = map_theirs(fd[BL_FD_LANE], BL_LANE_SIZE, PROT_READ | PROT_WRITE, &theirs);
+	err = map_theirs(fd[BL_FD_LANE], BL_LANE_MOST, PROT_READ | PROT_WRITE, &theirs);
 	if (err)
 		return err;
 	link->theirs = theirs;

@@ -99,6 +99,7 @@
 	X(rma_served, "those that we did for others")                                              \
 	X(rma_served_bytes, "")                                                                    \
 	X(huge_bytes, "of buffers of large messages, put into huge pages")                         \
+	X(stretched_bytes, "by which lanes have been made longer")                                 \
 	X(private_bytes, "of pools and peers; what is shared comes on top")
 
 enum bl_stat {

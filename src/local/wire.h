@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 10
+#define BL_SEG_VERSION 11
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -48,9 +48,11 @@
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
 #define BL_ADVERTS	14u
-#define BL_SCATTERS	8u /* of them, the last ones: for receives of several pieces, too */
-#define BL_PAYLOAD_SIZE 36864u
+#define BL_SCATTERS	8u     /* of them, the last ones: for receives of several pieces, too */
+#define BL_PAYLOAD_SIZE 36864u /* of a lane when it is made; ring.h */
 #define BL_LANE_SIZE	65536u
+#define BL_LANE_MOST	524288u /* and when it has been stretched */
+#define BL_PAYLOAD_MOST (BL_PAYLOAD_SIZE + BL_LANE_MOST - BL_LANE_SIZE)
 #define BL_SEG_HEADER	4096u
 #define BL_BELLS_SIZE	4096u
 #define BL_BELL_WORDS	64u
@@ -265,9 +267,12 @@ struct bl_lane {
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
 	uint8_t unused[60];
-	uint8_t payload[BL_PAYLOAD_SIZE];
+	/* Both map all of it; only the first BL_PAYLOAD_SIZE have pages before the sender
+	 * stretches it. Where a packet's bytes lie is the sender's to say. */
+	uint8_t payload[BL_PAYLOAD_MOST];
 };
-static_assert(sizeof(struct bl_lane) == BL_LANE_SIZE, "shared layout");
+static_assert(sizeof(struct bl_lane) == BL_LANE_MOST, "shared layout");
+static_assert(offsetof(struct bl_lane, payload) + BL_PAYLOAD_SIZE == BL_LANE_SIZE, "whole pages");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
 static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");

@@ -38,16 +38,22 @@ void bl_place_prefer(void *addr, size_t len, int node)
 	syscall(SYS_mbind, addr, len, MPOL_PREFERRED, mask, (unsigned long)MAX_NODES, 0);
 }
 
+int bl_place_more(void *addr, size_t len, int node)
+{
+	bl_place_prefer(addr, len, node);
+	if (!madvise(addr, len, MADV_POPULATE_WRITE))
+		return 0;
+	return errno == EINVAL || errno == ENOSYS || errno == EPERM ? -EOPNOTSUPP : -ENOMEM;
+}
+
 int bl_place_populate(void *addr, size_t len, int node)
 {
 	volatile uint8_t *page = addr;
 	size_t step = (size_t)sysconf(_SC_PAGESIZE);
+	int err = bl_place_more(addr, len, node);
 
-	bl_place_prefer(addr, len, node);
-	if (!madvise(addr, len, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS && errno != EPERM)
-		return -ENOMEM;
+	if (err != -EOPNOTSUPP)
+		return err;
 	/* Before Linux 5.14. The caller has reserved the pages (fallocate). */
 	for (size_t i = 0; i < len; i += step)
 		page[i] = page[i];

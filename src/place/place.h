@@ -17,6 +17,10 @@ int bl_place_node(void);
  * touches or reserves them; node < 0: as the kernel likes. Advice: it can't fail. */
 void bl_place_prefer(void *addr, size_t len, int node);
 
+/* Pages of [addr, addr+len), page aligned, from `node` if it has some. -ENOMEM: the kernel has
+ * none; -EOPNOTSUPP: it gives pages only to those who touch them (before Linux 5.14). */
+int bl_place_more(void *addr, size_t len, int node);
+
 /*
  * Prefer `node` for the pages of [addr, addr+len), page aligned, and touch them
  * all. A machine without NUMA, or a kernel that refuses the policy, is no error:

@@ -167,7 +167,10 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
 
 def test_what_is_carried_is_streamed(traffic, look) -> None:
     both = traffic(
-        FI_BEELINE_EAGER_MAX="4K", FI_BEELINE_CARRY_MAX="40000", FI_BEELINE_BOTH_HANDS_MIN="512K"
+        FI_BEELINE_EAGER_MAX="4K",
+        FI_BEELINE_CARRY_MAX="40000",
+        FI_BEELINE_BOTH_HANDS_MIN="512K",
+        FI_BEELINE_STRETCH="never",
     )
     late, rounds, carried = time.monotonic() + DEADLINE, 0, 0
     # A sender may be away for a moment, and then its receiver copies: but not always.
@@ -187,6 +190,29 @@ def test_what_is_carried_is_streamed(traffic, look) -> None:
             assert sent["streamed"]["messages"] + sent["one_copy"]["messages"] == carried + once
     assert carried >= 50
     assert mine["fallbacks"] == theirs["fallbacks"] == []
+
+
+def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
+    both = traffic(
+        FI_BEELINE_EAGER_MAX="4K",
+        FI_BEELINE_CARRY_MAX="40000",
+        FI_BEELINE_BOTH_HANDS_MIN="512K",
+        FI_BEELINE_STRETCH="always",
+    )
+    before = look(both.parent)
+    late, whole = time.monotonic() + DEADLINE, 0
+    # Where the ring is full and its receiver away for a moment, that copies: but not always.
+    while whole < 50 and time.monotonic() < late:
+        both.do("send 40000 100", "send 40001 3")
+        whole = look(both.child)["received"]["eager"]["messages"]
+    assert whole >= 50
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["eager"] == theirs["received"]["eager"] == count(whole, 40000)
+    assert theirs["received"]["one_copy"]["messages"] >= 3
+    more = mine["counters"]["stretched_bytes"]
+    assert more == 512 * 1024 - 64 * 1024
+    grown = mine["memory"]["shared_bytes"] - before["memory"]["shared_bytes"]
+    assert grown == more - before["counters"]["stretched_bytes"]
 
 
 def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:

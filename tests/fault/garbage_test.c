@@ -46,6 +46,7 @@ static uint32_t random_head(uint64_t x)
 					   BL_SLOT_INLINE,
 					   BL_SLOT_INLINE + 1,
 					   BL_PAYLOAD_SIZE,
+					   BL_PAYLOAD_MOST,
 					   BL_PAYLOAD_SIZE + 1,
 					   sizeof(struct bl_rma_ask)};
 

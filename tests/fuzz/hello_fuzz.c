@@ -111,7 +111,7 @@ static socklen_t name_of(const struct bl_addr *addr, struct sockaddr_un *name)
 /* One of the descriptors that come along, good or not. */
 static int descriptor(enum kind kind, unsigned step, bool garbage, const uint8_t *data, size_t size)
 {
-	size_t length = kind == TOO_SHORT ? 100 : BL_LANE_SIZE;
+	size_t length = kind == TOO_SHORT ? 100 : BL_LANE_MOST;
 	struct bl_seg_header *header;
 	int fd;
 

@@ -17,6 +17,7 @@ static void carried_from(struct t_node *n)
 {
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
 	setenv("FI_BEELINE_CARRY_MAX", "65535", 1);
+	setenv("FI_BEELINE_STRETCH", "never", 1);
 	start(n, NULL, true);
 }
 

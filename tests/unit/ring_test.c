@@ -28,7 +28,12 @@ static struct ring ring_at(uint32_t start)
 		atomic_store(&r.lane->slot[i % BL_SLOTS].seq, i + 1);
 	atomic_store(&r.lane->consumed, start);
 	r.tx = (struct bl_tx){
-		.slot = r.lane->slot, .lane = r.lane, .next = start, .limit = start + BL_SLOTS};
+		.slot = r.lane->slot,
+		.lane = r.lane,
+		.next = start,
+		.limit = start + BL_SLOTS,
+		.pay_size = BL_PAYLOAD_SIZE,
+	};
 	r.rx = (struct bl_rx){
 		.slot = r.lane->slot, .lane = r.lane, .next = start, .credited = start};
 	return r;
@@ -48,7 +53,7 @@ static uint8_t byte_of(uint32_t n, uint32_t i)
 /* The steps of bl_put(), with bytes that name the packet. False: no room. */
 static bool put(struct ring *r, uint32_t n, uint32_t len)
 {
-	static uint8_t bytes[BL_PAYLOAD_SIZE];
+	static uint8_t bytes[65536];
 	struct bl_slot *slot;
 
 	if (!bl_tx_room(&r->tx) && !bl_tx_refresh(&r->tx))
@@ -264,13 +269,15 @@ static void consumed_random(void **state)
 			continue;
 		assert_true(r.tx.limit - r.tx.next <= BL_SLOTS);
 		assert_true(r.tx.pay_head >= r.tx.pay_tail);
-		assert_true(r.tx.pay_head - r.tx.pay_tail <= BL_PAYLOAD_SIZE);
+		assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
+		if (i == 100000)
+			bl_tx_stretch(&r.tx);
 
 		uint8_t *to = bl_tx_payload(&r.tx, len);
 
 		if (!to)
 			continue;
-		assert_in_range(to - r.lane->payload, 0, BL_PAYLOAD_SIZE - len);
+		assert_in_range(to - r.lane->payload, 0, r.tx.pay_size - len);
 		bl_tx_payload_take(&r.tx, len);
 		bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), len);
 	}
@@ -375,24 +382,62 @@ static void payload_random(void **state)
 	ring_drop(&r);
 }
 
+/* The ring becomes longer at any moment: what was in flight keeps its bytes, and so does all that
+ * comes after it. */
+static void stretched_at_any_moment(void **state)
+{
+	uint64_t seed = 23;
+
+	for (uint32_t round = 0; round < 400; round++) {
+		struct ring r = ring_at(UINT32_MAX - 100);
+		uint32_t length[BL_SLOTS], sent = 0, got = 0, when = round % 40;
+
+		for (uint32_t i = 0; i < 300; i++) {
+			uint64_t x = table_random(&seed);
+			uint32_t most = i < when ? 14337 : 65536;
+			uint32_t len = (uint32_t)(x >> 32) % (x & 1 ? most : most / 8);
+
+			if (i == when)
+				bl_tx_stretch(&r.tx);
+			if (put(&r, sent, len))
+				length[sent++ % BL_SLOTS] = len;
+			else if (sent == got)
+				fail_msg("no room for %u bytes in an empty ring", len);
+			assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
+			for (uint32_t k = (uint32_t)(x >> 8) % 4; k && got < sent; k--, got++)
+				get(&r, got, length[got % BL_SLOTS]);
+		}
+		assert_int_equal(r.tx.pay_size, BL_PAYLOAD_MOST);
+		ring_drop(&r);
+	}
+}
+
 struct at_row {
 	struct row row;
 	uint32_t at, len;
 	bool inside;
 };
 
+/* All of it is mapped, whether its sender uses it or not. */
+#define LAST BL_PAYLOAD_MOST
+
 static const struct at_row ats[] = {
 	{{"in the slot", "at is not looked at"}, UINT32_MAX, 296, true},
 	{{"beginning", "the first place"}, 0, 297, true},
-	{{"last place", "ends with the ring"}, END - 297, 297, true},
-	{{"one further", "ends behind the ring"}, END - 296, 297, false},
-	{{"end", "no byte is left"}, END, 297, false},
-	{{"behind the end", "at alone is too much"}, END + 1, 297, false},
+	{{"last place", "ends with the ring"}, LAST - 297, 297, true},
+	{{"one further", "ends behind the ring"}, LAST - 296, 297, false},
+	{{"end", "no byte is left"}, LAST, 297, false},
+	{{"behind the end", "at alone is too much"}, LAST + 1, 297, false},
 	{{"all ones", "at + len wraps to a small number"}, UINT32_MAX, 297, false},
 	{{"wraps to 0", "at + len is 2^32"}, 0u - 297, 297, false},
-	{{"whole ring", "the longest that fits"}, 0, END, true},
-	{{"longer than the ring", "the head has 16 bits for the length"}, 0, END + 1, false},
-	{{"longest head", "65535 bytes"}, 0, 65535, false},
+	{{"not stretched", "more than there are pages for: the kernel brings them"},
+	 BL_PAYLOAD_SIZE,
+	 297,
+	 true},
+	{{"whole ring", "the longest that fits"}, 0, LAST, true},
+	{{"longer than the ring", "the head has 16 bits for the length"}, 0, LAST + 1, false},
+	{{"longest head", "65535 bytes"}, LAST - 65535, 65535, true},
+	{{"longest head, one further", "ends behind the ring"}, LAST - 65534, 65535, false},
 };
 
 static void place_is_checked(void **state)
@@ -526,6 +571,7 @@ int main(void)
 	TABLE_ROWS("payload place", payload_place, places);
 	TABLE_TEST(payload_full_by_bytes);
 	TABLE_TEST(payload_random);
+	TABLE_TEST(stretched_at_any_moment);
 	TABLE_TEST(past_for_a_while);
 	TABLE_ROWS("at", place_is_checked, ats);
 	TABLE_TEST(all_slot_lengths);

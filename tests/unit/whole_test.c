@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * whole_test.c: rings that are made longer (local/stretch.c), for whom, and what happens where
+ * they can't be; and messages beyond the eager limit that go through such a one as one packet
+ * (bl_put_whole), which of them do, and what becomes of the others.
+ */
+#include <sys/mman.h>
+
+#include "base/knobs.h"
+#include "unit/ahead.h"
+
+static uint64_t room = UINT64_MAX;
+static int refused;
+
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return room;
+}
+
+int __wrap_madvise(void *addr, size_t len, int advice);
+int __real_madvise(void *addr, size_t len, int advice);
+int __wrap_madvise(void *addr, size_t len, int advice)
+{
+	if (!refused || advice != 23) /* MADV_POPULATE_WRITE */
+		return __real_madvise(addr, len, advice);
+	errno = refused;
+	return -1;
+}
+
+static struct bl_peer *peer(void)
+{
+	return sender->dest[0];
+}
+
+static bool is_long(void)
+{
+	return peer()->tx.pay_size == BL_PAYLOAD_MOST;
+}
+
+static void stretch(void)
+{
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+}
+
+static uint64_t stretched_bytes(void)
+{
+	return atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value);
+}
+
+/* --- whose ring ------------------------------------------------------------- */
+
+struct whose_row {
+	struct row row;
+	uint32_t uses;
+	uint32_t others; /* that have one */
+	bool dead;	 /* one of them is */
+	enum bl_copy_way pull;
+	uint64_t room;
+	int refused;
+	bool longer;
+	bool stays; /* short, for good */
+};
+
+#define MORE ((uint64_t)BL_LANE_MOST - BL_LANE_SIZE)
+/* Of the memory that is left to a job its last MiB isn't taken. */
+#define ENOUGH (MORE + (1 << 20))
+
+static const struct whose_row whose[] = {
+	{{"unused", "no long packet yet"}, 0, 0, false, BL_COPY_VM, UINT64_MAX, 0, false, false},
+	{{"hardly used", "one less than enough"},
+	 BL_STRETCH_USES - 1,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"used", "just enough"},
+	 BL_STRETCH_USES,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 true,
+	 false},
+	{{"the sixteenth", "the last one"}, 99, 15, false, BL_COPY_VM, UINT64_MAX, 0, true, false},
+	{{"the seventeenth", "asked again later"},
+	 99,
+	 16,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"one has died", "there is room again"},
+	 99,
+	 16,
+	 true,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 true,
+	 false},
+	{{"ourselves", "one copy, by memcpy"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_SELF,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"refused copies", "all goes through the ring"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_NOTHING,
+	 UINT64_MAX,
+	 0,
+	 true,
+	 false},
+	{{"memory limit", "just enough is left"}, 99, 0, false, BL_COPY_VM, ENOUGH, 0, true, false},
+	{{"memory limit", "a byte is missing"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 ENOUGH - 1,
+	 0,
+	 false,
+	 true},
+	{{"no memory", "the kernel says so"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 ENOMEM,
+	 false,
+	 true},
+	{{"old kernel", "it can't be asked for pages"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 EINVAL,
+	 false,
+	 true},
+};
+
+static void whose_ring(void **state)
+{
+	const struct whose_row *row = TABLE_ROW(struct whose_row, state);
+	static struct bl_peer other[16];
+	struct bl_peer *by_index[17], **was;
+	uint32_t nwas;
+
+	open_pair();
+	peer()->copy.pull = row->pull;
+	for (uint32_t i = 0; i < 16; i++) {
+		other[i].dead = row->dead && i == 7 ? 1 : 0;
+		other[i].tx.pay_size = i < row->others ? BL_PAYLOAD_MOST : BL_PAYLOAD_SIZE;
+		by_index[i] = &other[i];
+	}
+	by_index[16] = NULL; /* an index that nobody has */
+	was = sender->local.by_index;
+	nwas = sender->local.nby_index;
+	sender->local.by_index = by_index;
+	sender->local.nby_index = 17;
+	sender->local.seg.granted = 0;
+	room = row->room;
+	refused = row->refused;
+	peer()->tx.nlong = row->uses;
+	bl_stretch_look(peer());
+	room = UINT64_MAX;
+	refused = 0;
+	assert_int_equal(is_long(), row->longer);
+	assert_int_equal(peer()->stays_short, row->stays);
+	assert_int_equal(stretched_bytes(), row->longer ? MORE : 0);
+	stretch(); /* what was missing is there; what has it gets no more */
+	assert_int_equal(stretched_bytes(), is_long() ? MORE : 0);
+	if (row->stays)
+		assert_false(is_long());
+	sender->local.by_index = was;
+	sender->local.nby_index = nwas;
+	node_close(&node);
+}
+
+/* Packets of what goes ahead are uses as well, and a look may come at any time. */
+static void grows_with_use(void **state)
+{
+	(void)state;
+	open_pair();
+	assert_false(is_long());
+	for (uint32_t i = 0; i < BL_STRETCH_USES; i++) {
+		post(LONGEST);
+		send_by(CARRIED, 1, i % 2 ? BL_DELIVERY_COMPLETE : 0);
+		bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+		assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
+		node_completion(&node, 1, NULL);
+	}
+	bl_cq_look(node.cq[1]);
+	assert_true(is_long());
+	node_close(&node);
+}
+
+/* --- which messages --------------------------------------------------------- */
+
+enum fate {
+	WHOLE,	   /* in the ring, and over */
+	ANNOUNCED, /* its receiver copies it */
+	AHEAD,	   /* in the ring, and not over */
+	WAITS,	   /* there will be room in a moment */
+};
+
+struct which_row {
+	struct row row;
+	size_t len, niov;
+	uint64_t flags;
+	bool is_long, full, here, lends;
+	enum fate fate;
+};
+
+#define DELIVER BL_DELIVERY_COMPLETE
+
+static const struct which_row which[] = {
+	{{"short ring", "it has no room for such a packet"},
+	 20000,
+	 1,
+	 0,
+	 false,
+	 false,
+	 false,
+	 false,
+	 ANNOUNCED},
+	{{"above the limit", "the shortest"}, EAGER + 1, 1, 0, true, false, false, false, WHOLE},
+	{{"the longest", "where messages are carried"},
+	 CARRIED,
+	 1,
+	 0,
+	 true,
+	 false,
+	 false,
+	 false,
+	 WHOLE},
+	{{"a byte longer", "is announced"},
+	 CARRIED + 1,
+	 1,
+	 0,
+	 true,
+	 false,
+	 false,
+	 false,
+	 ANNOUNCED},
+	{{"in pieces", "8 of them"}, CARRIED, 8, 0, true, false, false, false, WHOLE},
+	{{"with data", "for the completion"},
+	 CARRIED,
+	 1,
+	 BL_REMOTE_CQ_DATA,
+	 true,
+	 false,
+	 false,
+	 false,
+	 WHOLE},
+	{{"full, away", "nobody makes room"}, CARRIED, 1, 0, true, true, false, false, ANNOUNCED},
+	{{"full, at work", "there is room soon"}, CARRIED, 1, 0, true, true, true, false, WAITS},
+	{{"lent", "the module copies it once"},
+	 CARRIED,
+	 1,
+	 0,
+	 false,
+	 false,
+	 false,
+	 true,
+	 ANNOUNCED},
+	{{"delivered", "waits for its receiver's word"},
+	 CARRIED,
+	 1,
+	 DELIVER,
+	 true,
+	 false,
+	 false,
+	 false,
+	 AHEAD},
+	{{"delivered, full, away", "nobody makes room"},
+	 CARRIED,
+	 1,
+	 DELIVER,
+	 true,
+	 true,
+	 false,
+	 false,
+	 ANNOUNCED},
+	{{"delivered, full, at work", "there is room soon"},
+	 CARRIED,
+	 1,
+	 DELIVER,
+	 true,
+	 true,
+	 true,
+	 false,
+	 WAITS},
+};
+
+static uint32_t op_of_last(void)
+{
+	const struct bl_tx *tx = &peer()->tx;
+
+	return BL_HEAD_OP(tx->slot[(tx->next - 1) % BL_SLOTS].head);
+}
+
+/* With messages of which the receiver takes none; how many they were. */
+static uint32_t fill_up(void)
+{
+	uint32_t n = 0;
+
+	while (bl_tx_payload(&peer()->tx, CARRIED)) {
+		send_by(CARRIED, 1, 0);
+		n++;
+	}
+	return n;
+}
+
+static void one_fate(void **state)
+{
+	const struct which_row *row = TABLE_ROW(struct which_row, state);
+	uint32_t before = 0, had;
+	struct iovec iov = {from, row->len};
+	struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS | row->flags, NULL};
+
+	open_pair();
+	if (row->is_long)
+		stretch();
+	assert_int_equal(is_long(), row->is_long);
+	if (row->full)
+		before = fill_up();
+	assert_true(!row->full || before > 5);
+	peer()->copy.lend = row->lends;
+	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	if (row->here)
+		say_here();
+	had = peer()->tx.next;
+	if (row->fate == WAITS) {
+		assert_int_equal(bl_send(sender, &send), -EAGAIN);
+		assert_int_equal(peer()->tx.next, had);
+		assert_ptr_equal(sender->starved, peer());
+		assert_false(bl_ep_room_came(sender));
+		node_settle(&node, 0);
+		assert_true(bl_ep_room_came(sender));
+	}
+	send_by(row->len, row->niov, row->flags);
+	assert_int_equal(sender->requests,
+			 row->fate == ANNOUNCED || row->fate == AHEAD || row->flags & DELIVER);
+	if (row->fate == ANNOUNCED || row->fate == WHOLE) {
+		assert_int_equal(peer()->tx.next, had + 1);
+		assert_int_equal(op_of_last(),
+				 row->fate == WHOLE ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
+	}
+	if (row->fate == AHEAD)
+		assert_int_equal(request()->ahead, row->len);
+	peer()->copy.lend = false;
+	for (uint32_t i = 0; i <= before; i++) {
+		struct bl_comp got;
+
+		memset(to, 0xee, sizeof to);
+		post(LONGEST);
+		got = node_completion(&node, 0, NULL);
+		assert_int_equal(got.len, i < before ? CARRIED : row->len);
+		if (got.flags & BL_REMOTE_CQ_DATA)
+			assert_int_equal(got.data, 7);
+		assert_int_equal(got.flags & BL_REMOTE_CQ_DATA,
+				 i == before ? row->flags & BL_REMOTE_CQ_DATA : 0);
+		check(got.len);
+		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	}
+	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	node_close(&node);
+}
+
+/* Its receive is too short; none is there yet; it is one of several in a buffer. */
+static void received_like_a_short_one(void **state)
+{
+	struct bl_comp_err err;
+
+	(void)state;
+	open_pair();
+	stretch();
+	post(30000);
+	send_by(CARRIED, 1, 0);
+	err = node_error(&node, 0);
+	assert_int_equal(err.olen, CARRIED - 30000);
+	check(30000);
+	node_completion(&node, 1, NULL);
+
+	send_by(CARRIED, 1, 0);
+	node_settle(&node, 0);
+	node_completion(&node, 1, NULL);
+	memset(to, 0xee, sizeof to);
+	post(LONGEST);
+	assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
+	check(CARRIED);
+	node_close(&node);
+}
+
+int main(void)
+{
+	set_limits();
+	unsetenv("FI_BEELINE_STRETCH");
+	TABLE_ROWS("whose", whose_ring, whose);
+	TABLE_TEST(grows_with_use);
+	TABLE_ROWS("which", one_fate, which);
+	TABLE_TEST(received_like_a_short_one);
+	return table_run("whole");
+}
