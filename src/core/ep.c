@@ -631,7 +631,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 {
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed))) {
 		bl_ep_adopt(ep);
-		bl_local_wake(&ep->local);  /* other threads that sleep on us */
+		bl_local_wake(&ep->local); /* other threads that sleep on us */
 	}
 	if (!ep->work)
 		return;

@@ -316,9 +316,11 @@ def test_default_launch_has_nothing_of_beeline(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("FI_PROVIDER", "beeline")
     monkeypatch.setenv("FI_PROVIDER_PATH", "/b")
     monkeypatch.setenv("OMPI_MCA_pml", "cm")
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     mpi = mpis.identify(fake_mpi("openmpi-5.0.11"))
     plain = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1))
-    assert not any(name.startswith(("FI_PROVIDER", "OMPI_MCA_")) for name in plain)
+    named = ("FI_PROVIDER", "OMPI_MCA_", "GLIBC_TUNABLES")
+    assert not any(name.startswith(named) for name in plain)
     ours = launch.mpi_environment(mpi, launch.BEELINE, (0, 1))
     assert ours["FI_PROVIDER_PATH"] == "/b" and ours["OMPI_MCA_pml"] == "cm"
 

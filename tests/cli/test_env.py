@@ -24,6 +24,7 @@ def test_mpich() -> None:
     assert values("mpich").values == {
         "FI_PROVIDER_PATH": str(HERE),
         "FI_PROVIDER": "beeline",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_NOLOCAL": "1",
     }
@@ -70,6 +71,38 @@ def test_search_path_is_prepended(old: str | None, new: str) -> None:
     chosen = values("mpich", environ)
     assert chosen.values["FI_PROVIDER_PATH"] == new
     assert chosen.warnings == []
+
+
+TUNABLES = [
+    # what the user has, FI_BEELINE_HUGE, what comes of it
+    (None, None, "glibc.malloc.hugetlb=1"),
+    ("glibc.malloc.check=3", None, "glibc.malloc.hugetlb=1:glibc.malloc.check=3"),
+    ("glibc.malloc.hugetlb=1", "auto", "glibc.malloc.hugetlb=1"),
+    ("glibc.malloc.check=3:glibc.malloc.hugetlb=0", None, None),
+    ("glibc.malloc.hugetlb=2", None, None),
+    (None, "never", None),
+    ("glibc.malloc.check=3", "never", None),
+]
+
+
+@pytest.mark.parametrize(("old", "huge", "new"), TUNABLES)
+def test_malloc_asks_for_huge_pages_unless_told_otherwise(
+    old: str | None, huge: str | None, new: str | None
+) -> None:
+    environ = {"GLIBC_TUNABLES": old, "FI_BEELINE_HUGE": huge}
+    chosen = values("openmpi", {k: v for k, v in environ.items() if v})
+    assert chosen.values.get("GLIBC_TUNABLES") == new
+    assert chosen.warnings == []
+
+
+def test_what_was_put_in_front_can_be_taken_out() -> None:
+    ours = env.Setting("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", prepend=True)
+    for theirs in (None, "glibc.malloc.check=3"):
+        environ = {"GLIBC_TUNABLES": theirs} if theirs else {}
+        both = env.plan([ours], environ).apply(environ)
+        assert both != environ
+        env.without(ours, both)
+        assert both == environ
 
 
 @pytest.mark.parametrize(

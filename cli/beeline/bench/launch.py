@@ -155,6 +155,8 @@ def mpi_environment(
     for setting in wanted:
         if not setting.prepend or setting.name == "FI_PROVIDER_PATH":
             environ.pop(setting.name, None)
+        elif setting.name != "LD_LIBRARY_PATH":
+            env.without(setting, environ)
     if path == DEFAULT:
         wanted = [s for s in wanted if s.name == "LD_LIBRARY_PATH"]
     environ = env.plan(wanted, environ).apply(environ)
