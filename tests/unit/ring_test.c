@@ -399,10 +399,13 @@ static void stretched_at_any_moment(void **state)
 
 			if (i == when)
 				bl_tx_stretch(&r.tx);
-			if (put(&r, sent, len))
+			if (put(&r, sent, len)) {
 				length[sent++ % BL_SLOTS] = len;
-			else if (sent == got)
+				if (round % 2)
+					continue; /* until it is full */
+			} else if (sent == got) {
 				fail_msg("no room for %u bytes in an empty ring", len);
+			}
 			assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
 			for (uint32_t k = (uint32_t)(x >> 8) % 4; k && got < sent; k--, got++)
 				get(&r, got, length[got % BL_SLOTS]);
