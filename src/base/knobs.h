@@ -28,11 +28,12 @@ enum bl_knob_kind {
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start.")                                                                    \
 	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 65535, NULL,                                   \
-	  "Longest message that goes through the ring piece by piece, copied in and out at the "   \
-	  "same time, while its sender and its receiver wait. auto: 48 KiB where a "               \
-	  "system call was measured to be dear, else 0: never.")                                   \
+	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
+	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), else piece by piece, " \
+	  "while its sender and its receiver wait. auto: 48 KiB where a system call was measured " \
+	  "to be dear, else 0: never.")                                   \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 64 to 512 KiB, so that messages "  \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, so that messages "  \
 	  "up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 neighbours to "    \
 	  "whom messages of 4 KiB and more go, where messages are carried; always for 16, at "     \
 	  "once.")                                                                                 \

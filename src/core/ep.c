@@ -750,6 +750,7 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 {
 	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
+	bool busy = false;
 
 	ep->next_look = now + period;
 	if (unlikely(atomic_load_explicit(&ep->local.unkept, memory_order_relaxed)))
@@ -765,7 +766,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			peer->seen_at = now;
 		}
 		bl_stats_look(peer);
-		bl_stretch_look(peer);
+		if (!busy) /* one at a time */
+			busy = bl_stretch_look(peer);
 		err = peer->broken ? -EPROTO : bl_peer_life(peer);
 		bl_fin_look(ep, sink, peer);
 		if (likely(!err))

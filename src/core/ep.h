@@ -209,6 +209,8 @@ struct bl_ep {
 	struct bl_unex *claimed, *free_unex;
 	struct bl_kept *keeping; /* of these more is to come; early.c */
 	size_t kept_bytes;
+	size_t kept_whole; /* of messages beyond the eager limit that came whole; recv.c */
+	bool laden;	   /* that is much, as neighbours are told */
 	struct bl_transfer **transfer; /* being copied */
 	uint32_t ntransfer, room_transfer;
 	struct bl_request **request; /* all in use, by index; see large.c */

@@ -285,8 +285,10 @@ static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE &&
 /* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
  * is long. */
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
-/* A message that could be one if its ring were long. */
-void bl_wants_longer(struct bl_ep *ep, struct bl_peer *peer);
+/* It keeps as much as it may of what has come before its receives: announce the next. */
+bool bl_is_laden(struct bl_peer *peer);
+/* A message of len bytes could have been one if the ring were long. */
+void bl_wants_longer(struct bl_peer *peer, size_t len);
 /* A message beyond the eager limit that may be one, not to be told of its delivery. The ring has a
  * slot for it. 0: gone and completed; -EAGAIN: there will be room in a moment; -EMSGSIZE: it is to
  * be announced, for its length or since its receiver doesn't read just now. */

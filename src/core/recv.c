@@ -97,10 +97,29 @@ static size_t unex_bytes(const struct bl_unex *u)
 	return u->kept ? u->kept->len : 0;
 }
 
+/* Messages beyond the eager limit that came whole: senders stop sending them so, for the next
+ * few at the latest, when as much is kept as may be of what goes ahead. */
+static void count_whole(struct bl_ep *ep, const struct bl_unex *u, bool comes)
+{
+	bool laden;
+
+	if (u->large || likely(u->len <= ep->eager_max))
+		return;
+	if (comes)
+		ep->kept_whole += u->len;
+	else
+		ep->kept_whole -= u->len;
+	laden = ep->kept_whole > BL_KEPT_MOST;
+	if (laden != ep->laden && ep->local.seg.header)
+		atomic_store_explicit(&ep->local.seg.header->laden, laden, memory_order_relaxed);
+	ep->laden = laden;
+}
+
 /* ep: which it came to. */
 void bl_unex_free(struct bl_ep *ep, struct bl_unex *u)
 {
 	bl_stat_early_over(ep, unex_bytes(u));
+	count_whole(ep, u, false);
 	if (u->large && u->kept)
 		bl_kept_free(ep, u->kept);
 	if (!u->pooled) {
@@ -272,6 +291,7 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 	}
 	bl_unex_append(early, u);
 	bl_stat_early(ep, unex_bytes(u));
+	count_whole(ep, u, true);
 	return true;
 }
 

@@ -14,7 +14,7 @@
 #include "core/work.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
-#define ROOM_US	     10u /* who reads gives room again in this time: two long packets */
+#define LADEN_EVERY  8u	 /* packets */
 
 size_t bl_inject_max(void)
 {
@@ -101,10 +101,20 @@ size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 									       : ep->eager_max;
 }
 
-void bl_wants_longer(struct bl_ep *ep, struct bl_peer *peer)
+/* Asked now and then, for the answer lies in a line that it writes all the time. */
+bool bl_is_laden(struct bl_peer *peer)
 {
-	if (++peer->tx.nlong >= BL_STRETCH_USES && !peer->stays_short)
-		ep->next_look = bl_ticks(); /* bl_stretch_look() */
+	if (unlikely(peer->laden || peer->tx.next % LADEN_EVERY == 0))
+		peer->laden = atomic_load_explicit(&peer->header->laden, memory_order_relaxed) != 0;
+	return peer->laden;
+}
+
+void bl_wants_longer(struct bl_peer *peer, size_t len)
+{
+	if (peer->tx.pay_size == BL_PAYLOAD_MOST || len > bl_copy_plan()->carry_max)
+		return;
+	if (++peer->tx.nlong >= BL_STRETCH_USES)
+		bl_stretch_look(peer);
 }
 
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
@@ -114,13 +124,15 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	uint8_t *to;
 
 	if (len > bl_eager_to(ep, peer) || peer->copy.lend || peer->copy.pull == BL_COPY_SELF) {
-		bl_wants_longer(ep, peer);
+		bl_wants_longer(peer, len);
 		return -EMSGSIZE;
 	}
+	if (unlikely(bl_is_laden(peer)))
+		return -EMSGSIZE;
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
 	if (unlikely(!to))
-		return bl_at_work(peer, ROOM_US) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
+		return bl_gives_room(peer) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
 	if (likely(send->niov == 1))
 		bl_tx_store(tx, to, send->iov[0].iov_base, len);
 	else

@@ -45,6 +45,8 @@
 #define PIECE	   8192u /* of a message, in a packet */
 #define PUSH_STEP  262144u
 #define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
+#define ROOM_US	   10  /* who reads gives room again in this time: two long packets, */
+#define BUSY_US	   100 /* or one who copies, soon enough to wait for */
 #define STILL_US   2u  /* a sender that is here goes on sooner, */
 #define STUCK_US   20u /* and says something in this time even if it has much to do */
 #define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
@@ -59,9 +61,17 @@ static int64_t away_for(const struct bl_peer *peer)
 	return (int64_t)(now - ((int64_t)(active - here) > 0 ? active : here));
 }
 
-bool bl_at_work(const struct bl_peer *peer, uint32_t us)
+static bool is_at_work(const struct bl_peer *peer)
 {
-	return away_for(peer) <= (int64_t)(us * bl_ticks_per_us());
+	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
+}
+
+/* Not one that is busy with a long copy, and says until when. */
+bool bl_gives_room(const struct bl_peer *peer)
+{
+	int64_t away = away_for(peer), us = (int64_t)bl_ticks_per_us();
+
+	return away <= ROOM_US * us && away >= -BUSY_US * us;
 }
 
 /* --- sender --------------------------------------------------------------- */
@@ -197,8 +207,8 @@ static bool shares_core(const struct bl_ep *ep)
  */
 bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	return len <= bl_eager_to(ep, peer) && peer->copy.pull == BL_COPY_VM &&
-	       bl_tx_fits(&peer->tx, 1, PIECE, len) != len && bl_at_work(peer, STILL_US);
+	return len <= bl_eager_to(ep, peer) && peer->copy.pull == BL_COPY_VM && !peer->copy.lend &&
+	       bl_tx_fits(&peer->tx, 1, PIECE, len) != len && bl_gives_room(peer);
 }
 
 /*
@@ -214,18 +224,20 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 
 	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF)
 		return 0;
+	if (r->len > ep->eager_max && unlikely(bl_is_laden(r->peer)))
+		return 0;
 	if (r->len > eager_to) {
 		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
 			return 0;
 		if (r->delivers)
-			bl_wants_longer(ep, r->peer);
+			bl_wants_longer(r->peer, r->len);
 		bl_say_active(ep, bl_ticks());
-		if (!bl_at_work(r->peer, STILL_US) && !shares_core(ep))
+		if (!is_at_work(r->peer) && !shares_core(ep))
 			return 0;
-		if (unlikely(r->peer->ahead_pause)) {
-			r->peer->ahead_pause--;
-			return 0;
-		}
+	}
+	if (unlikely(r->peer->ahead_pause && r->len > ep->eager_max)) {
+		r->peer->ahead_pause--;
+		return 0;
 	}
 	fits = bl_tx_fits(tx, 1, PIECE, r->len);
 	return fits < r->len && r->len <= eager_to ? 0 : (uint32_t)fits;

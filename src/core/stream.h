@@ -8,8 +8,8 @@
 
 #include "core/large.h"
 
-/* It has shown itself in the library in the last microseconds, or is busy there. */
-bool bl_at_work(const struct bl_peer *peer, uint32_t us);
+/* It has shown itself in the library in the last microseconds: full rings empty soon. */
+bool bl_gives_room(const struct bl_peer *peer);
 
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 

@@ -100,6 +100,7 @@ struct bl_peer {
 	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
 	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
 	bool wanting;		 /* until the service thread has seen to it */
+	bool laden;		 /* owner: it has said so when it was last asked; wire.h */
 	bool stays_short;	 /* owner: there was no memory for a longer lane */
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
 	/* owner: messages in a row that went ahead of their receives; so many more don't */
@@ -148,6 +149,7 @@ struct bl_local {
 	bool enabled;
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
 	uint32_t others;	    /* adopted peers in other processes */
+	uint32_t nstretched;	    /* neighbours with longer rings */
 	uint32_t drowsy;	    /* so many more bells before a lane is polled again; sleep.c */
 	uint32_t sleepers;	    /* BL_SLEEP_FUTEX ones; sleep.c */
 	int wake_socket;	    /* to wake and be woken by; -1 until it is needed */
@@ -222,8 +224,11 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 		     void *arg);
 
 #define BL_STRETCH_USES 32u /* of bl_tx.nlong: so many times it has been of use */
-/* A longer payload ring, if this neighbour's is worth it. Owner, now and then. stretch.c */
-void bl_stretch_look(struct bl_peer *peer);
+/* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
+ * then. stretch.c */
+bool bl_stretch_look(struct bl_peer *peer);
+/* This neighbour has ended: nobody reads its ring any more. */
+void bl_stretch_over(struct bl_peer *peer);
 
 /* Stop polling lanes that have been silent since `before` (ticks). Owner, rarely. */
 void bl_local_calm(struct bl_local *local, uint64_t before);
@@ -314,8 +319,9 @@ int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats
 /* A lane of BL_LANE_SIZE, bound, touched and mapped: its descriptor, which the caller closes when
  * the neighbour has been sent it; or -errno, logged. */
 int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane);
-/* Pages for all of it. 0 or -errno. */
-int bl_lane_stretch(struct bl_segment *seg, struct bl_lane *lane);
+/* Pages for all of it, and for its first BL_LANE_SIZE bytes only. 0 or -errno. Owner. */
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane);
+void bl_lane_shrink(struct bl_lane *lane);
 void bl_lane_unmap(struct bl_lane *lane);
 /* The same, and its memory is given back, whoever has been sent it: what one who calls and
  * hangs up keeps of ours would count as ours without end. Of a connection that never came to

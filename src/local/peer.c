@@ -737,6 +737,8 @@ void bl_local_release(struct bl_local *local, struct bl_peer *peer)
 	peer->error = -(int)peer->dead;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
 	unmap_theirs(peer);
+	if (peer->has_lane)
+		bl_stretch_over(peer);
 	peer->has_lane = false;
 	if (peer->has_index) {
 		peer->has_index = false;

@@ -2,8 +2,8 @@
 /*
  * segment.c: the memory that an endpoint shares. Memfds: nothing in the file system,
  * gone with the last process that maps them. Sealed against shrinking, their pages
- * reserved before they are mapped: no neighbour and no full machine can turn an
- * access into a SIGBUS. What the owner alone may write is sealed against every new
+ * reserved before they are used (a lane's tail when it is stretched): no neighbour and no
+ * full machine can turn an access into a SIGBUS. What the owner alone may write is sealed against every new
  * writer too, after it is mapped here; what belongs to a pair is a memfd of its own,
  * whose descriptor is closed once the neighbour has been sent it. Under bl_local.lock,
  * but for opening and closing.
@@ -35,6 +35,8 @@
 #define TMPFS_MAGIC 0x01021994
 #endif
 
+#define LANE_TAIL  ((size_t)BL_LANE_MOST - BL_LANE_SIZE)
+#define STRETCHERS 64u
 #define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
 #define GRANT_MOST (16u << 20) /* bytes between two looks at it ... */
 #define GRANT_NS   1000000u    /* ... and time: the program takes memory as well */
@@ -79,18 +81,22 @@ static int check_file_limit(size_t size)
 
 /* At a cgroup's limit the kernel would rather kill than refuse. Neighbours in the
  * cgroup ask as well, at the same time: so nobody takes the last. */
-static bool leaves_room(struct bl_segment *seg, size_t by, uint64_t *room)
+static bool leaves_room(struct bl_segment *seg, size_t by)
 {
-	uint64_t now = bl_clock_ns();
+	uint64_t room, now = bl_clock_ns();
 
 	if (seg->granted >= by && now - seg->granted_at < GRANT_NS) {
 		seg->granted -= by;
 		return true;
 	}
-	*room = bl_room();
-	if (*room < by + SPARE)
+	room = bl_room();
+	if (room < by + SPARE) {
+		bl_warn("no %zu KiB of shared memory: only %zu KiB are left below the memory limit "
+			"of this job; raise it (memory.max of the cgroup)",
+			by / 1024, (size_t)room / 1024);
 		return false;
-	seg->granted = bl_min((*room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
+	}
+	seg->granted = bl_min((room - by - SPARE) / 64, (uint64_t)GRANT_MOST);
 	seg->granted_at = now;
 	return true;
 }
@@ -99,16 +105,11 @@ static bool leaves_room(struct bl_segment *seg, size_t by, uint64_t *room)
 static int reserve(struct bl_segment *seg, int fd, size_t at, size_t by)
 {
 	int err = check_file_limit(at + by);
-	uint64_t room;
 
 	if (err)
 		return err;
-	if (!leaves_room(seg, by, &room)) {
-		bl_warn("no %zu KiB of shared memory: only %zu KiB are left below the memory limit "
-			"of this job; raise it (memory.max of the cgroup)",
-			by / 1024, (size_t)room / 1024);
+	if (!leaves_room(seg, by))
 		return -ENOMEM;
-	}
 	do /* any signal of the process interrupts it, a profiler's too */
 		err = fallocate(fd, 0, (off_t)at, (off_t)by) ? -errno : 0;
 	while (err == -EINTR);
@@ -315,23 +316,40 @@ int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats
 	return 0;
 }
 
+/* A core dump would bring the pages that it hasn't. */
+static void leave_out_of_dumps(void *lane)
+{
+	madvise((char *)lane + BL_LANE_SIZE, LANE_TAIL, MADV_DONTDUMP);
+}
+
 int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane)
 {
 	void *memory;
 	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, BL_LANE_MOST, true, &memory);
 
 	*lane = memory;
+	if (memory)
+		leave_out_of_dumps(memory);
 	return fd;
 }
 
-int bl_lane_stretch(struct bl_segment *seg, struct bl_lane *lane)
+/* Nobody needs it: so it is taken only where as many as there may be can have it, for all of them
+ * ask in the same collective operation. */
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane)
 {
-	const size_t by = BL_LANE_MOST - BL_LANE_SIZE;
-	uint64_t room;
+	int err;
 
-	if (!leaves_room(seg, by, &room))
+	if (bl_room() < SPARE + STRETCHERS * LANE_TAIL)
 		return -ENOMEM;
-	return bl_place_more((char *)lane + BL_LANE_SIZE, by, seg->node);
+	err = bl_place_more((char *)lane + BL_LANE_SIZE, LANE_TAIL, seg->node);
+	if (err)
+		bl_lane_shrink(lane); /* it may have had some of them */
+	return err;
+}
+
+void bl_lane_shrink(struct bl_lane *lane)
+{
+	madvise((char *)lane + BL_LANE_SIZE, LANE_TAIL, MADV_REMOVE);
 }
 
 void bl_lane_unmap(struct bl_lane *lane)
@@ -357,7 +375,8 @@ int bl_segment_page(size_t size, void **page)
 /* --- a neighbour's ------------------------------------------------------------- */
 
 /* A file that could shrink under us would be a SIGBUS to come; so would one of huge pages,
- * which may be out of them. What it can still do is to take pages away, which the kernel
+ * which may be out of them. A lane that isn't stretched has no pages in its tail, where an honest
+ * sender names no place. What another can still do is to take pages away, which the kernel
  * gives anew, and refuses only where no memory is left for anybody. */
 static int map_theirs(int fd, size_t size, int prot, void **memory)
 {
@@ -400,6 +419,7 @@ int bl_link_map(struct bl_link *link, const int fd[BL_FDS])
 	if (err)
 		return err;
 	link->theirs = theirs;
+	leave_out_of_dumps(theirs);
 	if (link->header->magic != BL_SEG_MAGIC || link->header->version != BL_SEG_VERSION)
 		return -EPROTONOSUPPORT;
 	return 0;

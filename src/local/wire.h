@@ -8,8 +8,8 @@
  *
  *   header   the endpoint's own words: life, where its regions are, what it shows.
  *            All neighbours map it, and none can write it (F_SEAL_FUTURE_WRITE).
- *   lanes    64 KiB for each neighbour that it sends to, which that neighbour maps
- *            and nobody else. All writes of a packet go to the sender's own lane; the
+ *   lanes    64 KiB, or 512, for each neighbour that it sends to, which that neighbour
+ *            maps and nobody else. All writes of a packet go to the sender's own lane; the
  *            receiver reads there and writes back only what it has consumed, which
  *            is how packets return to their owner.
  *   bells    what any neighbour writes: which lanes to look at, and who sleeps. Hints;
@@ -297,7 +297,9 @@ struct bl_seg_header {
 	_Atomic uint64_t here;
 	/* The same, or when it last did anything for a message of a few pages. */
 	_Atomic uint64_t active;
-	uint8_t pad2[BL_LINE - 16];
+	/* It keeps enough of what has come too early: announce it rather than send it whole. */
+	_Atomic uint32_t laden;
+	uint8_t pad2[BL_LINE - 20];
 	struct bl_seg_mr mr;
 	uint8_t pad3[BL_SEG_HEADER - 4 * BL_LINE - sizeof(struct bl_stats)];
 	struct bl_stats stats;

@@ -280,6 +280,7 @@ static void has_little_room(void **state)
 	const struct room_row *row = TABLE_ROW(struct room_row, state);
 	static uint8_t other[EAGER];
 
+again:
 	open_pair();
 	while (sender->dest[0]->tx.pay_at) { /* the next lap begins at the front */
 		post(LONGEST);
@@ -297,7 +298,13 @@ static void has_little_room(void **state)
 		struct bl_send send = {&(struct iovec){from, row->len},	  1,   0, 9, 7, from,
 				       NODE_FLAGS | BL_DELIVERY_COMPLETE, NULL};
 
-		assert_int_equal(bl_send(sender, &send), -EAGAIN); /* it is at work */
+		int err = send_at_work(&send);
+
+		if (err == -ETIME) {
+			node_close(&node);
+			goto again;
+		}
+		assert_int_equal(err, -EAGAIN);
 		assert_ptr_equal(sender->starved, sender->dest[0]);
 		assert_int_equal(sender->requests, 0);
 		bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
