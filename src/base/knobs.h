@@ -31,7 +31,7 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), else piece by piece, " \
 	  "while its sender and its receiver wait. auto: 48 KiB where a system call was measured " \
-	  "to be dear, else 0: never.")                                   \
+	  "to be dear, else 0: never.")                                                            \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, so that messages "  \
 	  "up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 neighbours to "    \
