@@ -209,10 +209,11 @@ def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
     mine, theirs = look(both.parent), look(both.child)
     assert mine["sent"]["eager"] == theirs["received"]["eager"] == count(whole, 40000)
     assert theirs["received"]["one_copy"]["messages"] >= 3
-    more = mine["counters"]["stretched_bytes"]
-    assert more == 512 * 1024 - 64 * 1024
+    lane, more = 64 * 1024, 448 * 1024  # connected since the first look, and then stretched
+    assert before["counters"]["stretched_bytes"] == 0
+    assert mine["counters"]["stretched_bytes"] == more
     grown = mine["memory"]["shared_bytes"] - before["memory"]["shared_bytes"]
-    assert grown == more - before["counters"]["stretched_bytes"]
+    assert more + lane <= grown < more + 2 * lane
 
 
 def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
