@@ -97,8 +97,9 @@ static size_t unex_bytes(const struct bl_unex *u)
 	return u->kept ? u->kept->len : 0;
 }
 
-/* Messages beyond the eager limit that came whole: senders stop sending them so, for the next
- * few at the latest, when as much is kept as may be of what goes ahead. */
+/* Messages beyond the eager limit that came whole and wait for their receives. While they are more
+ * than BL_KEPT_MOST bytes we say so in our header, and senders, who look every few packets
+ * (bl_is_laden), announce theirs. */
 static void count_whole(struct bl_ep *ep, const struct bl_unex *u, bool comes)
 {
 	bool laden;

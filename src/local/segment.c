@@ -6,7 +6,7 @@
  * full machine can turn an access into a SIGBUS. What the owner alone may write is sealed against
  * every new writer too, after it is mapped here; what belongs to a pair is a memfd of its own,
  * whose descriptor is closed once the neighbour has been sent it. Under bl_local.lock,
- * but for opening and closing.
+ * but for opening and closing, and for stretching a lane and the reverse, which its owner does.
  */
 #include <errno.h>
 #include <fcntl.h>

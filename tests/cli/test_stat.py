@@ -165,13 +165,16 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
     assert mine["fallbacks"] == [] and mine["failed"] == {"sends": 0, "receives": 0}
 
 
+# A message of up to 40000 bytes goes through the ring, one byte more is copied once.
+BY_RING = {
+    "FI_BEELINE_EAGER_MAX": "4K",
+    "FI_BEELINE_CARRY_MAX": "40000",
+    "FI_BEELINE_BOTH_HANDS_MIN": "512K",
+}
+
+
 def test_what_is_carried_is_streamed(traffic, look) -> None:
-    both = traffic(
-        FI_BEELINE_EAGER_MAX="4K",
-        FI_BEELINE_CARRY_MAX="40000",
-        FI_BEELINE_BOTH_HANDS_MIN="512K",
-        FI_BEELINE_STRETCH="never",
-    )
+    both = traffic(**BY_RING, FI_BEELINE_STRETCH="never")
     late, rounds, carried = time.monotonic() + DEADLINE, 0, 0
     # A sender may be away for a moment, and then its receiver copies: but not always.
     while carried < 50 and time.monotonic() < late:
@@ -193,12 +196,7 @@ def test_what_is_carried_is_streamed(traffic, look) -> None:
 
 
 def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
-    both = traffic(
-        FI_BEELINE_EAGER_MAX="4K",
-        FI_BEELINE_CARRY_MAX="40000",
-        FI_BEELINE_BOTH_HANDS_MIN="512K",
-        FI_BEELINE_STRETCH="always",
-    )
+    both = traffic(**BY_RING, FI_BEELINE_STRETCH="always")
     before = look(both.parent)
     late, whole = time.monotonic() + DEADLINE, 0
     # Where the ring is full and its receiver away for a moment, that copies: but not always.
