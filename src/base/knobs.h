@@ -27,11 +27,11 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring in two short copies; a longer one is "       \
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start.")                                                                    \
-	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 65535, NULL,                                   \
+	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                                  \
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
-	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), else piece by piece, " \
-	  "while its sender and its receiver wait. auto: 48 KiB where a system call was measured " \
-	  "to be dear, else 0: never.")                                                            \
+	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
+	  "while both processes are in the library; where it is short, piece by piece, below "     \
+	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, else 0: never.")      \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, so that messages "  \
 	  "up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 neighbours to "    \

@@ -275,7 +275,7 @@ static void measure(void)
 				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
 			 : enter < DEAR_NS		  ? 0
-							  : 49152;
+							  : 98304;
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != COPY_RING;

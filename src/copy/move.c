@@ -36,6 +36,22 @@ void bl_move_past(void *dst, const void *src, size_t n)
 }
 #endif
 
+#define AHEAD 1024 /* bytes: so long as a line takes to come from memory */
+
+/* memcpy() leaves it to the processor to fetch ahead, which it does too late, or (rep movsb) not.
+ */
+void bl_move_far(void *dst, const void *src, size_t n)
+{
+	const char *from = src;
+	char *to = dst;
+
+	for (; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
+		bl_prefetch_read((const char *)((uintptr_t)from + AHEAD));
+		memcpy(to, from, BL_LINE);
+	}
+	memcpy(to, from, n);
+}
+
 size_t bl_iov_len_checked(const struct iovec *iov, size_t n)
 {
 	size_t len = 0;

@@ -96,6 +96,10 @@ bl_always_inline void bl_move(void *dst, const void *src, size_t n)
  */
 void bl_move_past(void *dst, const void *src, size_t n);
 
+/* Copy n bytes that lie in no near cache, in the order in which they lie. The buffers don't
+ * overlap. */
+void bl_move_far(void *dst, const void *src, size_t n);
+
 /* Bytes in all pieces. */
 static inline size_t bl_iov_len(const struct iovec *iov, size_t n)
 {

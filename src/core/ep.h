@@ -161,7 +161,7 @@ struct bl_unex {
 	uint64_t tag, data;
 	size_t len;
 	void *claimed_by;
-	uint64_t request; /* large only */
+	uint64_t request; /* large, or BL_SLOT_TELL */
 	uint32_t npiece;  /* large: pieces in `piece` */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large, pooled;
@@ -389,6 +389,9 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
 /* A packet longer than a slot has been read. */
 bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
+/* Read one, a tagged message for this receive's one buffer; its sender may want to hear of that. */
+bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			      uint32_t head, const uint8_t *bytes, const struct bl_post *post);
 
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
@@ -416,9 +419,10 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 				(BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 
 			bl_post_unlink(&ep->tagged, at);
-			bl_move(post->buf, bytes, len);
-			if (unlikely(len > BL_SLOT_INLINE))
-				bl_has_read(ep, len);
+			if (likely(len <= BL_SLOT_INLINE))
+				bl_move(post->buf, bytes, len);
+			else
+				bl_take_long(ep, peer, slot, head, bytes, post);
 			if (unlikely(ep->rx_cntr != NULL))
 				bl_cntr_up(ep->rx_cntr);
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
@@ -570,7 +574,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 
 		if (unlikely(!to))
 			return bl_starve(ep, peer, (uint32_t)len);
-		bl_tx_store(tx, to, buf, len);
+		flags |= bl_tx_store(tx, to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (stream)

@@ -378,21 +378,18 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	struct bl_rts rts;
 	size_t bytes;
 	uint32_t n;
+	int err;
 
 	if (unlikely(!bl_tx_room(&peer->tx))) {
-		int err = bl_find_room(ep, send->dest, &peer);
-
+		err = bl_find_room(ep, send->dest, &peer);
 		if (unlikely(err))
 			return bl_fence_send(ep, send, err);
 	}
-	if (send->flags & BL_DELIVERY_COMPLETE && unlikely(bl_ahead_waits(ep, peer, len)))
+	err = bl_put_whole(ep, peer, send, len);
+	if (err != -EMSGSIZE)
+		return err;
+	if (unlikely(bl_ahead_waits(ep, peer, len)))
 		return bl_starve(ep, peer, (uint32_t)len);
-	if (len < BL_CLAIM_MIN && !(send->flags & BL_DELIVERY_COMPLETE)) {
-		int err = bl_put_whole(ep, peer, send, len);
-
-		if (err != -EMSGSIZE)
-			return err;
-	}
 	r = bl_request_new(ep);
 	if (!r)
 		return -EAGAIN;
@@ -461,7 +458,8 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 {
 	stop_serving(ep, r);
 	bl_take_back(&r->ours);
-	bl_stat_sent(ep, r->way, r->len, err);
+	if (!r->whole || err) /* it is counted as a packet */
+		bl_stat_sent(ep, r->way, r->len, err);
 	bl_cq_moved(ep, ep->tx_cq, r->len);
 	if (likely(!err)) {
 		if (ep->tx_cntr && !r->work)
@@ -495,7 +493,7 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	struct bl_cts cts;
 
 	bl_claim_back_now(ep);
-	if (!r || len < fixed || r->coop)
+	if (!r || len < fixed || r->coop || r->whole)
 		return;
 	memcpy(&cts, bytes, fixed);
 	r->offered = cts.coop & BL_CTS_OFFER;

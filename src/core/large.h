@@ -56,6 +56,7 @@ struct bl_request {
 	bool ahead_told;  /* the receiver has said whether they were of use */
 	uint32_t base;	  /* of the message, where the first chunk begins */
 	bool delivers;	  /* complete when it has arrived, not before */
+	bool whole;	  /* all of it is in the ring, in one packet: only its FIN is to come */
 	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
 	uint32_t carried; /* chunks */
 	bool open;	  /* its RTS may not have been taken: bl_claim_later */
@@ -246,13 +247,6 @@ bl_cold void bl_fin_look_at_all(struct bl_ep *ep);
 /* A large message to or from the peer that was in our memory there is over; see huge.h. */
 void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct iovec *iov,
 		     size_t niov, size_t len);
-/* The message isn't wanted: let the sender complete. */
-static inline void bl_transfer_refuse(struct bl_ep *ep, struct bl_peer *peer, uint64_t request,
-				      bool ahead)
-{
-	bl_fin(ep, peer, request, ahead ? BL_FIN_EARLY : 0, false);
-}
-
 /* Rarely: lives of peers, lanes that have gone silent. ep.c */
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
 /* Is a thread of a dead one perhaps still in the kernel, writing into our memory? */

@@ -49,9 +49,7 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 		ep->claimed = u;
 	} else if (recv->flags & BL_DISCARD) {
 		bl_unex_unlink(early, at);
-		if (u->large) /* what came along was of no use, kept or not */
-			bl_transfer_refuse(member, u->peer, u->request, u->ahead);
-		bl_unex_free(member, u);
+		bl_unex_refuse(member, u);
 	}
 	return 0;
 }
@@ -78,14 +76,12 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	member = bl_ep_of(u->peer);
 	if (recv->flags & BL_DISCARD) {
 		*at = u->next;
-		if (u->large)
-			bl_transfer_refuse(member, u->peer, u->request, u->ahead);
 		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
 			bl_cq_append(member->rx_cq,
 				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
 						       u->tag},
 				     u->peer->av_index);
-		bl_unex_free(member, u);
+		bl_unex_refuse(member, u);
 		return 0;
 	}
 	post = bl_post_make(ep, recv, NULL);

@@ -15,6 +15,7 @@
 #include "core/rma.h"
 #include "core/shared.h"
 #include "core/stat.h"
+#include "core/stream.h"
 #include "core/work.h"
 
 #define POSTS_AT_ONCE 256
@@ -212,12 +213,39 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	bl_recv_over(ep, sink, &receipt, 0);
 }
 
+void bl_copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
+		 size_t len, uint32_t slot_flags)
+{
+	bl_copy_begins(ep, len);
+	if (unlikely(slot_flags & BL_SLOT_PAST) && niov == 1)
+		bl_move_far(iov->iov_base, bytes, len);
+	else
+		bl_iov_scatter(iov, niov, 0, bytes, len);
+	bl_say_done(ep, len);
+}
+
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
 			 uint64_t data, uint32_t slot_flags)
 {
-	bl_iov_scatter(bl_target_iov(t), t->niov, 0, bytes, bl_min(len, t->len));
+	bl_copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
 	bytes_are_there(ep, sink, peer, t, len, tag, data, slot_flags);
+}
+
+/* A message that came whole has been delivered, and its sender may want to hear of it. */
+static void tell(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint32_t slot_flags)
+{
+	if (unlikely(slot_flags & BL_SLOT_TELL))
+		bl_fin(ep, peer, request, 0, false);
+}
+
+void bl_unex_refuse(struct bl_ep *ep, struct bl_unex *u)
+{
+	if (u->large) /* what came along was of no use, kept or not */
+		bl_fin(ep, u->peer, u->request, u->ahead ? BL_FIN_EARLY : 0, false);
+	else
+		tell(ep, u->peer, u->request, u->flags);
+	bl_unex_free(ep, u);
 }
 
 /* An early message goes into a receive that isn't in a queue. False: not now, no
@@ -252,6 +280,7 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 		bl_transfer_begin(ep, sink, &a, &t);
 	} else {
 		finish_bytes(ep, sink, u->peer, &t, u->bytes, u->len, u->tag, u->data, u->flags);
+		tell(ep, u->peer, u->request, u->flags);
 	}
 	if (!t.multi)
 		bl_post_release(ep->home, post);
@@ -260,35 +289,32 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 
 /* --- arrival ------------------------------------------------------------ */
 
-/* Keep a message for later. False: no memory; it stays in the ring. */
-static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void *bytes,
-		 uint32_t len, uint64_t tag, uint64_t data, uint32_t flags,
-		 const struct bl_arrival *large)
+/* Keep a message for later; bytes: NULL: a large one. False: no memory; it stays in the ring. */
+static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, const void *bytes)
 {
 	struct bl_ep *home = ep->home;
 	struct bl_unex_queue *early = tagged ? &home->early_tagged : &home->early_msg;
-	struct bl_unex *u = unex_new(home, large ? 0 : len);
+	struct bl_unex *u = unex_new(home, bytes ? a->len : 0);
 
 	if (!u)
 		return false;
-	u->peer = peer;
-	u->tag = tag;
-	u->data = data;
-	u->flags = (uint8_t)flags;
+	u->peer = a->peer;
+	u->tag = a->tag;
+	u->data = a->data;
+	u->flags = a->slot_flags & (uint8_t)~BL_SLOT_PAST; /* we copy it now */
+	u->len = a->len;
+	u->request = a->request;
 	u->claimed_by = NULL;
-	u->large = large;
-	if (large) {
-		u->len = large->len;
-		u->request = large->request;
-		u->npiece = large->npiece;
-		u->ahead = large->ahead;
-		u->kept = large->ahead ? bl_kept_new(ep, large) : NULL;
-		memcpy(u->piece, large->piece, large->npiece * sizeof u->piece[0]);
-		if (unlikely(flags & BL_SLOT_LENT))
-			memcpy(u->key, large->key, large->npiece * sizeof u->key[0]);
+	u->large = !bytes;
+	if (bytes) {
+		memcpy(u->bytes, bytes, a->len);
 	} else {
-		u->len = len;
-		memcpy(u->bytes, bytes, len);
+		u->npiece = a->npiece;
+		u->ahead = a->ahead;
+		u->kept = a->ahead ? bl_kept_new(ep, a) : NULL;
+		memcpy(u->piece, a->piece, a->npiece * sizeof u->piece[0]);
+		if (unlikely(a->slot_flags & BL_SLOT_LENT))
+			memcpy(u->key, a->key, a->npiece * sizeof u->key[0]);
 	}
 	bl_unex_append(early, u);
 	bl_stat_early(ep, unex_bytes(u));
@@ -296,22 +322,25 @@ static bool keep(struct bl_ep *ep, struct bl_peer *peer, bool tagged, const void
 	return true;
 }
 
-static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, bool tagged,
-			 const void *bytes, uint32_t len, uint64_t tag, uint64_t data,
-			 uint32_t flags)
+static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+			 bool tagged, const void *bytes)
 {
 	struct bl_ep *home = ep->home;
 	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
-	struct bl_post **at = bl_claim_match(ep, queue, bl_source_name(ep, peer), tagged ? tag : 0);
-	struct bl_post *post = *at;
+	struct bl_post **at, *post;
 	bool spent;
 
+	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
+	post = *at;
 	if (!post)
-		return keep(ep, peer, tagged, bytes, len, tag, data, flags, NULL);
+		return keep(ep, a, tagged, bytes);
 
-	struct bl_target t = target_of(ep, queue, at, len, tagged, &spent);
+	bl_claim_came(ep, post, tagged, a->peer, a->len);
 
-	finish_bytes(ep, sink, peer, &t, bytes, len, tag, data, flags);
+	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
+
+	finish_bytes(ep, sink, a->peer, &t, bytes, a->len, a->tag, a->data, a->slot_flags);
+	tell(ep, a->peer, a->request, a->slot_flags);
 	if (!t.multi)
 		bl_post_release(home, post);
 	return true;
@@ -353,7 +382,7 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
 	if (!post)
-		return keep(ep, a->peer, tagged, NULL, 0, a->tag, a->data, a->slot_flags, a);
+		return keep(ep, a, tagged, NULL);
 	bl_claim_came(ep, post, tagged, a->peer, a->len);
 
 	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
@@ -383,8 +412,12 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	switch (op) {
 	case BL_OP_TAGGED:
 	case BL_OP_MSG:
-		return arrive_bytes(ep, sink, peer, op == BL_OP_TAGGED, bytes, len, tag, data,
-				    flags);
+		a.len = len;
+		if (len > BL_SLOT_INLINE)
+			a.request = *(const volatile uint64_t *)&slot->request;
+		else
+			a.slot_flags &= (uint8_t)~BL_SLOT_TELL;
+		return arrive_bytes(ep, sink, &a, op == BL_OP_TAGGED, bytes);
 	case BL_OP_TAGGED_RTS:
 	case BL_OP_MSG_RTS:
 		if (!read_rts(bytes, len, &a, piece, &lent))

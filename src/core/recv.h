@@ -77,6 +77,10 @@ void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request,
 
 /* --- recv.c ------------------------------------------------------------- */
 
+/* len bytes of a message that came whole go where they belong; niov > 0. */
+void bl_copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
+		 size_t len, uint32_t slot_flags);
+
 /* A receive that is in no queue yet, with a copy of what recv says; NULL: no memory. */
 struct bl_post *bl_post_make(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src);
 void bl_post_release(struct bl_ep *ep, struct bl_post *post);
@@ -86,6 +90,8 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 		  bool *spent);
 /* ep: which it came to. */
 void bl_unex_free(struct bl_ep *ep, struct bl_unex *u);
+/* It isn't wanted: the same, and its sender may complete. */
+void bl_unex_refuse(struct bl_ep *ep, struct bl_unex *u);
 
 /* A receive, or a look, ends without a message. counts: its owner hasn't taken it back,
  * nor only asked. */

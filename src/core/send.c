@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/claim.h"
 #include "core/core.h"
 #include "core/fence.h"
 #include "core/large.h"
@@ -117,35 +118,84 @@ void bl_wants_longer(struct bl_peer *peer, size_t len)
 		bl_stretch_look(peer);
 }
 
+/* A message that lies in the ring, of whose delivery its sender wants to hear; NULL: no memory. */
+static struct bl_request *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
+					 const struct bl_send *send, size_t len)
+{
+	struct bl_request *r = bl_request_new(ep);
+
+	if (unlikely(!r))
+		return NULL;
+	r->peer = peer;
+	r->len = len;
+	r->niov = 0;
+	r->context = send->context;
+	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
+	r->quiet = !(send->flags & BL_COMPLETION);
+	r->work = send->work;
+	r->delivers = r->whole = true;
+	r->ahead = 0;
+	return r;
+}
+
+/*
+ * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
+ * is announced is copied for a process that computes meanwhile, and of many at a time both
+ * processes copy some, once.
+ */
+static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	return !ep->leaves && !ep->requests && bl_tx_unread(&peer->tx) < 2 * len &&
+	       bl_reads_soon(ep, peer);
+}
+
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
 {
+	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
+	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
 	uint8_t *to;
 
+	if (len <= BL_SLOT_INLINE) /* to be told of; the request's number has no place there */
+		return -EMSGSIZE;
 	if (len > bl_eager_to(ep, peer) || peer->copy.lend || peer->copy.pull == BL_COPY_SELF) {
 		bl_wants_longer(peer, len);
 		return -EMSGSIZE;
 	}
-	if (unlikely(bl_is_laden(peer)))
+	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
+		return -EMSGSIZE;
+	if (len > ep->eager_max && unlikely(bl_is_laden(peer)))
 		return -EMSGSIZE;
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
 	if (unlikely(!to))
 		return bl_gives_room(peer) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
+	if (send->flags & BL_DELIVERY_COMPLETE) {
+		struct bl_request *r = await_delivery(ep, peer, send, len);
+
+		if (unlikely(!r))
+			return -EAGAIN;
+		flags |= BL_SLOT_TELL;
+		slot->request = bl_request_number(r);
+	}
+	bl_copy_begins(ep, len);
 	if (likely(send->niov == 1))
-		bl_tx_store(tx, to, send->iov[0].iov_base, len);
+		flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 	else
 		bl_iov_gather(to, send->iov, send->niov, 0, len);
 	slot->at = (uint32_t)(to - tx->lane->payload);
 	bl_tx_payload_take(tx, (uint32_t)len);
-	slot->head = BL_HEAD(len, send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG,
-			     send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
+	slot->head = BL_HEAD(len, op, flags);
 	slot->tag = send->tag;
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_peer_notify(peer);
-	sent(ep, send, len);
+	bl_say_done(ep, len);
+	if (len >= BL_CLAIM_MIN)
+		bl_claim_leave(ep);
+	if (!(flags & BL_SLOT_TELL))
+		sent(ep, send, len);
 	return 0;
 }
 

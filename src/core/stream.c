@@ -91,7 +91,7 @@ static bool put_fragment(struct bl_request *r, uint32_t flags, uint64_t number, 
 	if (!to)
 		return false;
 	if (r->niov == 1)
-		bl_tx_store(tx, to, (const char *)r->iov[0].iov_base + off, len);
+		flags |= bl_tx_store(tx, to, (const char *)r->iov[0].iov_base + off, len);
 	else
 		bl_iov_gather(to, r->iov, r->niov, off, len);
 	if (len > BL_SLOT_INLINE) {
@@ -116,7 +116,7 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t
 	struct bl_stream ask;
 	struct bl_range *range;
 
-	if (!r || len < fixed || r->nrange == BL_RANGES)
+	if (!r || len < fixed || r->nrange == BL_RANGES || r->whole)
 		return;
 	memcpy(&ask, bytes, fixed);
 	if (!ask.len || ask.off > r->len || ask.len > r->len - ask.off)
@@ -200,15 +200,21 @@ static bool shares_core(const struct bl_ep *ep)
 	return ep->tx_cq && bl_wait_crowded(&ep->tx_cq->crowd, bl_ticks());
 }
 
-/*
- * A short message of which the sender wants to hear that it has been delivered: no room for all
- * of it behind the RTS now, and its receiver is at work and will make some sooner than it could
- * copy it by a system call.
- */
-bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+bool bl_reads_soon(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return len <= bl_eager_to(ep, peer) && peer->copy.pull == BL_COPY_VM && !peer->copy.lend &&
-	       bl_tx_fits(&peer->tx, 1, PIECE, len) != len && bl_gives_room(peer);
+	return bl_gives_room(peer) || shares_core(ep);
+}
+
+/*
+ * A message as long as a slot, of which the sender wants to hear that it has been delivered: no
+ * slot for it behind the RTS now, and its receiver is at work and will make room sooner than it
+ * could copy it by a system call.
+ */
+bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	return len <= BL_SLOT_INLINE && len <= ep->eager_max && peer->copy.pull == BL_COPY_VM &&
+	       !peer->copy.lend && bl_tx_fits(&peer->tx, 1, PIECE, len) != len &&
+	       bl_gives_room(peer);
 }
 
 /*
@@ -222,15 +228,13 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 	struct bl_tx *tx = &r->peer->tx;
 	size_t eager_to = bl_eager_to(ep, r->peer), fits;
 
-	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF)
+	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF || r->len >= BL_CLAIM_MIN)
 		return 0;
 	if (r->len > ep->eager_max && unlikely(bl_is_laden(r->peer)))
 		return 0;
 	if (r->len > eager_to) {
-		if (r->len > bl_copy_plan()->carry_max || r->len >= BL_CLAIM_MIN)
+		if (r->len > bl_copy_plan()->carry_max)
 			return 0;
-		if (r->delivers)
-			bl_wants_longer(r->peer, r->len);
 		bl_say_active(ep, bl_ticks());
 		if (!is_at_work(r->peer) && !shares_core(ep))
 			return 0;
@@ -326,6 +330,14 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 		ep->rx_cq->last_empty = now;
 	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
 		ep->brought_at = now;
+}
+
+void bl_copy_begins(struct bl_ep *ep, size_t len)
+{
+	if (likely(len < BL_CLAIM_MIN))
+		return;
+	bl_copies_are_no_absence(ep);
+	bl_say_busy(ep, len);
 }
 
 /* It is here, and not in the middle of a long copy. */

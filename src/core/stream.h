@@ -10,6 +10,8 @@
 
 /* It has shown itself in the library in the last microseconds: full rings empty soon. */
 bool bl_gives_room(const struct bl_peer *peer);
+/* The same, or it waits for a turn on a core that it shares: it reads what is put there now. */
+bool bl_reads_soon(const struct bl_ep *ep, const struct bl_peer *peer);
 
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 
@@ -42,7 +44,7 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 /* Sender, about to announce the message: so many bytes of it follow at once; then they do; and
  * were they of use? */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r);
-bool bl_ahead_waits(struct bl_ep *ep, struct bl_peer *peer, size_t len);
+bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len);
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r);
 void bl_ahead_told(struct bl_request *r, bool of_use);
 /* Receiver: a message has met its receive, and some of it follows. may_ask: for the rest. */
@@ -51,6 +53,9 @@ void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask);
 void bl_ahead_take(struct bl_ep *ep, struct bl_transfer *t, const struct bl_kept *kept);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
+/* About to copy so much by ourselves, through the ring: that takes a while if it is a large
+ * message. bl_say_done() follows. */
+void bl_copy_begins(struct bl_ep *ep, size_t len);
 
 /* --- large.c -------------------------------------------------------------- */
 

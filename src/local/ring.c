@@ -18,7 +18,7 @@
 #define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
 #define PAST_FOR      256u   /* then it is tried again */
 
-bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
+bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
 {
 	uint64_t took;
 
@@ -26,19 +26,20 @@ bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, 
 	if (tx->past) {
 		tx->past--;
 		bl_move_past(to, from, len);
-		return;
+		return BL_SLOT_PAST;
 	}
 	took = bl_ticks();
 	memcpy(to, from, len);
 	took = bl_ticks() - took;
 	if (took * SLOW_BYTES_US < len * bl_ticks_per_us()) {
 		tx->slow = 0;
-		return;
+		return 0;
 	}
 	if (tx->slow < SLOW_ENOUGH)
 		tx->slow++;
 	if (tx->slow == SLOW_ENOUGH)
 		tx->past = PAST_FOR;
+	return 0;
 }
 
 /*

@@ -62,19 +62,19 @@ struct bl_rx {
 
 #define BL_PAST_MIN 4096u /* bytes; below it the wait for the stores costs what they gain */
 
-/* Where the receiver's cache is far; ring.c. */
-bl_noinline void bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
+/* Where the receiver's cache may be far; ring.c. */
+bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
 
 /* The lane has pages for BL_PAYLOAD_MOST bytes of payload: use them from now on. */
 void bl_tx_stretch(struct bl_tx *tx);
 
-/* Bytes into the payload ring. */
-static inline void bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
+/* Bytes into the payload ring; what the packet's flags are to say of them. */
+static inline uint32_t bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
 {
-	if (len < BL_PAST_MIN)
-		memcpy(to, from, len);
-	else
-		bl_tx_store_long(tx, to, from, len);
+	if (len >= BL_PAST_MIN)
+		return bl_tx_store_long(tx, to, from, len);
+	memcpy(to, from, len);
+	return 0;
 }
 
 /* Learn what the receiver has consumed. Returns false if the ring is still full. */
@@ -92,6 +92,14 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 		tx->limit = consumed + BL_SLOTS;
 	}
 	return tx->next != tx->limit;
+}
+
+/* Bytes of the payload ring that the receiver hasn't read, as far as it has told. */
+static inline uint64_t bl_tx_unread(struct bl_tx *tx)
+{
+	if (tx->pay_head != tx->pay_tail)
+		bl_tx_refresh(tx);
+	return tx->pay_head - tx->pay_tail;
 }
 
 bl_always_inline bool bl_tx_room(const struct bl_tx *tx)

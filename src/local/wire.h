@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 11
+#define BL_SEG_VERSION 12
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -80,11 +80,14 @@ enum bl_op {
 #define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
 #define BL_SLOT_LENT  0x02u /* RTS: a key for each piece follows the pieces */
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
+#define BL_SLOT_TELL  0x08u /* message longer than a slot: FIN when it has been delivered */
+#define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 
-#define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 16 | (uint32_t)(flags) << 24)
-#define BL_HEAD_LEN(head)	((head)&0xffff)
-#define BL_HEAD_OP(head)	((head) >> 16 & 0xff)
+#define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 19 | (uint32_t)(flags) << 24)
+#define BL_HEAD_LEN(head)	((head)&0x7ffff)
+#define BL_HEAD_OP(head)	((head) >> 19 & 0x1f)
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
+static_assert(BL_PAYLOAD_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
 
 /*
  * One packet. `seq` is the packet's number plus one, stored last: the only flag.
@@ -98,11 +101,16 @@ struct bl_slot {
 	uint64_t data; /* remote CQ data; see the operations */
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
-		uint32_t at; /* len > BL_SLOT_INLINE */
+		struct { /* len > BL_SLOT_INLINE */
+			uint32_t at;
+			uint32_t unused;
+			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts */
+		};
 	};
 };
 static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
 static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
+static_assert(offsetof(struct bl_slot, request) == 32, "shared layout");
 
 struct bl_piece {
 	uint64_t base, len;

@@ -50,7 +50,8 @@ static uint32_t random_head(uint64_t x)
 					   BL_PAYLOAD_SIZE + 1,
 					   sizeof(struct bl_rma_ask)};
 
-	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE, x / 1000 % 4);
+	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE,
+		       x / 1000 % 32);
 }
 
 /* One packet that the others will see. */

@@ -117,7 +117,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	setenv("FI_BEELINE_BOTH_HANDS_MIN", "8192", 1);
 	setenv("FI_BEELINE_CHUNK_MAX", "4096", 1);
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "65535", 1);
+	setenv("FI_BEELINE_CARRY_MAX", "131072", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1);
 	fill_table();
 	child = fork();

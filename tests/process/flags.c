@@ -228,11 +228,11 @@ static void levels(void)
  * must then not wait for ever once the receiver takes it. */
 static void delivery(void)
 {
-	static const size_t lens[] = {8, 5000, LARGE};
+	static const size_t lens[] = {8, 300, 5000, 20000, LARGE};
 	struct t_node n;
 
 	t_start(&n, NULL);
-	for (uint64_t i = 0; i < 3; i++) {
+	for (uint64_t i = 0; i < count_of(lens); i++) {
 		struct t_buf b = t_buf(lens[i], 2);
 		struct iovec iov = {b.p, lens[i]};
 		struct t_op op = {0};

@@ -119,9 +119,48 @@ static void sender_ends(void)
 	}
 }
 
+/* Its sender wants to hear that it has been delivered, and hears nothing before. */
+static void delivered(void)
+{
+	static const size_t lengths[] = {297, 4096, 4097, 20000, LONGEST};
+	struct t_node n;
+
+	long_rings(&n);
+	for (size_t i = 0; i < 50; i++) {
+		size_t len = lengths[i % 5];
+		struct t_buf b = t_buf(len, i);
+		struct iovec iov = {b.p, len};
+		struct t_op op = {0};
+		struct fi_msg_tagged m = {
+			.msg_iov = &iov, .iov_count = 1, .tag = i, .context = &op};
+
+		if (t_rank == 0) {
+			m.addr = n.peer[1];
+			t_fill(b.p, len, i, 0);
+			T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+		}
+		t_barrier();
+		for (int looks = 0; looks < 100; looks++)
+			t_progress();
+		T_CHECK(!op.done, "told of a message that nobody has received");
+		t_barrier();
+		if (t_rank == 1) {
+			t_blank(&b);
+			t_trecv(&n, n.peer[0], b.p, len, i, 0, &op);
+		}
+		T_WAIT(&op);
+		if (t_rank == 1)
+			T_GOT(&b, len, i);
+		t_barrier();
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"whole_no_help", 2, no_help, "a send of some pages needs its receiver", 0},
 	{"whole_none_waits", 2, none_waits, "order, or a send that waits for one who is away", 0},
+	{"whole_delivered", 2, delivered, "a sender is told of what hasn't been delivered", 0},
 	{"whole_sender_ends", 2, sender_ends, "what was sent is received", 0},
 };
 

@@ -14,10 +14,12 @@
 #include "core/stream.h"
 #include "unit/node.h"
 
-#define EAGER	4096u
+#define EAGER  4096u
+#define PIECES 32768u /* as many as an empty ring has room for, in bytes */
+#ifndef CARRIED
 #define CARRIED 48000u
-#define PIECES	32768u /* as many as an empty ring has room for, in bytes */
 #define LONGEST 50000u
+#endif
 
 static struct node node;
 static uint8_t from[LONGEST], to[LONGEST + 64];

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * told_test.c: messages that go through the ring as one packet and whose sender wants to hear that
+ * they have been delivered (BL_SLOT_TELL): which, when it hears of it, and what a liar gets; and
+ * such packets of 64 KiB and more, which go that way only while both are at it.
+ */
+#define CARRIED 131072u
+#define LONGEST 140000u
+#include "core/claim.h"
+#include "unit/ahead.h"
+
+#define DELIVER BL_DELIVERY_COMPLETE
+#define LARGE	BL_CLAIM_MIN
+
+static struct bl_peer *peer(void)
+{
+	return sender->dest[0];
+}
+
+static void stretch(void)
+{
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_MOST);
+}
+
+static uint32_t head_of(uint32_t number)
+{
+	return peer()->tx.slot[number % BL_SLOTS].head;
+}
+
+static void receive(size_t len)
+{
+	memset(to, 0xee, sizeof to);
+	post(len);
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	check(len);
+}
+
+/* The sender has heard nothing, however often it looks; then it hears once. */
+static void not_told(void)
+{
+	node_settle(&node, 1);
+	assert_int_equal(sender->requests, 1);
+	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+}
+
+static void told(void)
+{
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	assert_int_equal(sender->requests, 0);
+}
+
+/* --- which ------------------------------------------------------------------ */
+
+struct which_row {
+	struct row row;
+	size_t len, niov;
+	uint64_t flags;
+	size_t eager; /* the limit; 0: EAGER */
+	bool lends, one_packet;
+};
+
+static const struct which_row which[] = {
+	{{"a slot", "its number has no place there"}, BL_SLOT_INLINE, 1, 0, 0, false, false},
+	{{"more than a slot", "the shortest"}, BL_SLOT_INLINE + 1, 1, 0, 0, false, true},
+	{{"eager limit", "in a ring as it was made"}, EAGER, 1, 0, 0, false, true},
+	{{"eager limit in pieces", "8 of them"}, EAGER, 8, 0, 0, false, true},
+	{{"with data", "for the completion"}, EAGER, 1, BL_REMOTE_CQ_DATA, 0, false, true},
+	{{"above the limit", "the ring isn't long"}, EAGER + 1, 1, 0, 0, false, false},
+	{{"low limit", "a slot is longer"}, 280, 1, 0, 256, false, false},
+	{{"lent", "the module copies it once"}, EAGER, 1, 0, 0, true, false},
+};
+
+static void which_are(void **state)
+{
+	const struct which_row *row = TABLE_ROW(struct which_row, state);
+	struct bl_comp got;
+	uint32_t n;
+
+	open_pair();
+	if (row->eager)
+		sender->eager_max = row->eager;
+	peer()->copy.lend = row->lends;
+	post(LONGEST - 80000);
+	n = peer()->tx.next;
+	send_by(row->len, row->niov, DELIVER | row->flags);
+	assert_int_equal(sender->requests, 1);
+	assert_int_equal(BL_HEAD_OP(head_of(n)), row->one_packet ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
+	assert_int_equal(!!(BL_HEAD_FLAGS(head_of(n)) & BL_SLOT_TELL), row->one_packet);
+	if (row->one_packet)
+		assert_int_equal(peer()->tx.next, n + 1);
+	peer()->copy.lend = false;
+	got = node_completion(&node, 0, NULL);
+	assert_int_equal(got.len, row->len);
+	assert_int_equal(got.flags & BL_REMOTE_CQ_DATA, row->flags & BL_REMOTE_CQ_DATA);
+	check(row->len);
+	told();
+	node_close(&node);
+}
+
+/* A long ring, and a limit below a slot's length: what fits a slot lies there. */
+static void below_a_slot(void **state)
+{
+	(void)state;
+	open_pair();
+	stretch();
+	sender->eager_max = 256;
+	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	send_by(280, 1, 0);
+	receive(280);
+	told();
+	node_close(&node);
+}
+
+/* --- when ------------------------------------------------------------------- */
+
+enum when {
+	POSTED,	   /* the receive is there */
+	LATER,	   /* it is posted later */
+	ANY,	   /* later, from whomever */
+	SHORT,	   /* it takes less */
+	SHARED,	   /* it is for several messages */
+	DISCARDED, /* it isn't wanted */
+	CLAIMED,   /* it is set aside, and then received */
+	DROPPED,   /* it is set aside, and then not wanted */
+};
+
+struct when_row {
+	struct row row;
+	enum when when;
+	bool full; /* the receiver's ring, so that a bit says it */
+};
+
+static const struct when_row whens[] = {
+	{{"posted", "at once"}, POSTED, false},
+	{{"posted, no slot", "by a bit"}, POSTED, true},
+	{{"later", "when it has been received"}, LATER, false},
+	{{"later, no slot", "by a bit"}, LATER, true},
+	{{"later, any source", "when it has been received"}, ANY, false},
+	{{"too short", "and not of that"}, SHORT, false},
+	{{"for several", "at once"}, SHARED, false},
+	{{"discarded", "it isn't wanted"}, DISCARDED, false},
+	{{"claimed", "when it has been received"}, CLAIMED, false},
+	{{"claimed, dropped", "it isn't wanted"}, DROPPED, false},
+};
+
+static struct bl_recv look_for(uint64_t flags)
+{
+	static struct iovec room = {to, EAGER};
+
+	return (struct bl_recv){
+		.iov = &room,
+		.niov = 1,
+		.src = 1,
+		.tag = 9,
+		.context = to,
+		.flags = BL_TAGGED | BL_COMPLETION | flags,
+	};
+}
+
+static void look(uint64_t flags)
+{
+	struct bl_recv recv = look_for(flags);
+
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+}
+
+static void fill_its_ring(void)
+{
+	while (bl_tx_room(&receiver->dest[1]->tx))
+		node_send(&node, 0, 1, from, 8, 77, NULL, BL_TAGGED);
+}
+
+static void hears(void **state)
+{
+	const struct when_row *row = TABLE_ROW(struct when_row, state);
+	struct iovec room = {to, LONGEST};
+	struct bl_recv several = {
+		.iov = &room,
+		.niov = 1,
+		.src = 1,
+		.context = to,
+		.flags = BL_MSG | BL_COMPLETION | BL_MULTI_RECV,
+	};
+
+	open_pair();
+	if (row->when == POSTED)
+		post(EAGER);
+	if (row->when == SHORT)
+		post(1000);
+	if (row->when == SHARED)
+		assert_int_equal(bl_recv(receiver, &several), 0);
+	if (row->full)
+		fill_its_ring();
+	if (row->when == SHARED) {
+		struct bl_send send = {&(struct iovec){from, EAGER},	 1,   0, 0, 7, from,
+				       BL_MSG | BL_COMPLETION | DELIVER, NULL};
+
+		assert_int_equal(bl_send(sender, &send), 0);
+	} else {
+		send_by(EAGER, 1, DELIVER);
+	}
+	if (!row->full)
+		not_told(); /* for the receiver hasn't looked */
+	bl_ep_progress(receiver);
+	if (row->when >= LATER && row->when != SHORT && row->when != SHARED && !row->full)
+		not_told();
+	if (row->when == LATER)
+		post(EAGER);
+	if (row->when == ANY)
+		assert_int_equal(
+			bl_recv_buf(receiver, to, EAGER, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS), 0);
+	if (row->when == DISCARDED)
+		look(BL_PEEK | BL_DISCARD);
+	if (row->when == CLAIMED || row->when == DROPPED) {
+		look(BL_PEEK | BL_CLAIM);
+		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER);
+		not_told();
+		look(BL_CLAIM | (row->when == DROPPED ? BL_DISCARD : 0));
+	}
+	assert_int_equal(atomic_load(&peer()->tx.lane->fins.some) != 0, row->full);
+	if (row->when == SHORT)
+		assert_int_equal(node_error(&node, 0).olen, EAGER - 1000);
+	else
+		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER);
+	if (row->when != DISCARDED && row->when != DROPPED)
+		check(row->when == SHORT ? 1000 : EAGER);
+	told();
+	node_settle(&node, 1);
+	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+	node_close(&node);
+}
+
+/* The receiver ends before it has taken the message: it isn't delivered. */
+static void receiver_ends(void **state)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	(void)state;
+	open_pair();
+	send_by(EAGER, 1, DELIVER);
+	bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
+	assert_int_equal(node_error(&node, 1).err, ECONNRESET);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+}
+
+/* --- liars ------------------------------------------------------------------- */
+
+/* There is nothing to be asked for of a message that lies in the ring: its buffer may be its
+ * owner's again (FI_INJECT). */
+static void asks_for_more(void **state)
+{
+	struct bl_cts cts = {.len = EAGER, .chunk = 1024, .coop = BL_CTS_CARRY, .generation = 1};
+	struct bl_stream ask = {.transfer = 1, .off = 0, .len = EAGER};
+	struct bl_peer *back;
+	uint64_t number;
+	uint32_t n;
+
+	(void)state;
+	open_pair();
+	back = receiver->dest[1];
+	send_by(EAGER, 1, DELIVER);
+	number = bl_request_number(request());
+	n = peer()->tx.next;
+	ask.piece[0] = (struct bl_piece){(uintptr_t)to, EAGER};
+	bl_control(receiver, back, BL_OP_CTS, number, 0, &cts, offsetof(struct bl_cts, piece));
+	bl_control(receiver, back, BL_OP_STREAM, number, 0, &ask,
+		   offsetof(struct bl_stream, piece) + sizeof ask.piece[0]);
+	node_settle(&node, 1);
+	assert_int_equal(peer()->tx.next, n);
+	assert_int_equal(sender->nserving, 0);
+	assert_null(request()->coop);
+	receive(EAGER);
+	told();
+	node_close(&node);
+}
+
+/* A message in a slot that says so has no number: nobody is told. */
+static void tells_in_a_slot(void **state)
+{
+	uint32_t n;
+
+	(void)state;
+	open_pair();
+	n = receiver->dest[1]->tx.next;
+	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, 200);
+	receive(200);
+	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, 200);
+	bl_ep_progress(receiver); /* early */
+	receive(200);
+	assert_int_equal(receiver->dest[1]->tx.next, n);
+	node_close(&node);
+}
+
+/* --- 64 KiB and more ---------------------------------------------------------- */
+
+struct large_row {
+	struct row row;
+	size_t len;
+	uint64_t flags;
+	uint8_t leaves;	 /* the sender, after a large message */
+	uint32_t unread; /* messages of this length in the ring */
+	bool away, under_way, shares, is_short;
+	bool one_packet;
+};
+
+static const struct large_row larges[] = {
+	{{"shortest", "both are at it"}, LARGE, 0, 0, 0, false, false, false, false, true},
+	{{"longest", "both are at it"}, CARRIED, 0, 0, 0, false, false, false, false, true},
+	{{"longer", "isn't carried"}, CARRIED + 1, 0, 0, 0, false, false, false, false, false},
+	{{"short ring", "has no room"}, LARGE, 0, 0, 0, false, false, false, true, false},
+	{{"delivered", "both are at it"}, LARGE, DELIVER, 0, 0, false, false, false, false, true},
+	{{"receiver away", "may be computing"}, LARGE, 0, 0, 0, true, false, false, false, false},
+	{{"sender leaves", "to compute"}, LARGE, 0, 1, 0, false, false, false, false, false},
+	{{"one unread", "it still copies that"}, LARGE, 0, 0, 1, false, false, false, false, true},
+	{{"two unread", "many are sent"}, LARGE, 0, 0, 2, false, false, false, false, false},
+	{{"one under way", "many are sent"}, LARGE, 0, 0, 0, false, true, false, false, false},
+	{{"shares a core", "without a turn"}, LARGE, 0, 0, 0, true, false, true, false, true},
+	{{"shorter, away", "goes anyway"}, LARGE - 1, 0, 4, 2, true, false, false, false, true},
+};
+
+/* The receiver may be here without having a turn. */
+static void share_core(bool shares)
+{
+	sender->tx_cq->crowd.until = shares ? bl_ticks() + 1000000 * bl_ticks_per_us() : 0;
+}
+
+static void large_ones(void **state)
+{
+	const struct large_row *row = TABLE_ROW(struct large_row, state);
+	uint32_t n, others = row->unread + row->under_way;
+	uint64_t now, soon = 50 * bl_ticks_per_us();
+
+again:
+	open_pair();
+	if (!row->is_short)
+		stretch();
+	share_core(true);
+	for (uint32_t i = 0; i < row->unread; i++) {
+		sender->leaves = 0;
+		send_by(row->len, 1, 0);
+	}
+	assert_int_equal(sender->requests, 0);
+	if (row->under_way)
+		send_by(LONGEST, 1, 0);
+	assert_int_equal(sender->requests, row->under_way);
+	share_core(row->shares);
+	sender->leaves = row->leaves;
+	n = peer()->tx.next;
+	now = bl_ticks();
+	bl_say_active(receiver, row->away ? now - 1000000 * bl_ticks_per_us() : now + soon);
+	bl_say_here(receiver, now - 1000000 * bl_ticks_per_us());
+	send_by(row->len, 1, row->flags);
+	if (!row->away && bl_ticks() - now > soon) { /* it may not have seemed at work */
+		node_close(&node);
+		goto again;
+	}
+	assert_int_equal(BL_HEAD_OP(head_of(n)), row->one_packet ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
+	for (uint32_t i = 0; i <= others; i++) {
+		size_t len = i < others && row->under_way ? LONGEST : row->len;
+
+		receive(len);
+		node_completion(&node, 1, NULL);
+	}
+	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	node_close(&node);
+}
+
+/* Who sends it goes on at once; whether it then computes shows, and is remembered. */
+static void large_ones_teach(void **state)
+{
+	(void)state;
+	open_pair();
+	stretch();
+	share_core(true);
+	sender->leaves = 0;
+	send_by(LARGE, 1, 0);
+	assert_int_equal(sender->requests, 0);
+	assert_true(sender->left_at);
+	sender->left_at -= 1000 * bl_ticks_per_us();
+	node_completion(&node, 1, NULL);
+	while (sender->left_at) /* until it is idle */
+		bl_ep_progress(sender);
+	assert_int_equal(sender->leaves, BL_LEAVES_MOST);
+	node_close(&node);
+}
+
+int main(void)
+{
+	char carried[16];
+
+	set_limits();
+	snprintf(carried, sizeof carried, "%u", CARRIED);
+	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
+	unsetenv("FI_BEELINE_STRETCH");
+	TABLE_ROWS("which", which_are, which);
+	TABLE_TEST(below_a_slot);
+	TABLE_ROWS("when", hears, whens);
+	TABLE_TEST(receiver_ends);
+	TABLE_TEST(asks_for_more);
+	TABLE_TEST(tells_in_a_slot);
+	TABLE_ROWS("large", large_ones, larges);
+	TABLE_TEST(large_ones_teach);
+	return table_run("told");
+}
