@@ -72,11 +72,11 @@ bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 struct bl_copy_plan {
 	size_t eager_max;      /* up to here two short copies win */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
-	size_t carry_max;      /* up to here two copies at once do, if both wait; 0: never */
-	size_t chunk_max;      /* a piece, when two processes share a message */
-	bool may_vm;	       /* the knob allows process_vm_* */
-	bool may_module;       /* and the module */
-	bool module_first;     /* even where process_vm_* would do */
+	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
+	size_t chunk_max;  /* a piece, when two processes share a message */
+	bool may_vm;	   /* the knob allows process_vm_* */
+	bool may_module;   /* and the module */
+	bool module_first; /* even where process_vm_* would do */
 };
 
 /* Found once per process; any thread. */

@@ -49,7 +49,8 @@ void bl_move_far(void *dst, const void *src, size_t n)
 		bl_prefetch_read((const char *)((uintptr_t)from + AHEAD));
 		memcpy(to, from, BL_LINE);
 	}
-	memcpy(to, from, n);
+	if (n)
+		memcpy(to, from, n);
 }
 
 size_t bl_iov_len_checked(const struct iovec *iov, size_t n)

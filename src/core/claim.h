@@ -116,6 +116,9 @@ static inline void bl_claim_back(struct bl_ep *ep, uint64_t now)
 	else if (ep->leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
 		ep->leaves--;
 	ep->left_at = 0;
+	if (likely(ep->local.seg.header != NULL))
+		atomic_store_explicit(&ep->local.seg.header->stays, !ep->leaves,
+				      memory_order_relaxed);
 }
 
 /* The same where the time isn't known; not from within a call that posts. */

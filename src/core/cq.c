@@ -12,7 +12,6 @@
 #include "core/core.h"
 #include "core/claim.h"
 #include "core/large.h"
-#include "core/recv.h"
 #include "core/work.h"
 
 #define LEAST_SIZE 64
@@ -217,18 +216,6 @@ bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
 		warm_payload(ep);
 	if (len >= BL_PAST_MIN)
 		bl_say_active(ep, bl_ticks());
-}
-
-bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
-			      uint32_t head, const uint8_t *bytes, const struct bl_post *post)
-{
-	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
-
-	bl_copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
-	bl_claim_came(ep, post, true, peer, len);
-	if (flags & BL_SLOT_TELL)
-		bl_fin(ep, peer, *(const volatile uint64_t *)&slot->request, 0, false);
-	bl_has_read(ep, len);
 }
 
 static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)

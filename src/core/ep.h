@@ -226,6 +226,7 @@ struct bl_ep {
 	uint32_t nlanding;	  /* claimed messages that are still being copied */
 	bool posting;		  /* in a call that posts a large receive: large.c */
 	bool unshown;		  /* a large receive could not be shown to its senders */
+	uint32_t nwhole;	  /* requests of messages that lie in the ring */
 	uint32_t nopen;		  /* requests whose RTS may not have been taken */
 	uint64_t next_claim;	  /* ticks */
 	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */

@@ -15,6 +15,9 @@
  *
  * A large message holds no shared resource before it is matched, so any number
  * may be unmatched. After FIN neither side touches the other's memory.
+ *
+ * A message that lies in the ring has a request, too, if its sender wants to hear of its
+ * delivery: send.c; FIN ends it.
  */
 #ifndef BL_CORE_LARGE_H
 #define BL_CORE_LARGE_H
@@ -270,22 +273,22 @@ void bl_ep_adopt(struct bl_ep *ep);
 bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. ep.c */
-#define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
+#define BL_EAGER_MOST 14336  /* what FI_BEELINE_EAGER_MAX may be at most */
+#define BL_WHOLE_MOST 131072 /* the same of FI_BEELINE_CARRY_MAX */
 static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE &&
-		      BL_CREDIT_BYTES + 2 * BL_CLAIM_MIN <= BL_PAYLOAD_MOST,
+		      BL_CREDIT_BYTES + 2 * BL_WHOLE_MOST <= BL_PAYLOAD_MOST,
 	      "a drained ring has room for any packet, whatever is not credited or skipped");
 
 /* send.c */
 /* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
  * is long. */
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
-/* It keeps as much as it may of what has come before its receives: announce the next. */
-bool bl_is_laden(struct bl_peer *peer);
-/* A message of len bytes could have been one if the ring were long. */
-void bl_wants_longer(struct bl_peer *peer, size_t len);
-/* A message beyond the eager limit that may be one, not to be told of its delivery. The ring has a
- * slot for it. 0: gone and completed; -EAGAIN: there will be room in a moment; -EMSGSIZE: it is to
- * be announced, for its length or since its receiver doesn't read just now. */
+/* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
+bool bl_is_laden(struct bl_peer *peer, size_t len);
+/* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The
+ * ring has a slot for it. 0: it is there, and completed unless its receiver is to say so; -EAGAIN:
+ * there will be room in a moment; -EMSGSIZE: it is to be announced, for its length, or since its
+ * receiver doesn't read just now. */
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len);
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);

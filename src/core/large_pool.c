@@ -61,6 +61,7 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 void bl_request_free(struct bl_ep *ep, struct bl_request *r)
 {
 	ep->nopen -= r->open;
+	ep->nwhole -= r->whole;
 	if (r->lent)
 		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));
 	if (unlikely(r->copy != NULL))

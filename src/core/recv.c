@@ -213,22 +213,23 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	bl_recv_over(ep, sink, &receipt, 0);
 }
 
-void bl_copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
-		 size_t len, uint32_t slot_flags)
+static void copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
+		     size_t len, uint32_t slot_flags)
 {
-	bl_copy_begins(ep, len);
+	uint64_t began = bl_copy_begins(ep, len);
+
 	if (unlikely(slot_flags & BL_SLOT_PAST) && niov == 1)
 		bl_move_far(iov->iov_base, bytes, len);
 	else
 		bl_iov_scatter(iov, niov, 0, bytes, len);
-	bl_say_done(ep, len);
+	bl_copy_ends(ep, len, began);
 }
 
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
 			 uint64_t data, uint32_t slot_flags)
 {
-	bl_copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
+	copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
 	bytes_are_there(ep, sink, peer, t, len, tag, data, slot_flags);
 }
 
@@ -258,8 +259,7 @@ bool bl_unex_give(struct bl_sink *sink, struct bl_unex *u, struct bl_post *post,
 
 	if (u->large && !bl_transfer_ready(ep))
 		return false;
-	if (u->large)
-		bl_claim_came(ep, post, tagged, u->peer, u->len);
+	bl_claim_came(ep, post, tagged, u->peer, u->len);
 	t = target_of(ep, NULL, &post, u->len, tagged, spent);
 	if (u->large) {
 		struct bl_arrival a = {
@@ -307,7 +307,7 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 	u->claimed_by = NULL;
 	u->large = !bytes;
 	if (bytes) {
-		memcpy(u->bytes, bytes, a->len);
+		copy_out(ep, &(struct iovec){u->bytes, a->len}, 1, bytes, a->len, a->slot_flags);
 	} else {
 		u->npiece = a->npiece;
 		u->ahead = a->ahead;
@@ -391,6 +391,17 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 	if (!t.multi)
 		bl_post_release(home, post);
 	return true;
+}
+
+bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			      uint32_t head, const uint8_t *bytes, const struct bl_post *post)
+{
+	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
+
+	copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
+	bl_claim_came(ep, post, true, peer, len);
+	tell(ep, peer, *(const volatile uint64_t *)&slot->request, flags);
+	bl_has_read(ep, len);
 }
 
 static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -511,7 +522,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 			return -EAGAIN;
 		}
 		member = bl_ep_of(u->peer);
-		large = u->large;
+		large = u->large || u->len >= BL_CLAIM_MIN;
 		bl_unex_free(member, bl_unex_unlink(early, at));
 		if (spent) {
 			if (member->ntransfer)

@@ -77,10 +77,6 @@ void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request,
 
 /* --- recv.c ------------------------------------------------------------- */
 
-/* len bytes of a message that came whole go where they belong; niov > 0. */
-void bl_copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
-		 size_t len, uint32_t slot_flags);
-
 /* A receive that is in no queue yet, with a copy of what recv says; NULL: no memory. */
 struct bl_post *bl_post_make(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src);
 void bl_post_release(struct bl_ep *ep, struct bl_post *post);

@@ -103,19 +103,47 @@ size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 }
 
 /* Asked now and then, for the answer lies in a line that it writes all the time. */
-bool bl_is_laden(struct bl_peer *peer)
+bool bl_is_laden(struct bl_peer *peer, size_t len)
 {
-	if (unlikely(peer->laden || peer->tx.next % LADEN_EVERY == 0))
+	if (unlikely(peer->laden || len >= BL_CLAIM_MIN || !(++peer->wholes % LADEN_EVERY)))
 		peer->laden = atomic_load_explicit(&peer->header->laden, memory_order_relaxed) != 0;
 	return peer->laden;
 }
 
-void bl_wants_longer(struct bl_peer *peer, size_t len)
+/* A message of len bytes could have been one packet if the ring were long. */
+static void wants_longer(struct bl_peer *peer)
 {
-	if (peer->tx.pay_size == BL_PAYLOAD_MOST || len > bl_copy_plan()->carry_max)
-		return;
-	if (++peer->tx.nlong >= BL_STRETCH_USES)
+	if (peer->tx.pay_size != BL_PAYLOAD_MOST && ++peer->tx.nlong >= BL_STRETCH_USES)
 		bl_stretch_look(peer);
+}
+
+/*
+ * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
+ * is announced is copied for a process that computes meanwhile, and of many at a time both
+ * processes copy some, once.
+ */
+static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	return !ep->leaves && ep->requests == ep->nwhole && bl_tx_unread(&peer->tx) < 2 * len &&
+	       bl_waits_here(peer);
+}
+
+/* As one packet, if there is room. */
+static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	if (len <= BL_SLOT_INLINE) /* to be told of; the request's number has no place there */
+		return false;
+	if (len <= ep->eager_max)
+		return true;
+	if (len > bl_copy_plan()->carry_max || peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
+		return false;
+	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
+		return false;
+	if (len > bl_eager_to(ep, peer)) {
+		wants_longer(peer);
+		return false;
+	}
+	return likely(!bl_is_laden(peer, len));
 }
 
 /* A message that lies in the ring, of whose delivery its sender wants to hear; NULL: no memory. */
@@ -135,18 +163,8 @@ static struct bl_request *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
 	r->work = send->work;
 	r->delivers = r->whole = true;
 	r->ahead = 0;
+	ep->nwhole++;
 	return r;
-}
-
-/*
- * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
- * is announced is copied for a process that computes meanwhile, and of many at a time both
- * processes copy some, once.
- */
-static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
-{
-	return !ep->leaves && !ep->requests && bl_tx_unread(&peer->tx) < 2 * len &&
-	       bl_reads_soon(ep, peer);
 }
 
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
@@ -155,17 +173,10 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
+	uint64_t began;
 	uint8_t *to;
 
-	if (len <= BL_SLOT_INLINE) /* to be told of; the request's number has no place there */
-		return -EMSGSIZE;
-	if (len > bl_eager_to(ep, peer) || peer->copy.lend || peer->copy.pull == BL_COPY_SELF) {
-		bl_wants_longer(peer, len);
-		return -EMSGSIZE;
-	}
-	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
-		return -EMSGSIZE;
-	if (len > ep->eager_max && unlikely(bl_is_laden(peer)))
+	if (!may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
@@ -179,11 +190,12 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		flags |= BL_SLOT_TELL;
 		slot->request = bl_request_number(r);
 	}
-	bl_copy_begins(ep, len);
+	began = bl_copy_begins(ep, len);
 	if (likely(send->niov == 1))
 		flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 	else
 		bl_iov_gather(to, send->iov, send->niov, 0, len);
+	bl_copy_ends(ep, len, began);
 	slot->at = (uint32_t)(to - tx->lane->payload);
 	bl_tx_payload_take(tx, (uint32_t)len);
 	slot->head = BL_HEAD(len, op, flags);
@@ -191,7 +203,6 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_peer_notify(peer);
-	bl_say_done(ep, len);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);
 	if (!(flags & BL_SLOT_TELL))

@@ -24,10 +24,10 @@
  *
  * What is sent ahead is in the ring before the send returns: as much as there is room for when
  * the receiver was here a moment ago, or shares its core with others and may be here without
- * having a turn, and all of a short message of which the sender wants to hear that it was
- * delivered. Where the receive is posted later the receiver keeps those bytes (early.c). What it
- * has no memory for it drops, all is copied once, and FIN says so: then some of the next aren't
- * sent ahead.
+ * having a turn, and all of a message that fits a slot of which the sender wants to hear that it
+ * was delivered (a longer one is a packet by itself: bl_put_whole). Where the receive is posted
+ * later the receiver keeps those bytes (early.c). What it has no memory for it drops, all is copied
+ * once, and FIN says so: then some of the next aren't sent ahead.
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
  * at once: so nobody waits for one who has gone, and no byte is copied by two.
@@ -44,12 +44,13 @@
 
 #define PIECE	   8192u /* of a message, in a packet */
 #define PUSH_STEP  262144u
-#define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
-#define ROOM_US	   10  /* who reads gives room again in this time: two long packets, */
-#define BUSY_US	   100 /* or one who copies, soon enough to wait for */
-#define STILL_US   2u  /* a sender that is here goes on sooner, */
-#define STUCK_US   20u /* and says something in this time even if it has much to do */
-#define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
+#define ROOM_POLLS 400	  /* for credits, before the sender looks at something else */
+#define ROOM_US	   10	  /* who reads gives room again in this time: two long packets, */
+#define BUSY_US	   100	  /* or one who copies, soon enough to wait for */
+#define STILL_US   2u	  /* a sender that is here goes on sooner, */
+#define STUCK_US   20u	  /* and says something in this time even if it has much to do */
+#define LONG_COPY  32768u /* bytes: it may take what would be an absence */
+#define VAIN_MOST  6u	  /* 2^n messages aren't carried after n in vain */
 
 /* Ticks since the peer has shown itself in the library; less than 0: it is busy for so long. */
 static int64_t away_for(const struct bl_peer *peer)
@@ -72,6 +73,40 @@ bool bl_gives_room(const struct bl_peer *peer)
 	int64_t away = away_for(peer), us = (int64_t)bl_ticks_per_us();
 
 	return away <= ROOM_US * us && away >= -BUSY_US * us;
+}
+
+bool bl_waits_here(const struct bl_peer *peer)
+{
+	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != 0 &&
+	       bl_gives_room(peer);
+}
+
+uint64_t bl_copy_begins(struct bl_ep *ep, size_t len)
+{
+	uint64_t now;
+
+	if (likely(len < LONG_COPY))
+		return 0;
+	now = bl_ticks();
+	bl_say_here(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+	return now;
+}
+
+void bl_copy_ends(struct bl_ep *ep, size_t len, uint64_t began)
+{
+	uint64_t now, took;
+
+	if (likely(len < LONG_COPY))
+		return;
+	now = bl_ticks();
+	took = now - began;
+	if (ep->left_at)
+		ep->left_at += took;
+	if (ep->brought_at)
+		ep->brought_at += took;
+	if (ep->rx_cq)
+		ep->rx_cq->last_empty += took;
+	bl_say_here(ep, now);
 }
 
 /* --- sender --------------------------------------------------------------- */
@@ -200,13 +235,8 @@ static bool shares_core(const struct bl_ep *ep)
 	return ep->tx_cq && bl_wait_crowded(&ep->tx_cq->crowd, bl_ticks());
 }
 
-bool bl_reads_soon(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	return bl_gives_room(peer) || shares_core(ep);
-}
-
 /*
- * A message as long as a slot, of which the sender wants to hear that it has been delivered: no
+ * A message no longer than a slot, of which the sender wants to hear that it has been delivered: no
  * slot for it behind the RTS now, and its receiver is at work and will make room sooner than it
  * could copy it by a system call.
  */
@@ -218,9 +248,9 @@ bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 }
 
 /*
- * What is put in the ring right behind the RTS: a short message of which the sender wants to
- * hear that it has been delivered, and one to be carried, of which the rest, if there is no
- * room for it yet, is asked for by CTS when the first bytes are on their way already. A
+ * What is put in the ring right behind the RTS: a message no longer than a slot of which the
+ * sender wants to hear that it has been delivered, and one to be carried, of which the rest, if
+ * there is no room for it yet, is asked for by CTS when the first bytes are on their way already. A
  * receiver that has no receive for it keeps them.
  */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
@@ -230,7 +260,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 
 	if (r->ours.n || r->peer->copy.pull == BL_COPY_SELF || r->len >= BL_CLAIM_MIN)
 		return 0;
-	if (r->len > ep->eager_max && unlikely(bl_is_laden(r->peer)))
+	if (r->len > ep->eager_max && unlikely(bl_is_laden(r->peer, r->len)))
 		return 0;
 	if (r->len > eager_to) {
 		if (r->len > bl_copy_plan()->carry_max)
@@ -330,14 +360,6 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 		ep->rx_cq->last_empty = now;
 	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
 		ep->brought_at = now;
-}
-
-void bl_copy_begins(struct bl_ep *ep, size_t len)
-{
-	if (likely(len < BL_CLAIM_MIN))
-		return;
-	bl_copies_are_no_absence(ep);
-	bl_say_busy(ep, len);
 }
 
 /* It is here, and not in the middle of a long copy. */

@@ -10,8 +10,12 @@
 
 /* It has shown itself in the library in the last microseconds: full rings empty soon. */
 bool bl_gives_room(const struct bl_peer *peer);
-/* The same, or it waits for a turn on a core that it shares: it reads what is put there now. */
-bool bl_reads_soon(const struct bl_ep *ep, const struct bl_peer *peer);
+/* We copy so many bytes by ourselves, into or out of the ring: in the library, though neighbours
+ * hear nothing, and no absence. */
+uint64_t bl_copy_begins(struct bl_ep *ep, size_t len);
+void bl_copy_ends(struct bl_ep *ep, size_t len, uint64_t began);
+/* It waits in the library now, and isn't used to leave it after large messages. */
+bool bl_waits_here(const struct bl_peer *peer);
 
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 
@@ -53,9 +57,6 @@ void bl_ahead_begin(struct bl_ep *ep, struct bl_transfer *t, bool may_ask);
 void bl_ahead_take(struct bl_ep *ep, struct bl_transfer *t, const struct bl_kept *kept);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
-/* About to copy so much by ourselves, through the ring: that takes a while if it is a large
- * message. bl_say_done() follows. */
-void bl_copy_begins(struct bl_ep *ep, size_t len);
 
 /* --- large.c -------------------------------------------------------------- */
 

@@ -94,7 +94,8 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 	return tx->next != tx->limit;
 }
 
-/* Bytes of the payload ring that the receiver hasn't read, as far as it has told. */
+/* Bytes of the payload ring that the receiver hasn't read, as far as it has told; with those that
+ * were skipped at its end. */
 static inline uint64_t bl_tx_unread(struct bl_tx *tx)
 {
 	if (tx->pay_head != tx->pay_tail)

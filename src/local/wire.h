@@ -307,7 +307,10 @@ struct bl_seg_header {
 	_Atomic uint64_t active;
 	/* It keeps enough of what has come too early: announce it rather than send it whole. */
 	_Atomic uint32_t laden;
-	uint8_t pad2[BL_LINE - 20];
+	/* Who posts a large receive or send there comes back at once, as far as was seen (claim.h).
+	 */
+	_Atomic uint32_t stays;
+	uint8_t pad2[BL_LINE - 24];
 	struct bl_seg_mr mr;
 	uint8_t pad3[BL_SEG_HEADER - 4 * BL_LINE - sizeof(struct bl_stats)];
 	struct bl_stats stats;

@@ -48,6 +48,8 @@ static uint32_t random_head(uint64_t x)
 					   BL_PAYLOAD_SIZE,
 					   BL_PAYLOAD_MOST,
 					   BL_PAYLOAD_SIZE + 1,
+					   65536,
+					   131072,
 					   sizeof(struct bl_rma_ask)};
 
 	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE,

@@ -48,6 +48,11 @@ static void move_past_all_lengths_and_alignments(void **state)
 	all_lengths_and_alignments(bl_move_past);
 }
 
+static void move_far_all_lengths_and_alignments(void **state)
+{
+	all_lengths_and_alignments(bl_move_far);
+}
+
 /* --- pieces ------------------------------------------------------------- */
 
 #define PIECES 8
@@ -218,6 +223,7 @@ int main(void)
 {
 	TABLE_TEST(move_all_lengths_and_alignments);
 	TABLE_TEST(move_past_all_lengths_and_alignments);
+	TABLE_TEST(move_far_all_lengths_and_alignments);
 	TABLE_TEST(slice_matches_reference);
 	TABLE_TEST(slice_beyond_the_end_is_shorter);
 	TABLE_TEST(gather_matches_reference);

@@ -438,9 +438,10 @@ static const struct at_row ats[] = {
 	 297,
 	 true},
 	{{"whole ring", "the longest that fits"}, 0, LAST, true},
-	{{"longer than the ring", "the head has 16 bits for the length"}, 0, LAST + 1, false},
-	{{"longest head", "65535 bytes"}, LAST - 65535, 65535, true},
-	{{"longest head, one further", "ends behind the ring"}, LAST - 65534, 65535, false},
+	{{"longer than the ring", "and ends behind it"}, 0, LAST + 1, false},
+	{{"longest head", "19 bits"}, 0, 0x7ffff, false},
+	{{"longest message", "ends with the ring"}, LAST - 131072, 131072, true},
+	{{"longest message, one further", "ends behind the ring"}, LAST - 131071, 131072, false},
 };
 
 static void place_is_checked(void **state)
@@ -553,14 +554,15 @@ static void past_for_a_while(void **state)
 	static uint8_t from[BL_PAST_MIN], to[BL_PAST_MIN] __attribute__((aligned(64)));
 	struct bl_tx tx = {.past = 3};
 
-	bl_tx_store(&tx, to, from, BL_PAST_MIN - 1);
+	assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN - 1), 0);
 	assert_int_equal(tx.past, 3);
 	for (int left = 3; left--;) {
 		memset(from, 'a' + left, sizeof from);
-		bl_tx_store(&tx, to, from, BL_PAST_MIN);
+		assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN), BL_SLOT_PAST);
 		assert_memory_equal(to, from, sizeof to);
 		assert_int_equal(tx.past, left);
 	}
+	assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN), 0);
 }
 
 int main(void)
