@@ -334,6 +334,7 @@ static void asks_for_more(void **state)
 	number = bl_request_number(request());
 	n = peer()->tx.next;
 	ask.piece[0] = (struct bl_piece){(uintptr_t)to, EAGER};
+	bl_coop_start(&back->tx.lane->coop[0], 1, 4);
 	bl_control(receiver, back, BL_OP_CTS, number, 0, &cts, offsetof(struct bl_cts, piece));
 	bl_control(receiver, back, BL_OP_STREAM, number, 0, &ask,
 		   offsetof(struct bl_stream, piece) + sizeof ask.piece[0]);
