@@ -103,7 +103,16 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 
 static inline void bl_claim_leave(struct bl_ep *ep)
 {
-	ep->left_at = bl_ticks();
+	if (likely(bl_knobs()->overlap != BL_OVERLAP_NEVER))
+		ep->left_at = bl_ticks();
+}
+
+/* For neighbours to know: wire.h. */
+static inline void bl_say_stays(struct bl_ep *ep)
+{
+	if (likely(ep->local.seg.header != NULL))
+		atomic_store_explicit(&ep->local.seg.header->stays, !ep->leaves,
+				      memory_order_relaxed);
 }
 
 /* An idle moment at `now`. */
@@ -111,14 +120,13 @@ static inline void bl_claim_back(struct bl_ep *ep, uint64_t now)
 {
 	if (likely(!ep->left_at))
 		return;
-	if (now - ep->left_at > BL_AWAY_US * bl_ticks_per_us())
+	/* `now` may be a little old, and what has been copied since is no absence */
+	if ((int64_t)(now - ep->left_at) > (int64_t)(BL_AWAY_US * bl_ticks_per_us()))
 		ep->leaves = BL_LEAVES_MOST;
 	else if (ep->leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
 		ep->leaves--;
 	ep->left_at = 0;
-	if (likely(ep->local.seg.header != NULL))
-		atomic_store_explicit(&ep->local.seg.header->stays, !ep->leaves,
-				      memory_order_relaxed);
+	bl_say_stays(ep);
 }
 
 /* The same where the time isn't known; not from within a call that posts. */

@@ -382,6 +382,7 @@ int bl_ep_enable(struct bl_ep *ep)
 	if (err)
 		return err;
 	bl_mr_publish(ep);
+	bl_say_stays(ep);
 	bl_shared_enabled(ep);
 	bl_wait_enabled(ep);
 	return 0;

@@ -216,13 +216,16 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 static void copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
 		     size_t len, uint32_t slot_flags)
 {
-	uint64_t began = bl_copy_begins(ep, len);
+	uint64_t began;
 
+	if (unlikely(len >= BL_CLAIM_MIN))
+		bl_claim_back_now(ep); /* whoever posted its receive is back */
+	began = bl_copy_begins(ep, len);
 	if (unlikely(slot_flags & BL_SLOT_PAST) && niov == 1)
 		bl_move_far(iov->iov_base, bytes, len);
 	else
 		bl_iov_scatter(iov, niov, 0, bytes, len);
-	bl_copy_ends(ep, len, began);
+	bl_copy_ends(ep, began);
 }
 
 static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,

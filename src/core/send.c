@@ -15,7 +15,7 @@
 #include "core/work.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
-#define LADEN_EVERY  8u	 /* packets */
+#define LADEN_EVERY  8u	 /* messages that may go whole */
 
 size_t bl_inject_max(void)
 {
@@ -110,7 +110,7 @@ bool bl_is_laden(struct bl_peer *peer, size_t len)
 	return peer->laden;
 }
 
-/* A message of len bytes could have been one packet if the ring were long. */
+/* A message could have been one packet if the ring were long. */
 static void wants_longer(struct bl_peer *peer)
 {
 	if (peer->tx.pay_size != BL_PAYLOAD_MOST && ++peer->tx.nlong >= BL_STRETCH_USES)
@@ -120,7 +120,8 @@ static void wants_longer(struct bl_peer *peer)
 /*
  * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
  * is announced is copied for a process that computes meanwhile, and of many at a time both
- * processes copy some, once.
+ * processes copy some, once. So nothing that was announced may be pending, and about one such
+ * message may be unread.
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
@@ -195,7 +196,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 	else
 		bl_iov_gather(to, send->iov, send->niov, 0, len);
-	bl_copy_ends(ep, len, began);
+	bl_copy_ends(ep, began);
 	slot->at = (uint32_t)(to - tx->lane->payload);
 	bl_tx_payload_take(tx, (uint32_t)len);
 	slot->head = BL_HEAD(len, op, flags);

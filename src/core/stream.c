@@ -44,13 +44,12 @@
 
 #define PIECE	   8192u /* of a message, in a packet */
 #define PUSH_STEP  262144u
-#define ROOM_POLLS 400	  /* for credits, before the sender looks at something else */
-#define ROOM_US	   10	  /* who reads gives room again in this time: two long packets, */
-#define BUSY_US	   100	  /* or one who copies, soon enough to wait for */
-#define STILL_US   2u	  /* a sender that is here goes on sooner, */
-#define STUCK_US   20u	  /* and says something in this time even if it has much to do */
-#define LONG_COPY  32768u /* bytes: it may take what would be an absence */
-#define VAIN_MOST  6u	  /* 2^n messages aren't carried after n in vain */
+#define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
+#define ROOM_US	   10  /* who reads gives room again in this time: two long packets, */
+#define BUSY_US	   100 /* or one who copies, soon enough to wait for */
+#define STILL_US   2u  /* a sender that is here goes on sooner, */
+#define STUCK_US   20u /* and says something in this time even if it has much to do */
+#define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
 
 /* Ticks since the peer has shown itself in the library; less than 0: it is busy for so long. */
 static int64_t away_for(const struct bl_peer *peer)
@@ -81,25 +80,19 @@ bool bl_waits_here(const struct bl_peer *peer)
 	       bl_gives_room(peer);
 }
 
-uint64_t bl_copy_begins(struct bl_ep *ep, size_t len)
+bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
 {
-	uint64_t now;
+	uint64_t now = bl_ticks();
 
-	if (likely(len < LONG_COPY))
-		return 0;
-	now = bl_ticks();
 	bl_say_here(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
 	return now;
 }
 
-void bl_copy_ends(struct bl_ep *ep, size_t len, uint64_t began)
+/* Of a shared context's other members nobody knows: to them it may be an absence. */
+bl_noinline void bl_long_copy_ends(struct bl_ep *ep, uint64_t began)
 {
-	uint64_t now, took;
+	uint64_t now = bl_ticks(), took = now - began;
 
-	if (likely(len < LONG_COPY))
-		return;
-	now = bl_ticks();
-	took = now - began;
 	if (ep->left_at)
 		ep->left_at += took;
 	if (ep->brought_at)

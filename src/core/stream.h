@@ -12,8 +12,21 @@
 bool bl_gives_room(const struct bl_peer *peer);
 /* We copy so many bytes by ourselves, into or out of the ring: in the library, though neighbours
  * hear nothing, and no absence. */
-uint64_t bl_copy_begins(struct bl_ep *ep, size_t len);
-void bl_copy_ends(struct bl_ep *ep, size_t len, uint64_t began);
+bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len);
+bl_noinline void bl_long_copy_ends(struct bl_ep *ep, uint64_t began);
+#define BL_LONG_COPY 32768u /* bytes: it may take what would be an absence */
+
+static inline uint64_t bl_copy_begins(struct bl_ep *ep, size_t len)
+{
+	return likely(len < BL_LONG_COPY) ? 0 : bl_long_copy_begins(ep, len);
+}
+
+static inline void bl_copy_ends(struct bl_ep *ep, uint64_t began)
+{
+	if (unlikely(began))
+		bl_long_copy_ends(ep, began);
+}
+
 /* It waits in the library now, and isn't used to leave it after large messages. */
 bool bl_waits_here(const struct bl_peer *peer);
 

@@ -101,9 +101,9 @@ struct bl_peer {
 	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
 	bool wanting;		 /* until the service thread has seen to it */
 	bool laden;		 /* owner: it has said so when it was last asked; wire.h */
-	uint8_t wholes;	   /* owner: messages since, on which depends when it is asked again */
-	bool stays_short;  /* owner: there was no memory for a longer lane */
-	bool refusal_told; /* owner: that it has to do its atomic operations itself */
+	uint8_t wholes;		 /* owner: messages that it might have been asked about */
+	bool stays_short;	 /* owner: there was no memory for a longer lane */
+	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
 	/* owner: messages in a row that went ahead of their receives; so many more don't */
 	uint8_t ahead_vain, ahead_pause;
 	const struct bl_seg_header *header; /* the peer's, mapped */
