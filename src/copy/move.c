@@ -38,8 +38,7 @@ void bl_move_past(void *dst, const void *src, size_t n)
 
 #define AHEAD 1024 /* bytes: so long as a line takes to come from memory */
 
-/* memcpy() leaves it to the processor to fetch ahead, which it does too late, or (rep movsb) not.
- */
+/* memcpy() leaves fetching ahead to the processor, which does it too late, or (rep movsb) not. */
 void bl_move_far(void *dst, const void *src, size_t n)
 {
 	const char *from = src;

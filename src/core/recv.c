@@ -213,6 +213,7 @@ static void bytes_are_there(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	bl_recv_over(ep, sink, &receipt, 0);
 }
 
+/* The bytes of a message that came whole go where they belong. */
 static void copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, const void *bytes,
 		     size_t len, uint32_t slot_flags)
 {

@@ -300,15 +300,14 @@ struct bl_seg_header {
 	_Atomic uint32_t wake_port; /* the owner's netlink socket, to be woken by; 0: none */
 	uint64_t secret_at;	    /* where in the owner's memory its secret lies; prove.h */
 	uint8_t pad1[BL_LINE - 24];
-	/* Ticks, when the owner last was in the library with nothing else to do, or with
-	 * a large message. A hint for whom to leave work to, nothing else. */
+	/* Ticks, when the owner last was in the library with nothing else to do, or until when it
+	 * will be with a long copy. A hint for whom to leave work to, nothing else. */
 	_Atomic uint64_t here;
 	/* The same, or when it last did anything for a message of a few pages. */
 	_Atomic uint64_t active;
 	/* It keeps enough of what has come too early: announce it rather than send it whole. */
 	_Atomic uint32_t laden;
-	/* Who posts a large receive or send there comes back at once, as far as was seen (claim.h).
-	 */
+	/* After a large receive or send its user comes back at once, as far as was seen: claim.h */
 	_Atomic uint32_t stays;
 	uint8_t pad2[BL_LINE - 24];
 	struct bl_seg_mr mr;
