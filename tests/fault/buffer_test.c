@@ -2,9 +2,9 @@
 /*
  * buffer_test.c: one of two ranks names a buffer with a page in it that isn't there.
  * Where the kernel copies, that message ends with EFAULT at both ends, midway, and
- * the ones after it arrive. Where processes copy with their own hands, the bad
- * program dies of its own access, as it would in memcpy, and the other hears of
- * its death.
+ * the ones after it arrive. Where processes copy with their own hands (all messages
+ * without such calls, else those that go whole through a ring), the bad program dies
+ * of its own access, as it would in memcpy, and the other hears of its death.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,42 +18,55 @@
 
 struct bad_row {
 	struct row row;
-	const char *copy; /* FI_BEELINE_COPY */
-	int bad;	  /* whose buffer; 0 sends, 1 receives */
+	const char *copy;    /* FI_BEELINE_COPY */
+	const char *stretch; /* FI_BEELINE_STRETCH */
+	int bad;	     /* whose buffer; 0 sends, 1 receives */
 	size_t len;
 	bool away; /* the receiver is, from when it has posted until the sender has tried */
 	bool dies; /* whose buffer it is */
 };
 
 static const struct bad_row rows[] = {
-	{{"sender's, one hand", "read by the receiver"}, "vm", 0, 60000, false, false},
-	{{"receiver's, one hand", "its own kernel call fails"}, "vm", 1, 60000, false, false},
+	{{"sender's, one hand", "read by the receiver"}, "vm", "auto", 0, 100000, false, false},
+	{{"receiver's, one hand", "its own kernel call fails"},
+	 "vm",
+	 "auto",
+	 1,
+	 100000,
+	 false,
+	 false},
 	{{"sender's, both hands", "one hand fails, then the other"},
 	 "vm",
+	 "auto",
 	 0,
 	 8u << 20,
 	 false,
 	 false},
 	{{"receiver's, both hands", "one hand fails, then the other"},
 	 "vm",
+	 "auto",
 	 1,
 	 8u << 20,
 	 false,
 	 false},
 	{{"sender's, claimed", "the sender fails, then the receiver"},
 	 "vm",
+	 "auto",
 	 0,
 	 1u << 20,
 	 true,
 	 false},
 	{{"receiver's, claimed", "the sender fails, then the receiver"},
 	 "vm",
+	 "auto",
 	 1,
 	 1u << 20,
 	 true,
 	 false},
-	{{"sender's, ring", "its own access"}, "ring", 0, 1u << 20, false, true},
-	{{"receiver's, ring", "its own access"}, "ring", 1, 1u << 20, false, true},
+	{{"sender's, ring", "its own access"}, "ring", "auto", 0, 1u << 20, false, true},
+	{{"receiver's, ring", "its own access"}, "ring", "auto", 1, 1u << 20, false, true},
+	{{"sender's, whole", "its own access"}, "vm", "always", 0, 40000, false, true},
+	{{"receiver's, whole", "its own access"}, "vm", "always", 1, 40000, false, true},
 };
 
 static const struct bad_row *row;
@@ -132,6 +145,8 @@ static void run(int rank)
 	memset(good, rank ? 0 : 0x44, row->len);
 	err = one(rank, bad, 2);
 	if (row->dies) {
+		for (uint64_t tag = 3; !err && !rank; tag++) /* whole: it was sent before that */
+			err = one(rank, good, tag);
 		if (err != ECONNRESET)
 			rank_fail(rank, "the other should have died: %s", strerror(err));
 		rank_close(rank);
@@ -152,6 +167,7 @@ static void bad_buffer(void **state)
 {
 	row = TABLE_ROW(struct bad_row, state);
 	setenv("FI_BEELINE_COPY", row->copy, 1);
+	setenv("FI_BEELINE_STRETCH", row->stretch, 1);
 	world_start(2, run);
 	world_end(row->dies ? row->bad : -1);
 }
