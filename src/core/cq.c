@@ -23,7 +23,7 @@
 /* The first one of a wait polls for longer, while that finds something: some libraries give
  * their core away after each read, MPICH even after one that has brought what they wait for,
  * and a message arrives in less time than two yields take. */
-#define FIRST_TICKS 5000
+#define FIRST_TICKS 10000
 
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
