@@ -4,7 +4,8 @@
  * -DBL_WINDOWS (a build of the library that only tests/fault links) each calls
  * bl_window(), which the test program provides: it may end the process there, or
  * change what is about to be said to a neighbour. In every other build nothing is
- * left of them. Any thread; the caller may hold the library's locks.
+ * left of them. What has one is named in window_sources, src/meson.build. Any thread;
+ * the caller may hold the library's locks.
  */
 #ifndef BL_BASE_WINDOW_H
 #define BL_BASE_WINDOW_H
