@@ -182,6 +182,10 @@ static void measure(struct pair *pair, const struct test *test, size_t size, dou
 	int window = window_of(test, size);
 	double ns[BENCH_SAMPLES_MAX], apart[BENCH_SAMPLES_MAX];
 
+	/* As large as they have to be: where malloc takes memory from, and in pages of what size,
+	 * depends on it, and is part of what a program of messages of this size sees. */
+	pair->out = bench_alloc(size * (size_t)window, 1);
+	pair->in = bench_alloc(size * (size_t)window, 2);
 	if (check)
 		verify(pair, test, size, window);
 	if (size >= LONG_SIZE)
@@ -194,6 +198,8 @@ static void measure(struct pair *pair, const struct test *test, size_t size, dou
 	}
 	if (pair->rank == 0)
 		apart_sample(test->name, size, ns, apart, samples);
+	free(pair->out);
+	free(pair->in);
 }
 
 /* A line that both ranks can see, or NULL. */
@@ -266,15 +272,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mpi_bench: needs 2 ranks, and sizes below 2 GiB\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
-	size_t room = bench_largest(&sizes);
-	for (int i = 0; i < sizes.count; i++)
-		for (size_t t = 0; t < TESTS; t++)
-			if (sizes.value[i] * (size_t)window_of(&tests[t], sizes.value[i]) > room)
-				room = sizes.value[i] *
-				       (size_t)window_of(&tests[t], sizes.value[i]);
 	pair.apart = (struct apart){.line = share_line(pair.rank), .first = pair.rank == 0};
-	pair.out = bench_alloc(room, 1);
-	pair.in = bench_alloc(room, 2);
 	report_all(pair.rank);
 	for (const char *name = names; *name;) {
 		size_t length = strcspn(name, ",");
@@ -291,8 +289,6 @@ int main(int argc, char **argv)
 	}
 	if (pair.rank == 0)
 		printf("done\n");
-	free(pair.out);
-	free(pair.in);
 	MPI_Finalize();
 	return 0;
 }

@@ -26,9 +26,19 @@ PROVIDER_NAME = "beeline"
 KNOB_PREFIX = "FI_BEELINE_"
 
 # Where huge pages are to be had by who asks (transparent_hugepage/enabled says madvise, as on
-# Ubuntu), glibc's malloc asks for them in blocks of 2 MiB and more, from 2.35 on: a large message
-# is then copied in half the time from the first one on. Elsewhere this changes nothing.
+# Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of 2 MiB and more
+# beside it: a large message is then copied in half the time from the first one on. The thresholds
+# keep blocks of 128 KiB to 32 MiB in the heap, for beside it their ends, or all of them, are in
+# small pages; glibc itself comes to these two once a block of 32 MiB has been freed.
+TUNABLES = "GLIBC_TUNABLES"
 HUGE = "glibc.malloc.hugetlb"
+HEAP = {
+    "glibc.malloc.mmap_threshold": str(32 << 20),
+    "glibc.malloc.trim_threshold": str(64 << 20),
+}
+# What else sets the thresholds, or makes them pointless.
+HEAP_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_")
+MALLOC = ":".join(f"{name}={value}" for name, value in {HUGE: "1", **HEAP}.items())
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
     common = [
         Setting("FI_PROVIDER_PATH", str(provider_dir), prepend=True),
         Setting("FI_PROVIDER", PROVIDER_NAME),
-        Setting("GLIBC_TUNABLES", f"{HUGE}=1", prepend=True),
+        Setting(TUNABLES, MALLOC, prepend=True),
     ]
     if kind == "mpich":
         return common + [
@@ -83,20 +93,23 @@ class Plan:
         return {**environ, **self.values}
 
 
-def is_declined(setting: Setting, environ: Mapping[str, str]) -> bool:
-    """Huge pages: the user has an opinion of them."""
-    return setting.name == "GLIBC_TUNABLES" and (
-        environ.get(f"{KNOB_PREFIX}HUGE") == "never"
-        or any(
-            word.startswith(f"{HUGE}=") and word != setting.value
-            for word in environ.get(setting.name, "").split(":")
-        )
-    )
+def tunables(environ: Mapping[str, str]) -> str:
+    """What is asked of malloc: nothing about which the user has an opinion."""
+    words = environ.get(TUNABLES, "").split(":")
+    theirs = {name: value for name, _, value in (word.partition("=") for word in words)}
+    if environ.get(f"{KNOB_PREFIX}HUGE") == "never" or theirs.get(HUGE, "1") != "1":
+        return ""
+    if any(theirs.get(name, value) != value for name, value in HEAP.items()) or any(
+        environ.get(name) for name in HEAP_VARIABLES
+    ):
+        return f"{HUGE}=1"
+    return MALLOC
 
 
 def without(setting: Setting, environ: dict[str, str]) -> None:
     """Take out what `plan` has put in front."""
-    left = [word for word in environ.get(setting.name, "").split(":") if word != setting.value]
+    ours = setting.value.split(":")
+    left = [word for word in environ.get(setting.name, "").split(":") if word not in ours]
     environ.pop(setting.name, None)
     if any(left):
         environ[setting.name] = ":".join(left)
@@ -106,14 +119,15 @@ def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
     values: dict[str, str] = {}
     warnings: list[str] = []
     for setting in wanted:
-        if is_declined(setting, environ):
-            continue
         old = environ.get(setting.name)
-        value = setting.value
+        value = tunables(environ) if setting.name == TUNABLES else setting.value
+        if not value:
+            continue
         if setting.yields and old:
             value = old
         elif setting.prepend:
-            parts = [p for p in (old or "").split(":") if p and p != value]
+            ours = value.split(":")
+            parts = [p for p in (old or "").split(":") if p and p not in ours]
             value = ":".join([value, *parts])
         elif old not in (None, "", value):
             warnings.append(f"{setting.name} was {old!r} and is set to {value!r} for Beeline")

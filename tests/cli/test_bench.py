@@ -309,14 +309,14 @@ def test_sizes_in_words() -> None:
 
 def test_default_launch_has_nothing_of_beeline(monkeypatch: pytest.MonkeyPatch, fake_mpi) -> None:
     """Even where the user has eval'ed `beeline env` before measuring."""
+    from beeline import env, paths
     from beeline import mpi as mpis
-    from beeline import paths
 
     monkeypatch.setattr(paths, "provider_dir", lambda: Path("/b"))
     monkeypatch.setenv("FI_PROVIDER", "beeline")
     monkeypatch.setenv("FI_PROVIDER_PATH", "/b")
     monkeypatch.setenv("OMPI_MCA_pml", "cm")
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    monkeypatch.setenv("GLIBC_TUNABLES", env.MALLOC)
     mpi = mpis.identify(fake_mpi("openmpi-5.0.11"))
     plain = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1))
     named = ("FI_PROVIDER", "OMPI_MCA_", "GLIBC_TUNABLES")

@@ -14,6 +14,8 @@ from beeline import mpi as mpis
 from beeline.run import overrides
 
 HERE = Path("/opt/beeline/lib/libfabric")
+ASK = "glibc.malloc.hugetlb=1"
+MALLOC = f"{ASK}:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864"
 
 
 def values(kind: str, environ: dict[str, str] | None = None, libdir: Path | None = None):
@@ -24,7 +26,7 @@ def test_mpich() -> None:
     assert values("mpich").values == {
         "FI_PROVIDER_PATH": str(HERE),
         "FI_PROVIDER": "beeline",
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        "GLIBC_TUNABLES": MALLOC,
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_NOLOCAL": "1",
     }
@@ -74,29 +76,38 @@ def test_search_path_is_prepended(old: str | None, new: str) -> None:
 
 
 TUNABLES = [
-    # what the user has, FI_BEELINE_HUGE, what comes of it
-    (None, None, "glibc.malloc.hugetlb=1"),
-    ("glibc.malloc.check=3", None, "glibc.malloc.hugetlb=1:glibc.malloc.check=3"),
-    ("glibc.malloc.hugetlb=1", "auto", "glibc.malloc.hugetlb=1"),
+    # what the user has, what else, what comes of it
+    (None, None, MALLOC),
+    ("glibc.malloc.check=3", None, f"{MALLOC}:glibc.malloc.check=3"),
+    ("glibc.malloc.hugetlb=1", "FI_BEELINE_HUGE=auto", MALLOC),
+    (MALLOC, None, MALLOC),
     ("glibc.malloc.check=3:glibc.malloc.hugetlb=0", None, None),
     ("glibc.malloc.hugetlb=2", None, None),
-    (None, "never", None),
-    ("glibc.malloc.check=3", "never", None),
+    (None, "FI_BEELINE_HUGE=never", None),
+    ("glibc.malloc.check=3", "FI_BEELINE_HUGE=never", None),
+    ("glibc.malloc.mmap_threshold=4096", None, f"{ASK}:glibc.malloc.mmap_threshold=4096"),
+    ("glibc.malloc.trim_threshold=1", None, f"{ASK}:glibc.malloc.trim_threshold=1"),
+    (None, "MALLOC_MMAP_THRESHOLD_=4096", ASK),
+    (None, "MALLOC_TRIM_THRESHOLD_=1", ASK),
+    (None, "MALLOC_MMAP_MAX_=0", ASK),
 ]
 
 
-@pytest.mark.parametrize(("old", "huge", "new"), TUNABLES)
+@pytest.mark.parametrize(("old", "other", "new"), TUNABLES)
 def test_malloc_asks_for_huge_pages_unless_told_otherwise(
-    old: str | None, huge: str | None, new: str | None
+    old: str | None, other: str | None, new: str | None
 ) -> None:
-    environ = {"GLIBC_TUNABLES": old, "FI_BEELINE_HUGE": huge}
-    chosen = values("openmpi", {k: v for k, v in environ.items() if v})
+    environ = {"GLIBC_TUNABLES": old} if old else {}
+    if other:
+        name, _, value = other.partition("=")
+        environ[name] = value
+    chosen = values("openmpi", environ)
     assert chosen.values.get("GLIBC_TUNABLES") == new
     assert chosen.warnings == []
 
 
 def test_what_was_put_in_front_can_be_taken_out() -> None:
-    ours = env.Setting("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", prepend=True)
+    ours = env.Setting("GLIBC_TUNABLES", MALLOC, prepend=True)
     for theirs in (None, "glibc.malloc.check=3"):
         environ = {"GLIBC_TUNABLES": theirs} if theirs else {}
         both = env.plan([ours], environ).apply(environ)
