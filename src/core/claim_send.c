@@ -10,24 +10,41 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
-#define HERE_US	    2u	 /* a peer that waits says so at least as often */
+#define HERE_US	    5u	 /* a peer that waits says so at least as often */
 #define ROUNDS_MOST 16	 /* others may be faster; then it is tried again later */
 #define HAND_US	    200u /* a receiver inside the library has copied a chunk by then */
 
 static struct bl_sink no_sink; /* completions go to the queues */
 
-/* A peer with a transfer of ours on its hands is busy, whatever it said. */
-bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer)
+/* It has a message of its own to copy for us, whatever it says. */
+static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	uint64_t said = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
+	for (uint32_t i = 0; i < ep->ntransfer; i++) {
+		const struct bl_transfer *t = ep->transfer[i];
 
-	/* One that copies has said until when. */
-	if ((int64_t)(bl_ticks() - said) > (int64_t)(HERE_US * bl_ticks_per_us()))
-		return false;
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		if (ep->transfer[i]->peer == peer && ep->transfer[i]->offered)
-			return false;
-	return true;
+		if (t->peer == peer && (t->offered || t->given) &&
+		    bl_coop_counted(t->coop) + t->taken < t->count)
+			return true;
+	}
+	return false;
+}
+
+/* Ticks since it said that it is in the library; less than 0: it copies for so long. */
+static int64_t silent_for(const struct bl_peer *peer)
+{
+	return (int64_t)(bl_ticks() -
+			 atomic_load_explicit(&peer->header->here, memory_order_relaxed));
+}
+
+bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return silent_for(peer) <= (int64_t)(HERE_US * bl_ticks_per_us()) &&
+	       !has_one_in_hand(ep, peer);
+}
+
+bool bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return silent_for(peer) >= 0 && bl_peer_here(ep, peer);
 }
 
 static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)

@@ -75,6 +75,30 @@ bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 	}
 }
 
+uint32_t bl_fins_in_sight(const struct bl_peer *peer)
+{
+	const struct bl_fins *fins = &peer->tx.lane->fins;
+	uint64_t some = atomic_load_explicit(&fins->some, memory_order_relaxed);
+	const struct bl_rx *rx = &peer->rx;
+	uint32_t sum = 0;
+
+	for (; some; some &= some - 1) {
+		uint32_t w = (uint32_t)__builtin_ctzll(some);
+
+		if (w < BL_FIN_WORDS)
+			sum += (uint32_t)__builtin_popcountll(
+				atomic_load_explicit(&fins->word[w], memory_order_relaxed));
+	}
+	for (uint32_t n = rx->next; n - rx->next < BL_SLOTS; n++) {
+		const struct bl_slot *slot = bl_rx_at(rx, n);
+
+		if (!slot)
+			break;
+		sum += bl_slot_op(slot) == BL_OP_FIN;
+	}
+	return sum;
+}
+
 bl_cold void bl_fin_look_at_all(struct bl_ep *ep)
 {
 	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};

@@ -285,6 +285,27 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 		   offsetof(struct bl_cts, piece) + len);
 }
 
+/* Behind the packet that is being delivered is another one that announces a large message. */
+static bool more_behind(const struct bl_peer *peer)
+{
+	const struct bl_slot *next = bl_rx_at(&peer->rx, peer->rx.next + 1);
+	uint32_t op = next ? bl_slot_op(next) : BL_OP_FIN;
+
+	return op == BL_OP_TAGGED_RTS || op == BL_OP_MSG_RTS;
+}
+
+/* Of several messages a sender that waits copies some, each of them wholly, while we copy others:
+ * that takes fewer words between the two than a part of each. In a call that posts, it copies what
+ * it can, for we may leave. */
+static bool is_senders(struct bl_ep *ep, const struct bl_transfer *t, bool early)
+{
+	if (t->want < BL_CLAIM_MIN)
+		return false;
+	if (unlikely(ep->posting))
+		return bl_peer_here(ep, t->peer);
+	return !early && t->want <= ALONE_MOST && more_behind(t->peer) && bl_peer_idle(ep, t->peer);
+}
+
 static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 {
 	const struct bl_copy_plan *p = bl_copy_plan();
@@ -298,12 +319,13 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	}
 	t->chunk = t->want;
 	t->count = 1;
-	if (unlikely(ep->posting) && direct && t->want >= BL_CLAIM_MIN &&
-	    bl_peer_here(ep, t->peer)) {
-		t->chunk = bl_copy_cut(p, t->want, &t->count);
-		t->offered = true;
+	if (direct && is_senders(ep, t, early)) {
+		if (t->want >= p->both_hands_min)
+			t->chunk = bl_copy_cut(p, t->want, &t->count);
+		t->offered = ep->posting;
 		share(ep, t);
-		t->offered = t->coop;
+		t->offered = t->coop && ep->posting;
+		t->given = t->coop && !ep->posting;
 		return;
 	}
 	/* Who has posted late and is used to go away then has the message now. */
@@ -311,7 +333,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 		return;
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->both_hands_min)
 		return;
-	if (ep->requests && t->want <= ALONE_MOST)
+	if (ep->requests && t->want <= ALONE_MOST && bl_fins_in_sight(t->peer) < ep->requests)
 		return; /* both processes are busy: a shared chunk would only cost */
 	t->chunk = bl_copy_cut(p, t->want, &t->count);
 	if (direct)
@@ -359,7 +381,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	if (likely(!t->error))
 		plan(ep, t, arrival->early);
 	bl_window(BL_WINDOW_MATCHED, NULL);
-	if (!t->offered && transfer_step(ep, t)) {
+	if (!t->offered && !t->given && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
 	}

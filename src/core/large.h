@@ -91,6 +91,7 @@ struct bl_transfer {
 	uint32_t handed;	   /* after an error: chunks that were handed out */
 	bool handed_out;	   /* no chunk is left to take */
 	bool offered;		   /* to a sender that waits; we haven't begun */
+	bool given;		   /* to a sender that waits; we begin with another first */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	bool carried;		   /* by the sender, through the ring, or sent ahead; stream.c */
@@ -195,7 +196,9 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until);
 /* Begin with what has been offered to senders. */
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is in the library, or was a moment ago, and can do something for us. */
-bool bl_peer_here(struct bl_ep *ep, const struct bl_peer *peer);
+bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer);
+/* And it isn't copying. */
+bool bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer);
 /* So are we. */
 static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
 {
@@ -245,6 +248,8 @@ void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer);
  * FIN's data. may_be_over: the sender may have ended the request by itself. */
 void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
 	    bool may_be_over);
+/* The peer has received as many of our messages, and we haven't taken note of it yet. */
+uint32_t bl_fins_in_sight(const struct bl_peer *peer);
 /* Before the last look before a sleep: messages whose FIN has found no slot. */
 bl_cold void bl_fin_look_at_all(struct bl_ep *ep);
 /* A large message to or from the peer that was in our memory there is over; see huge.h. */

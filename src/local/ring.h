@@ -214,15 +214,27 @@ bl_always_inline void bl_slot_fill(struct bl_slot *slot, const void *buf, size_t
 	}
 }
 
-/* The packet at the consumer's end, or NULL. */
-bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
+/* Packet n, one of the BL_SLOTS at the consumer's end, or NULL: it hasn't come. */
+bl_always_inline struct bl_slot *bl_rx_at(const struct bl_rx *rx, uint32_t n)
 {
-	struct bl_slot *slot = &rx->slot[rx->next % BL_SLOTS];
+	struct bl_slot *slot = &rx->slot[n % BL_SLOTS];
 
 	/* acquire: pairs with the release in bl_tx_publish */
-	if (likely(atomic_load_explicit(&slot->seq, memory_order_acquire) != rx->next + 1))
+	if (likely(atomic_load_explicit(&slot->seq, memory_order_acquire) != n + 1))
 		return NULL;
 	return slot;
+}
+
+/* The next packet, or NULL. */
+bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
+{
+	return bl_rx_at(rx, rx->next);
+}
+
+/* What a packet is for, of one that isn't being read. */
+static inline uint32_t bl_slot_op(const struct bl_slot *slot)
+{
+	return BL_HEAD_OP(*(const volatile uint32_t *)&slot->head);
 }
 
 /* Tell the sender how far we have read. */
