@@ -244,11 +244,12 @@ static size_t clamp_page(double value, size_t least, size_t most)
  * wide classes, so that the processes of a job agree on it even where one of them
  * measured on a busy core. See docs/performance.md for how the numbers were found.
  */
-static size_t eager_class(double enter_ns)
+static size_t eager_class(double enter_ns, size_t *dialogue_max)
 {
-	if (enter_ns < 250)
-		return 4096;
-	return enter_ns < DEAR_NS ? 7168 : 14336;
+	size_t max = enter_ns < 250 ? 4096 : enter_ns < DEAR_NS ? 5120 : 14336;
+
+	*dialogue_max = max == 5120 ? 8192 : max;
+	return max;
 }
 
 static void measure(void)
@@ -268,7 +269,9 @@ static void measure(void)
 		}
 		free(memory);
 	}
-	plan.eager_max = knobs->eager_max != BL_KNOB_AUTO ? knobs->eager_max : eager_class(enter);
+	plan.eager_max = eager_class(enter, &plan.dialogue_max);
+	if (knobs->eager_max != BL_KNOB_AUTO)
+		plan.eager_max = plan.dialogue_max = knobs->eager_max;
 	/* Half of the copy must be worth a second entry and the handshake. */
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min
@@ -281,9 +284,9 @@ static void measure(void)
 	plan.may_vm = knobs->copy != COPY_RING;
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
-	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, carried to %zu, "
-		 "both hands from %zu, pieces of %zu",
-		 enter, per_kb, plan.eager_max, plan.carry_max, plan.both_hands_min,
+	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
+		 "carried to %zu, both hands from %zu, pieces of %zu",
+		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.carry_max, plan.both_hands_min,
 		 plan.chunk_max);
 }
 

@@ -201,12 +201,12 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
  * that was sent: in an idle moment, or when a long one has come in. */
 static void warm_payload(struct bl_ep *ep)
 {
-	struct bl_tx *tx = &ep->warm->tx;
-	size_t end = bl_min(tx->last, BL_PREFETCH_MOST);
+	const struct bl_tx *tx = &ep->warm->tx;
+	uint32_t size = bl_tx_payload_size(tx->last);
+	uint32_t at = bl_tx_payload_skip(tx, size) ? 0 : tx->pay_at;
 
-	end = bl_min(end, (size_t)(tx->pay_size - tx->pay_at));
-	for (size_t off = 0; off < end; off += BL_LINE)
-		bl_prefetch_write(tx->lane->payload + tx->pay_at + off);
+	for (uint32_t off = 0; off < bl_min(size, BL_PREFETCH_MOST); off += BL_LINE)
+		bl_prefetch_write(tx->lane->payload + at + off);
 	ep->warm = NULL;
 }
 

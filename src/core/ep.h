@@ -403,9 +403,10 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
 	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
-	/* Have the reply's line on its way; long replies are better left alone. */
-	if (peer->tx.last <= BL_SLOT_FIRST)
-		bl_prefetch_write(bl_tx_slot(&peer->tx));
+	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) { /* not what is told of in between */
+		bl_tx_hear(&peer->tx, head);
+		bl_tx_slot_warm(&peer->tx);
+	}
 	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE)
 		for (uint32_t off = BL_LINE; off < len + 24; off += BL_LINE)
 			bl_prefetch_read((const char *)slot + off);
@@ -565,13 +566,15 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	struct bl_slot *slot = bl_tx_slot(tx);
 	bool stream = bl_tx_streams(tx, peer->rx.next);
 
+	uint8_t *to = NULL;
+
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_prefetch_write(slot);
 		if (stream)
 			bl_tx_slot_prefetch(tx, len);
 		bl_slot_fill(slot, buf, len);
 	} else {
-		uint8_t *to = bl_tx_payload(tx, (uint32_t)len);
+		to = bl_tx_payload(tx, (uint32_t)len);
 
 		if (unlikely(!to))
 			return bl_starve(ep, peer, (uint32_t)len);
@@ -583,10 +586,16 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		ep->warm = peer;
 	}
 	bl_compiler_barrier();
-	slot->head = BL_HEAD(len, op, flags);
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
+	if (likely(len <= BL_SLOT_INLINE)) {
+		bl_tx_slot_pass_on(slot, len, stream);
+	} else {
+		bl_pass_on(slot);
+		bl_tx_payload_pass_on(tx, to, len, stream);
+	}
 	bl_peer_notify(peer);
 	return 0;
 }

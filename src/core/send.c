@@ -136,7 +136,12 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return false;
 	if (len <= ep->eager_max)
 		return true;
-	if (len > bl_copy_plan()->carry_max || peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
+	if (peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
+		return false;
+	if (len <= bl_copy_plan()->dialogue_max)
+		return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_in_dialogue(&peer->tx) &&
+		       !bl_is_laden(peer, len);
+	if (len > bl_copy_plan()->carry_max)
 		return false;
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
 		return false;
@@ -199,10 +204,15 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	bl_copy_ends(ep, began);
 	slot->at = (uint32_t)(to - tx->lane->payload);
 	bl_tx_payload_take(tx, (uint32_t)len);
-	slot->head = BL_HEAD(len, op, flags);
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = send->tag;
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_pass_on(slot);
+	if (bl_tx_in_dialogue(tx))
+		bl_tx_payload_pass_on(tx, to, len, false);
+	if (len <= BL_PREFETCH_MOST)
+		ep->warm = peer;
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);
@@ -264,10 +274,11 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 
 	if (len)
 		bl_slot_fill(slot, bytes, len);
-	slot->head = BL_HEAD(len, op, flags);
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(&peer->tx, slot, (uint32_t)len);
+	bl_tx_slot_pass_on(slot, len, false);
 	bl_stats_packet_out(peer, (uint32_t)len);
 	bl_peer_notify(peer);
 }
