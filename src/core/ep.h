@@ -570,8 +570,10 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_prefetch_write(slot);
-		if (stream)
+		if (stream) {
 			bl_tx_slot_prefetch(tx, len);
+			bl_rx_settle(&peer->rx);
+		}
 		bl_slot_fill(slot, buf, len);
 	} else {
 		to = bl_tx_payload(tx, (uint32_t)len);

@@ -317,6 +317,14 @@ bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 	atomic_store_explicit(&lane->consumed, rx->next, memory_order_release);
 }
 
+/* Packets that have been read and not been told of. Whoever sends a window of messages tells of
+ * them, for the other may be sending one as well, and its last few would find no room. */
+bl_always_inline void bl_rx_settle(struct bl_rx *rx)
+{
+	if (unlikely(rx->next - rx->hurry != rx->credited))
+		bl_rx_credit(rx);
+}
+
 /* The packet of len bytes that bl_rx_peek() gave has been read. */
 bl_always_inline void bl_rx_consume(struct bl_rx *rx, uint32_t len)
 {
