@@ -29,7 +29,7 @@ KNOB_PREFIX = "FI_BEELINE_"
 # Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of 2 MiB and more
 # beside it: a large message is then copied in half the time from the first one on. The thresholds
 # keep blocks of 128 KiB to 32 MiB in the heap, for beside it their ends, or all of them, are in
-# small pages; glibc itself comes to these two once a block of 32 MiB has been freed.
+# small pages; glibc itself comes to these two once a block of almost 32 MiB has been freed.
 TUNABLES = "GLIBC_TUNABLES"
 HUGE = "glibc.malloc.hugetlb"
 HEAP = {
@@ -38,6 +38,7 @@ HEAP = {
 }
 # What else sets the thresholds, or makes them pointless.
 HEAP_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_")
+NO_MMAP = "glibc.malloc.mmap_max"
 MALLOC = ":".join(f"{name}={value}" for name, value in {HUGE: "1", **HEAP}.items())
 
 
@@ -99,8 +100,10 @@ def tunables(environ: Mapping[str, str]) -> str:
     theirs = {name: value for name, _, value in (word.partition("=") for word in words)}
     if environ.get(f"{KNOB_PREFIX}HUGE") == "never" or theirs.get(HUGE, "1") != "1":
         return ""
-    if any(theirs.get(name, value) != value for name, value in HEAP.items()) or any(
-        environ.get(name) for name in HEAP_VARIABLES
+    if (
+        NO_MMAP in theirs
+        or any(theirs.get(name, value) != value for name, value in HEAP.items())
+        or any(environ.get(name) for name in HEAP_VARIABLES)
     ):
         return f"{HUGE}=1"
     return MALLOC

@@ -61,12 +61,12 @@ bl_always_inline void bl_prefetch_write(const void *p)
 }
 
 /* We have written the line at p and another core reads it next: have it put into the cache that all
- * cores share, where it is found sooner than in ours (CLDEMOTE). Where there is no such instruction
- * it is a no-op, by its encoding. */
+ * cores share, where it is found sooner than in ours: cldemote (%rax), in bytes for assemblers that
+ * don't know it. Where there is no such instruction it is a no-op, by its encoding. */
 bl_always_inline void bl_pass_on(const void *p)
 {
 #if defined(__x86_64__)
-	__asm__ __volatile__("cldemote %0" : : "m"(*(const char *)p));
+	__asm__ __volatile__(".byte 0x0f, 0x1c, 0x00" : : "a"(p), "m"(*(const char *)p));
 #else
 	(void)p;
 #endif

@@ -286,8 +286,8 @@ static void measure(void)
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "carried to %zu, both hands from %zu, pieces of %zu",
-		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.carry_max, plan.both_hands_min,
-		 plan.chunk_max);
+		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.carry_max,
+		 plan.both_hands_min, plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

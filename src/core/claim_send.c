@@ -10,7 +10,7 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
-#define HERE_US	    5u	 /* a peer that waits says so at least as often */
+#define HERE_US	    2u	 /* after the longest poll: a peer that waits says so about as often */
 #define ROUNDS_MOST 16	 /* others may be faster; then it is tried again later */
 #define HAND_US	    200u /* a receiver inside the library has copied a chunk by then */
 
@@ -38,7 +38,7 @@ static int64_t silent_for(const struct bl_peer *peer)
 
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return silent_for(peer) <= (int64_t)(HERE_US * bl_ticks_per_us()) &&
+	return silent_for(peer) <= (int64_t)(BL_FIRST_TICKS + HERE_US * bl_ticks_per_us()) &&
 	       !has_one_in_hand(ep, peer);
 }
 

@@ -20,11 +20,6 @@
  * while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
-/* The first one of a wait polls for longer, while that finds something: some libraries give
- * their core away after each read, MPICH even after one that has brought what they wait for,
- * and a message arrives in less time than two yields take. */
-#define FIRST_TICKS 10000
-
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
@@ -299,7 +294,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	look_around(cq, sink, now);
 	if (first || (waiting && !crowded)) {
 		bool found = poll_on(cq, sink, bl_knobs()->spin,
-				     first && !crowded ? now + FIRST_TICKS : 0);
+				     first && !crowded ? now + BL_FIRST_TICKS : 0);
 
 		if (first)
 			bl_wait_spun(&cq->crowd, found);

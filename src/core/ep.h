@@ -403,7 +403,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
 	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
-	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) { /* not what is told of in between */
+	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) {
 		bl_tx_hear(&peer->tx, head);
 		bl_tx_slot_warm(&peer->tx);
 	}
@@ -485,7 +485,11 @@ bl_noinline ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t e
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink);
 /* After the lives of peers, when it is time. */
 bl_cold void bl_cq_look(struct bl_cq *cq);
-#define BL_LOOK_READS 32 /* few, because each may have copied megabytes */
+/* The first read of a wait polls for so long, while that finds something: some libraries give their
+ * core away after each read, MPICH even after one that has brought what they wait for, and a
+ * message arrives in less time than two yields take. */
+#define BL_FIRST_TICKS 10000u
+#define BL_LOOK_READS  32 /* few, because each may have copied megabytes */
 
 /* A read brought something. One that is never idle must look around as well: so
  * whoever counts looks, or two that count in turn would pass over it for ever. */
@@ -565,7 +569,6 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
 	bool stream = bl_tx_streams(tx, peer->rx.next);
-
 	uint8_t *to = NULL;
 
 	if (likely(len <= BL_SLOT_INLINE)) {
@@ -596,7 +599,8 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		bl_tx_slot_pass_on(slot, len, stream);
 	} else {
 		bl_pass_on(slot);
-		bl_tx_payload_pass_on(tx, to, len, stream);
+		if (!(flags & BL_SLOT_PAST))
+			bl_tx_payload_pass_on(tx, to, len, stream);
 	}
 	bl_peer_notify(peer);
 	return 0;

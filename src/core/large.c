@@ -297,13 +297,14 @@ static bool more_behind(const struct bl_peer *peer)
 /* Of several messages a sender that waits copies some, each of them wholly, while we copy others:
  * that takes fewer words between the two than a part of each. In a call that posts, it copies what
  * it can, for we may leave. */
-static bool is_senders(struct bl_ep *ep, const struct bl_transfer *t, bool early)
+static bool is_senders(const struct bl_ep *ep, const struct bl_transfer *t, bool early)
 {
 	if (t->want < BL_CLAIM_MIN)
 		return false;
 	if (unlikely(ep->posting))
 		return bl_peer_here(ep, t->peer);
-	return !early && t->want <= ALONE_MOST && more_behind(t->peer) && bl_peer_idle(ep, t->peer);
+	return !early && !ep->leaves && !t->multi && t->want <= ALONE_MOST &&
+	       more_behind(t->peer) && bl_peer_idle(ep, t->peer);
 }
 
 static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
@@ -320,7 +321,7 @@ static void plan(struct bl_ep *ep, struct bl_transfer *t, bool early)
 	t->chunk = t->want;
 	t->count = 1;
 	if (direct && is_senders(ep, t, early)) {
-		if (t->want >= p->both_hands_min)
+		if (ep->posting)
 			t->chunk = bl_copy_cut(p, t->want, &t->count);
 		t->offered = ep->posting;
 		share(ep, t);

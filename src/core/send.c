@@ -129,6 +129,12 @@ static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	       bl_waits_here(peer);
 }
 
+/* Its receiver waits for just this message. */
+static bool in_dialogue(struct bl_peer *peer)
+{
+	return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_in_dialogue(&peer->tx);
+}
+
 /* As one packet, if there is room. */
 static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
@@ -138,9 +144,8 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return true;
 	if (peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
 		return false;
-	if (len <= bl_copy_plan()->dialogue_max)
-		return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_in_dialogue(&peer->tx) &&
-		       !bl_is_laden(peer, len);
+	if (len <= bl_copy_plan()->dialogue_max && in_dialogue(peer) && !bl_is_laden(peer, len))
+		return true;
 	if (len > bl_copy_plan()->carry_max)
 		return false;
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
@@ -186,6 +191,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		return -EMSGSIZE;
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
+	if (unlikely(!to && len > bl_eager_to(ep, peer))) /* not what a dialogue looks like */
+		return -EMSGSIZE;
 	if (unlikely(!to))
 		return bl_gives_room(peer) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
 	if (send->flags & BL_DELIVERY_COMPLETE) {
@@ -209,7 +216,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_pass_on(slot);
-	if (bl_tx_in_dialogue(tx))
+	if (bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, len, false);
 	if (len <= BL_PREFETCH_MOST)
 		ep->warm = peer;

@@ -13,7 +13,8 @@
  *  - The number in the slot is the only flag, and lies in the line that carries
  *    a short message's bytes: one line crosses.
  *  - Lines after the first are stored before it.
- *  - Credits come back every few packets, in a line of their own.
+ *  - Credits come back every few packets, and with a second short message in a row the other
+ *    way, in a line of their own.
  */
 #ifndef BL_LOCAL_RING_H
 #define BL_LOCAL_RING_H
@@ -37,18 +38,19 @@
 struct bl_tx {
 	struct bl_slot *slot; /* NULL until connected */
 	struct bl_lane *lane;
-	uint32_t next;		    /* number of the next packet */
-	uint32_t limit;		    /* packets below this number have room */
-	uint32_t last;		    /* length of the last packet */
-	uint32_t pay_at;	    /* where in the payload ring the next bytes go */
-	uint32_t pay_size;	    /* of the payload ring: BL_PAYLOAD_SIZE or BL_PAYLOAD_MOST */
-	uint32_t heard;		    /* packets of the other direction at the last send */
-	uint32_t nlong;		    /* long stores, and messages that it was too short for */
-	uint8_t replies;	    /* bit i: the i-th last packet read had heard of all of ours */
-	uint16_t slow;		    /* long stores in a row that were */
-	uint16_t past;		    /* so many more long ones pass the caches by */
-	uint64_t pay_head;	    /* bytes ever taken, the skipped ones included */
-	uint64_t pay_tail;	    /* bytes ever given back */
+	uint32_t next;	   /* number of the next packet */
+	uint32_t limit;	   /* packets below this number have room */
+	uint32_t last;	   /* length of the last packet */
+	uint32_t pay_at;   /* where in the payload ring the next bytes go */
+	uint32_t pay_size; /* of the payload ring: BL_PAYLOAD_SIZE or BL_PAYLOAD_MOST */
+	uint32_t heard;	   /* packets of the other direction at the last send */
+	uint32_t asked;	   /* packets sent when a message or RTS was last heard */
+	uint32_t nlong;	   /* long stores, and messages that it was too short for */
+	uint8_t replies;   /* bit i: the i-th last one heard was an answer to all of ours */
+	uint8_t slow;	   /* long stores in a row that were */
+	uint16_t past;	   /* so many more long ones pass the caches by */
+	uint64_t pay_head; /* bytes ever taken, the skipped ones included */
+	uint64_t pay_tail; /* bytes ever given back */
 	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
 };
 
@@ -128,15 +130,21 @@ bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
 	return heard == received;
 }
 
-/* A packet has come: had its sender read our last one, or did the two cross? */
+/* A message or RTS has come, the first one since we sent something: had its sender read that, or
+ * did the two cross? Two bits can tell for up to three packets; more than that is no dialogue. Of
+ * what is heard again, or comes behind it, nothing is learned. */
 bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
 {
-	bool reply = !((tx->next ^ BL_HEAD_HEARD(head)) & 3);
+	uint32_t sent = tx->next - tx->asked;
+	bool reply = sent <= 3 && !((tx->next ^ BL_HEAD_HEARD(head)) & 3);
 
+	if (!sent)
+		return;
+	tx->asked = tx->next;
 	tx->replies = (uint8_t)(tx->replies << 1 | reply);
 }
 
-/* It has read whatever we sent, each time: it waits for what we send next. */
+/* Three times in a row it had read all that we had sent when it sent: it waits for us now. */
 bl_always_inline bool bl_tx_in_dialogue(const struct bl_tx *tx)
 {
 	return (tx->replies & 7) == 7;
@@ -317,8 +325,8 @@ bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 	atomic_store_explicit(&lane->consumed, rx->next, memory_order_release);
 }
 
-/* Packets that have been read and not been told of. Whoever sends a window of messages tells of
- * them, for the other may be sending one as well, and its last few would find no room. */
+/* Packets that have been read and not been told of. Whoever sends a window of short messages tells
+ * of them, for the other may be sending one as well, and its last few would find no room. */
 bl_always_inline void bl_rx_settle(struct bl_rx *rx)
 {
 	if (unlikely(rx->next - rx->hurry != rx->credited))

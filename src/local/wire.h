@@ -83,15 +83,20 @@ enum bl_op {
 #define BL_SLOT_TELL  0x08u /* message longer than a slot: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 
-/* Two bits: how many packets of the other direction its sender had read, modulo 4. A hint of which
- * the receiver learns whether its own last packet had come by then; ring.h. */
-#define BL_SLOT_HEARD(n) (((n)&3u) << 5)
+/* Two bits of messages and RTSs, 0 elsewhere: how many packets of the other direction their sender
+ * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
+ * then; ring.h. */
+#define BL_SLOT_HEARD(n)   (((n)&3u) << 5)
+#define BL_SLOT_HEARD_BITS BL_SLOT_HEARD(3)
 
 #define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 19 | (uint32_t)(flags) << 24)
 #define BL_HEAD_LEN(head)	((head)&0x7ffff)
 #define BL_HEAD_OP(head)	((head) >> 19 & 0x1f)
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
 #define BL_HEAD_HEARD(head)	((head) >> 29 & 3)
+static_assert(!(BL_SLOT_HEARD_BITS &
+		(BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL | BL_SLOT_PAST)),
+	      "no flag is among them");
 static_assert(BL_PAYLOAD_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
 
 /*
@@ -263,7 +268,7 @@ struct bl_fins {
 static_assert(sizeof(struct bl_fins) == BL_PAIR, "shared layout");
 
 struct bl_lane {
-	/* The receiver writes: packets consumed; every few packets. */
+	/* The receiver writes: packets consumed; every few packets, or when it sends a window. */
 	_Atomic uint32_t consumed;
 	uint32_t unused0;
 	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */

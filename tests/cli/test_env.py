@@ -87,6 +87,7 @@ TUNABLES = [
     ("glibc.malloc.check=3", "FI_BEELINE_HUGE=never", None),
     ("glibc.malloc.mmap_threshold=4096", None, f"{ASK}:glibc.malloc.mmap_threshold=4096"),
     ("glibc.malloc.trim_threshold=1", None, f"{ASK}:glibc.malloc.trim_threshold=1"),
+    ("glibc.malloc.mmap_max=0", None, f"{ASK}:glibc.malloc.mmap_max=0"),
     (None, "MALLOC_MMAP_THRESHOLD_=4096", ASK),
     (None, "MALLOC_TRIM_THRESHOLD_=1", ASK),
     (None, "MALLOC_MMAP_MAX_=0", ASK),
