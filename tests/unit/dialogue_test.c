@@ -38,6 +38,7 @@ static void bits_have_their_own_place(void **state)
 		uint32_t head = BL_HEAD(row->len, row->op, row->flags | BL_SLOT_HEARD(n));
 
 		assert_int_equal(BL_HEAD_HEARD(head), n % 4);
+		assert_int_equal(BL_HEAD_HEARD(head | 1u << 31), n % 4); /* nobody's */
 		assert_int_equal(BL_HEAD_LEN(head), row->len);
 		assert_int_equal(BL_HEAD_OP(head), row->op);
 		assert_int_equal(BL_HEAD_FLAGS(head) & ALL_FLAGS, row->flags);

@@ -76,11 +76,45 @@ static void cut_covers_every_length(void **state)
 	}
 }
 
+struct knob_row {
+	struct row row;
+	const char *value;
+	size_t max;
+};
+
+static const struct knob_row knobs[] = {
+	{{"least", "the least that it takes"}, "256", 256},
+	{{"another", "as no machine is measured"}, "6000", 6000},
+	{{"a class", "whose other limit is measured as another"}, "5120", 5120},
+	{{"most", "the most that it takes"}, "14336", 14336},
+};
+
+/* Both limits. The plan is made once in a process: in a child, before we have one. */
+static void knob_sets_both(void **state)
+{
+	const struct knob_row *row = TABLE_ROW(struct knob_row, state);
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		const struct bl_copy_plan *plan;
+
+		setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
+		plan = bl_copy_plan();
+		_exit((plan->eager_max != row->max) | (plan->dialogue_max != row->max) << 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 
 	assert_in_range(plan->eager_max, 256, 14336);
+	/* Of the three classes one has another limit for dialogues. */
+	assert_int_equal(plan->dialogue_max, plan->eager_max == 5120 ? 8192 : plan->eager_max);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_ptr_equal(plan, bl_copy_plan());
@@ -331,6 +365,8 @@ static void hole_in_the_other(void **state)
 
 int main(void)
 {
+	unsetenv("FI_BEELINE_EAGER_MAX");
+	TABLE_ROWS("knob", knob_sets_both, knobs);
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
 	TABLE_TEST(plan_is_sane);

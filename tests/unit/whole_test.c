@@ -2,7 +2,8 @@
 /*
  * whole_test.c: rings that are made longer (local/stretch.c), for whom, and what happens where
  * they can't be; and messages beyond the eager limit that go through such a one as one packet
- * (bl_put_whole), which of them do, and what becomes of the others.
+ * (bl_put_whole), which of them do, and what becomes of the others; and those of a few KiB that do
+ * so through any, to a receiver that waits for just this one.
  */
 #include <sys/mman.h>
 
@@ -444,6 +445,213 @@ static void received_like_a_short_one(void **state)
 	node_close(&node);
 }
 
+/* --- in a dialogue ------------------------------------------------------------ */
+
+/* What both limits of this machine may be; the knob has set one for all. */
+#define DIALOGUE_MOST 8192u
+
+static void set_dialogue_max(size_t max)
+{
+	((struct bl_copy_plan *)(uintptr_t)bl_copy_plan())->dialogue_max = max;
+}
+
+enum talk {
+	DIALOGUE, /* three replies */
+	BEGINS,	  /* two */
+	CROSSING, /* and then both have sent at once */
+	STREAM,	  /* and then one more has been sent */
+	SECOND,	  /* and this one was such a message */
+	NEXT,	  /* and that has been replied to */
+	WORD,	  /* and then a word has come between two messages, which is none */
+};
+
+struct talk_row {
+	struct row row;
+	size_t len, niov;
+	uint64_t flags;
+	enum talk talk;
+	bool laden, lends, is_long;
+	bool to_itself, refused; /* copies */
+	enum fate fate;
+};
+
+#define MOST DIALOGUE_MOST
+
+static const struct talk_row talks[] = {
+	{{"shortest", "a byte above the limit"}, EAGER + 1, .fate = WHOLE},
+	{{"longest", "as long as the other limit"}, MOST, .fate = WHOLE},
+	{{"a byte longer", "is announced"}, MOST + 1, .fate = ANNOUNCED},
+	{{"a byte longer, long ring", "goes as ever"}, MOST + 1, .is_long = true, .fate = WHOLE},
+	{{"long ring", "the same"}, MOST, .is_long = true, .fate = WHOLE},
+	{{"in pieces", "8 of them"}, MOST, 8, .fate = WHOLE},
+	{{"with data", "for the completion"}, MOST, .flags = BL_REMOTE_CQ_DATA, .fate = WHOLE},
+	{{"delivered", "and over when it is received"}, MOST, .flags = DELIVER, .fate = TOLD},
+	{{"two replies", "may be chance"}, MOST, .talk = BEGINS, .fate = ANNOUNCED},
+	{{"two replies, short", "a byte above the limit"},
+	 EAGER + 1,
+	 .talk = BEGINS,
+	 .fate = ANNOUNCED},
+	{{"crossing", "both copy at once"}, MOST, .talk = CROSSING, .fate = ANNOUNCED},
+	{{"crossing, delivered", "the same"},
+	 MOST,
+	 .flags = DELIVER,
+	 .talk = CROSSING,
+	 .fate = ANNOUNCED},
+	{{"crossing, eager", "up to the limit as ever"}, EAGER, .talk = CROSSING, .fate = WHOLE},
+	{{"stream", "it has one to read"}, MOST, .talk = STREAM, .fate = ANNOUNCED},
+	{{"second in a row", "the same"}, MOST, .talk = SECOND, .fate = ANNOUNCED},
+	{{"stream, eager", "up to the limit as ever"}, EAGER, .talk = STREAM, .fate = WHOLE},
+	{{"replied to", "the dialogue goes on"}, MOST, .talk = NEXT, .fate = WHOLE},
+	{{"a word between", "a FIN is no reply, and doesn't cross"},
+	 MOST,
+	 .talk = WORD,
+	 .fate = WHOLE},
+	{{"laden", "it keeps enough"}, MOST, .laden = true, .fate = ANNOUNCED},
+	{{"laden, eager", "up to the limit as ever"}, EAGER, .laden = true, .fate = WHOLE},
+	{{"to itself", "one copy, by memcpy"}, MOST, .to_itself = true, .fate = ANNOUNCED},
+	{{"refused copies", "all goes through the ring"}, MOST, .refused = true, .fate = WHOLE},
+	{{"lent", "the module copies it once"}, MOST, .lends = true, .fate = ANNOUNCED},
+};
+
+static void say(size_t by)
+{
+	node_send(&node, by, !by, from, 8, 77, NULL, BL_TAGGED);
+}
+
+static void hear(size_t at)
+{
+	assert_int_equal(bl_recv_buf(node.ep[at], to, 8, !at, 77, 0, to, BL_TAGGED | BL_COMPLETION),
+			 0);
+	assert_int_equal(node_completion(&node, at, NULL).len, 8);
+}
+
+static void say_and_hear(uint32_t times)
+{
+	for (uint32_t i = 0; i < times; i++) {
+		say(1);
+		hear(0);
+		say(0);
+		hear(1);
+	}
+}
+
+static void receive(size_t len)
+{
+	memset(to, 0xee, sizeof to);
+	post(LONGEST);
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	check(len);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+}
+
+static void talk(enum talk talk)
+{
+	say_and_hear(talk == BEGINS ? 2 : 3);
+	switch (talk) {
+	case CROSSING:
+		say(1);
+		say(0);
+		hear(0);
+		hear(1);
+		break;
+	case STREAM:
+		say(1);
+		hear(0);
+		break;
+	case SECOND:
+	case NEXT:
+		send_by(MOST, 1, 0);
+		assert_int_equal(sender->requests, 0);
+		receive(MOST);
+		if (talk == NEXT) {
+			say(0);
+			hear(1);
+		}
+		break;
+	case WORD:
+		bl_control(receiver, receiver->dest[1], BL_OP_FIN, 77ull << 32, 0, NULL, 0);
+		node_settle(&node, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void in_a_dialogue(void **state)
+{
+	const struct talk_row *row = TABLE_ROW(struct talk_row, state);
+	uint32_t n;
+
+	open_pair();
+	set_dialogue_max(MOST);
+	if (row->is_long)
+		stretch();
+	assert_int_equal(is_long(), row->is_long);
+	talk(row->talk);
+	if (row->to_itself || row->refused)
+		peer()->copy.pull = row->to_itself ? BL_COPY_SELF : BL_COPY_NOTHING;
+	peer()->copy.lend = row->lends;
+	peer()->laden = row->laden;
+	atomic_store(&receiver->local.seg.header->laden, row->laden);
+	n = peer()->tx.next;
+	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	send_by(row->len, row->niov ? row->niov : 1, row->flags);
+	assert_int_equal(op_of(n), row->fate == ANNOUNCED ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
+	if (row->fate != ANNOUNCED)
+		assert_int_equal(peer()->tx.next, n + 1);
+	assert_int_equal(sender->requests, row->fate != WHOLE);
+	peer()->copy.lend = false;
+	receive(row->len);
+	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	node_close(&node);
+	set_dialogue_max(EAGER);
+}
+
+/* The knob says one limit for both: no message beyond it is one packet for a dialogue's sake. */
+static void one_limit_by_the_knob(void **state)
+{
+	uint32_t n;
+
+	(void)state;
+	assert_int_equal(bl_copy_plan()->eager_max, EAGER);
+	assert_int_equal(bl_copy_plan()->dialogue_max, EAGER);
+	open_pair();
+	say_and_hear(3);
+	n = peer()->tx.next;
+	send_by(EAGER + 1, 1, 0);
+	assert_int_equal(op_of(n), BL_OP_TAGGED_RTS);
+	receive(EAGER + 1);
+	node_close(&node);
+}
+
+/* Whether it is laden is asked now and then, and then again and again until it isn't. */
+static void laden_is_asked(void **state)
+{
+	uint32_t whole = 0;
+
+	(void)state;
+	open_pair();
+	set_dialogue_max(MOST);
+	say_and_hear(3);
+	atomic_store(&receiver->local.seg.header->laden, 1);
+	for (uint32_t i = 0; i < 20; i++) {
+		send_by(MOST, 1, 0);
+		whole += !sender->requests;
+		receive(MOST);
+		say(0);
+		hear(1);
+	}
+	assert_in_range(whole, 1, 19);
+	assert_true(peer()->laden);
+	say_and_hear(3);
+	atomic_store(&receiver->local.seg.header->laden, 0);
+	send_by(MOST, 1, 0);
+	assert_int_equal(sender->requests, 0);
+	receive(MOST);
+	node_close(&node);
+	set_dialogue_max(EAGER);
+}
+
 int main(void)
 {
 	set_limits();
@@ -455,5 +663,8 @@ int main(void)
 	TABLE_TEST(busy_for_long);
 	TABLE_TEST(keeps_no_more_than_enough);
 	TABLE_TEST(received_like_a_short_one);
+	TABLE_TEST(one_limit_by_the_knob);
+	TABLE_ROWS("dialogue", in_a_dialogue, talks);
+	TABLE_TEST(laden_is_asked);
 	return table_run("whole");
 }
