@@ -470,7 +470,7 @@ static void leave_untold(const uint32_t want[2])
 {
 	uint32_t most = want[0] > want[1] ? want[0] : want[1];
 
-	while (untold(0) != most || untold(1) != most)
+	for (uint32_t i = 0; i < BL_CREDIT_EVERY && untold(0) != most; i++)
 		for (size_t by = 0; by < 2; by++) {
 			put(by, 1000);
 			take_all(!by);

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * given_test.c: of two large messages that are announced one behind the other, the first is given
+ * to its sender, if that waits, and the receiver begins with the second (large.c): which are,
+ * who copies what, and what becomes of a message that its sender never takes. And who shares one
+ * although he sends himself, since what he sent has been received (bl_fins_in_sight; what that
+ * counts is in fin_test.c). Endpoints of one process, each doing a step when it is told to.
+ */
+#define CARRIED 0u /* all that is longer than EAGER is announced */
+#define LONGEST ((2u << 20) + 8192u)
+#include "core/claim.h"
+#include "unit/ahead.h"
+
+#define MOST	   (1u << 20) /* what is given at most */
+#define BOTH_HANDS (256u << 10)
+#define MESSAGES   4u
+
+static uint8_t there[MESSAGES][LONGEST + 64];
+
+static struct bl_peer *peer(void)
+{
+	return sender->dest[0];
+}
+
+static struct bl_peer *back(void)
+{
+	return receiver->dest[1];
+}
+
+/* --- a sender that waits ------------------------------------------------------- */
+
+static enum {
+	WAITS,	 /* it has said so just now */
+	COPIES,	 /* and will for a while */
+	IS_AWAY, /* it hasn't for long */
+} sender_now = WAITS;
+
+/* The sender, who is to seem there, says so now: however slow this machine is. */
+bool __wrap_bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer);
+bool __real_bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer);
+bool __wrap_bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t now;
+	bool idle;
+
+	do {
+		now = bl_ticks();
+		if (sender_now == WAITS)
+			bl_say_here(sender, now);
+		idle = __real_bl_peer_idle(ep, peer);
+	} while (!idle && bl_ticks() - now > 2 * bl_ticks_per_us());
+	return idle;
+}
+
+static void sender_is(int what)
+{
+	uint64_t now = bl_ticks(), second = 1000000 * bl_ticks_per_us();
+
+	sender_now = what;
+	bl_say_here(sender, what == COPIES ? now + second : what == IS_AWAY ? now - second : now);
+}
+
+/* --- steps ------------------------------------------------------------------------ */
+
+static void open_with(enum bl_copy_way pull)
+{
+	open_pair();
+	back()->copy.pull = pull;
+	memset(there, 0xee, sizeof there);
+}
+
+/* Receive i is for message i. */
+static void post_one(uint32_t i, size_t len, uint64_t flags)
+{
+	struct bl_recv recv = {
+		.iov = &(struct iovec){there[i], len},
+		.niov = 1,
+		.src = 1,
+		.tag = flags & BL_TAGGED ? i : 0,
+		.context = there[i],
+		.flags = flags | BL_COMPLETION,
+	};
+
+	assert_int_equal(bl_recv(receiver, &recv), 0);
+}
+
+static void announce(uint32_t i, size_t len, uint64_t flags)
+{
+	struct bl_send send = {&(struct iovec){from + i, len}, 1,   0, i, 0, from + i,
+			       flags | BL_COMPLETION,	       NULL};
+
+	assert_int_equal(bl_send(sender, &send), 0);
+}
+
+/* What has come is delivered, and nothing else: copies that are under way rest. */
+static void deliver(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_poll_peer(receiver, &none, back());
+}
+
+static void hear(void)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	bl_poll_peer(sender, &none, peer());
+}
+
+static uint64_t pushed(void)
+{
+	return atomic_load(&sender->local.stats->counter[BL_STAT_pushed_bytes].value);
+}
+
+static void is_there(uint32_t i, size_t len)
+{
+	assert_memory_equal(there[i], from + i, len);
+	for (size_t k = len; k < len + 64; k++)
+		assert_int_equal(there[i][k], 0xee);
+}
+
+/* Nothing of it. */
+static void is_not_there(uint32_t i)
+{
+	for (size_t k = 0; k < BL_CLAIM_MIN; k += 4096)
+		assert_int_equal(there[i][k], 0xee);
+}
+
+static const struct bl_transfer *given(uint32_t i)
+{
+	for (uint32_t k = 0; k < receiver->ntransfer; k++)
+		if (receiver->transfer[k]->context == there[i])
+			return receiver->transfer[k]->given ? receiver->transfer[k] : NULL;
+	return NULL;
+}
+
+/* So many of a kind has the receiver sent since packet n. */
+static uint32_t packets(uint32_t n, uint32_t op)
+{
+	uint32_t sum = 0;
+
+	for (; n != back()->tx.next; n++)
+		sum += BL_HEAD_OP(back()->tx.slot[n % BL_SLOTS].head) == op;
+	return sum;
+}
+
+/* Both complete all of them, in whatever order, and nothing is left. */
+static void complete(uint32_t count, const size_t *len)
+{
+	uint32_t seen[2] = {0, 0};
+
+	for (size_t at = 0; at < 2; at++)
+		for (uint32_t n = 0; n < count; n++) {
+			struct bl_comp got = node_completion(&node, at, NULL);
+			uint32_t i = 0;
+
+			while (i < count &&
+			       got.context != (at ? (void *)(from + i) : (void *)there[i]))
+				i++;
+			assert_in_range(i, 0, count - 1);
+			assert_int_equal(got.len, len[i]);
+			seen[at] |= 1u << i;
+		}
+	for (size_t at = 0; at < 2; at++) {
+		assert_int_equal(seen[at], (1u << count) - 1);
+		node_expect_nothing(&node, at);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		is_there(i, len[i]);
+	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	assert_int_equal(back()->coop_busy, 0);
+}
+
+/* --- which are given ------------------------------------------------------------- */
+
+enum behind {
+	NOTHING,
+	ANNOUNCED, /* a tagged one */
+	UNTAGGED,
+	SHORT,	     /* a message that is all there */
+	WORD,	     /* a FIN */
+	SHORT_FIRST, /* and then an announced one */
+	OLD,	     /* nothing; in that slot there is an announcement of the lap before */
+	NEXT_LAP,    /* one in the ring's first slot, and the given one in its last */
+};
+
+struct which_row {
+	struct row row;
+	size_t len;
+	enum behind behind;
+	int sender;
+	enum bl_copy_way pull;
+	bool no_coop;	/* descriptors are in use */
+	bool first_msg; /* the first isn't tagged */
+	bool is_given;
+};
+
+#define LEAST BL_CLAIM_MIN
+#define VM    .pull = BL_COPY_VM
+
+static const struct which_row which[] = {
+	{{"shortest", "that a claim is for"}, LEAST, ANNOUNCED, VM, .is_given = true},
+	{{"a byte shorter", "is copied sooner than given"}, LEAST - 1, ANNOUNCED, VM},
+	{{"longest", "that is copied alone"}, MOST, ANNOUNCED, VM, .is_given = true},
+	{{"a byte longer", "both hands are better"}, MOST + 1, ANNOUNCED, VM},
+	{{"in one piece", "a byte less than both hands take"},
+	 BOTH_HANDS - 1,
+	 ANNOUNCED,
+	 VM,
+	 .is_given = true},
+	{{"in pieces", "as both hands take"}, BOTH_HANDS, ANNOUNCED, VM, .is_given = true},
+	{{"untagged behind", "is as large"}, LEAST, UNTAGGED, VM, .is_given = true},
+	{{"untagged", "the first is"}, LEAST, ANNOUNCED, VM, .first_msg = true, .is_given = true},
+	{{"alone", "nothing to begin with meanwhile"}, LEAST, NOTHING, VM},
+	{{"short one behind", "is over at once"}, LEAST, SHORT, VM},
+	{{"a word behind", "is no message"}, LEAST, WORD, VM},
+	{{"short one between", "only the next is looked at"}, LEAST, SHORT_FIRST, VM},
+	{{"an old one behind", "which was read a lap ago"}, LEAST, OLD, VM},
+	{{"over the lap's end", "the next slot is the first"},
+	 LEAST,
+	 NEXT_LAP,
+	 VM,
+	 .is_given = true},
+	{{"sender copies", "it can't take it soon"}, LEAST, ANNOUNCED, COPIES, VM},
+	{{"sender away", "it may never take it"}, LEAST, ANNOUNCED, IS_AWAY, VM},
+	{{"refused", "we can't copy, should it not"}, LEAST, ANNOUNCED, .pull = BL_COPY_NOTHING},
+	{{"to itself", "one copy, by memcpy"}, LEAST, ANNOUNCED, .pull = BL_COPY_SELF},
+	{{"no descriptor", "there are 46, all in use"}, LEAST, ANNOUNCED, VM, .no_coop = true},
+};
+
+/* A message that is over when it has been read. */
+static void short_one(void)
+{
+	assert_int_equal(bl_recv_buf(receiver, to, 8, 1, 77, 0, NULL, BL_TAGGED), 0);
+	assert_int_equal(bl_inject(sender, from, 8, 0, 77, 0, BL_TAGGED), 0);
+}
+
+/* Until the sender's next packet is in this slot. */
+static void move_on_to(uint32_t slot)
+{
+	while (peer()->tx.next % BL_SLOTS != slot) {
+		short_one();
+		node_settle(&node, 0);
+	}
+}
+
+static void put_before(enum behind behind)
+{
+	if (behind == NEXT_LAP)
+		move_on_to(BL_SLOTS - 1);
+	if (behind != OLD)
+		return;
+	move_on_to(17);
+	post_one(3, LEAST, BL_TAGGED);
+	announce(3, LEAST, BL_TAGGED);
+	node_completion(&node, 0, NULL);
+	node_completion(&node, 1, NULL);
+	move_on_to(16);
+}
+
+static bool another_behind(enum behind behind)
+{
+	return behind != NOTHING && behind != SHORT && behind != WORD && behind != OLD;
+}
+
+static void put_behind(enum behind behind)
+{
+	if (behind == SHORT || behind == SHORT_FIRST)
+		short_one();
+	if (behind == WORD) /* of no request */
+		bl_control(sender, peer(), BL_OP_FIN, 77ull << 32, 0, NULL, 0);
+	if (another_behind(behind))
+		announce(1, LEAST, behind == UNTAGGED ? BL_MSG : BL_TAGGED);
+}
+
+/* Nothing of it is taken, and the other is over. */
+static void check_given(const struct bl_transfer *t, size_t len, uint32_t n)
+{
+	assert_non_null(t->coop);
+	assert_false(t->offered);
+	assert_int_equal(t->count, len < BOTH_HANDS ? 1 : len / (BOTH_HANDS / 2));
+	assert_int_equal(t->taken + t->done, 0);
+	assert_int_equal(packets(n, BL_OP_CTS), 1);
+	is_not_there(0);
+	is_there(1, LEAST);
+	assert_int_equal(receiver->ntransfer, 1);
+}
+
+static void which_are(void **state)
+{
+	const struct which_row *row = TABLE_ROW(struct which_row, state);
+	uint64_t flags = row->first_msg ? BL_MSG : BL_TAGGED, busy;
+	size_t len[2] = {row->len, LEAST};
+	const struct bl_transfer *t;
+	uint32_t n;
+
+	open_with(row->pull);
+	sender_is(WAITS);
+	put_before(row->behind);
+	post_one(0, row->len, flags); /* first: these calls look for what has come */
+	if (another_behind(row->behind))
+		post_one(1, LEAST, row->behind == UNTAGGED ? BL_MSG : BL_TAGGED);
+	announce(0, row->len, flags);
+	put_behind(row->behind);
+	busy = back()->coop_busy;
+	if (row->no_coop)
+		back()->coop_busy = UINT64_MAX;
+	n = back()->tx.next;
+	sender_is(row->sender);
+	deliver();
+	t = given(0);
+	assert_int_equal(t != NULL, row->is_given);
+	if (t) {
+		check_given(t, row->len, n);
+	} else if (row->pull != BL_COPY_NOTHING && row->len < BOTH_HANDS) {
+		/* it is copied at once, as ever, and its sender isn't asked */
+		is_there(0, row->len);
+		assert_int_equal(packets(n, BL_OP_CTS), 0);
+		assert_int_equal(receiver->ntransfer, 0);
+	}
+	back()->coop_busy = row->no_coop ? busy : back()->coop_busy;
+	complete(1 + another_behind(row->behind), len);
+	node_close(&node);
+}
+
+/* Its receive comes later, when what is behind it isn't what is behind it in the ring: the call
+ * that posts copies it, for its caller may leave. */
+static void not_when_early(void **state)
+{
+	uint32_t n;
+
+	(void)state;
+	open_with(BL_COPY_VM);
+	announce(0, LEAST, BL_TAGGED);
+	deliver();
+	short_one();
+	announce(1, LEAST, BL_TAGGED);
+	n = back()->tx.next;
+	sender_is(WAITS);
+	post_one(0, LEAST, BL_TAGGED);
+	assert_int_equal(packets(n, BL_OP_CTS), 0);
+	assert_int_equal(receiver->ntransfer, 0);
+	is_there(0, LEAST);
+	post_one(1, LEAST, BL_TAGGED);
+	complete(2, (size_t[]){LEAST, LEAST});
+	node_close(&node);
+}
+
+/* --- who copies what ------------------------------------------------------------- */
+
+struct whose_row {
+	struct row row;
+	size_t len;
+};
+
+static const struct whose_row whose[] = {
+	{{"shortest", "in one piece"}, LEAST},
+	{{"a byte less than both hands take", "in one piece"}, BOTH_HANDS - 1},
+	{{"as both hands take", "two pieces, both the sender's"}, BOTH_HANDS},
+	{{"longest", "8 pieces, all the sender's"}, MOST},
+};
+
+/* Two messages, the first given. */
+static void give(size_t len)
+{
+	open_with(BL_COPY_VM);
+	for (uint32_t i = 0; i < 2; i++)
+		post_one(i, i ? LEAST : len, BL_TAGGED);
+	for (uint32_t i = 0; i < 2; i++)
+		announce(i, i ? LEAST : len, BL_TAGGED);
+	sender_is(WAITS);
+	deliver();
+	assert_non_null(given(0));
+	assert_null(given(1));
+	is_not_there(0);
+	is_there(1, LEAST);
+}
+
+/* The sender takes it all while we are busy with the other. */
+static void its_sender_copies_it(void **state)
+{
+	const struct whose_row *row = TABLE_ROW(struct whose_row, state);
+	uint64_t had;
+
+	give(row->len);
+	had = pulled();
+	bl_ep_progress(sender);
+	is_there(0, row->len);
+	assert_int_equal(pushed(), row->len);
+	complete(2, (size_t[]){row->len, LEAST});
+	assert_int_equal(pulled(), had);
+	assert_int_equal(pushed(), row->len);
+	node_close(&node);
+}
+
+/* While it has that one to copy it gets no other; then it does. */
+static void one_at_a_time(void **state)
+{
+	const size_t len[MESSAGES] = {LEAST, LEAST, LEAST, LEAST};
+
+	(void)state;
+	open_with(BL_COPY_VM);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		post_one(i, LEAST, BL_TAGGED);
+	for (uint32_t i = 0; i < 3; i++)
+		announce(i, LEAST, BL_TAGGED);
+	sender_is(WAITS);
+	deliver();
+	assert_non_null(given(0));
+	assert_int_equal(receiver->ntransfer, 1);
+	is_there(1, LEAST);
+	is_there(2, LEAST);
+	complete(3, len);
+	node_close(&node);
+
+	open_with(BL_COPY_VM);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		post_one(i, LEAST, BL_TAGGED);
+	for (uint32_t i = 0; i < 2; i++)
+		announce(i, LEAST, BL_TAGGED);
+	sender_is(WAITS);
+	deliver();
+	bl_ep_progress(sender); /* and it has copied it; we haven't taken note of that */
+	is_there(0, LEAST);
+	assert_non_null(given(0));
+	for (uint32_t i = 2; i < MESSAGES; i++)
+		announce(i, LEAST, BL_TAGGED);
+	sender_is(WAITS);
+	deliver();
+	assert_non_null(given(2));
+	is_not_there(2);
+	is_there(3, LEAST);
+	complete(4, len);
+	node_close(&node);
+}
+
+/* --- one that its sender never takes ---------------------------------------------- */
+
+static void by_read(void)
+{
+	bl_ep_progress(receiver);
+}
+
+static void by_post(void)
+{
+	post_one(2, LEAST, BL_TAGGED);
+}
+
+static void by_send(void)
+{
+	static uint8_t other[LEAST];
+	struct bl_send send = {&(struct iovec){other, LEAST}, 1, 1, 5, 0, NULL, BL_TAGGED, NULL};
+	enum bl_copy_way way = back()->copy.push;
+
+	receiver->leaves = BL_LEAVES_MOST;
+	back()->copy.push = BL_COPY_VM; /* one that can be claimed */
+	assert_int_equal(bl_send(receiver, &send), 0);
+	back()->copy.push = way;
+}
+
+static void by_finish(void)
+{
+	bl_large_finish(receiver, &(struct bl_sink){.cq = &bl_no_queue, .max = SIZE_MAX});
+}
+
+struct left_row {
+	struct row row;
+	size_t len;
+	void (*finish)(void);
+};
+
+static const struct left_row lefts[] = {
+	{{"the read goes on", "it may bring the other, and be the last for long"}, LEAST, by_read},
+	{{"a post", "it may be the last call for long"}, LEAST, by_post},
+	{{"a post, in pieces", "all of them"}, BOTH_HANDS, by_post},
+	{{"end of a read", "of one who goes away"}, LEAST, by_finish},
+	{{"end of a read, in pieces", "all of them"}, MOST, by_finish},
+	{{"a send", "its sender may wait for that"}, LEAST, by_send},
+};
+
+/* The sender makes no step any more: we copy it, and need nobody for that. */
+static void finished_without_its_sender(void **state)
+{
+	const struct left_row *row = TABLE_ROW(struct left_row, state);
+	struct bl_comp got[2];
+
+	give(row->len);
+	sender_is(IS_AWAY);
+	row->finish();
+	assert_int_equal(receiver->ntransfer, 0);
+	is_there(0, row->len);
+	assert_int_equal(pushed(), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(bl_cq_read(node.cq[0], &got[i], 1, sizeof got[i], NULL), 1);
+	assert_ptr_equal(got[0].context, there[1]);
+	assert_ptr_equal(got[1].context, there[0]);
+	assert_int_equal(got[1].len, row->len);
+	/* it is back: it finds the word that the message is given to it, and that it is over */
+	memset(there[0], 0xcc, LEAST);
+	for (uint32_t i = 0; i < 2; i++)
+		node_completion(&node, 1, NULL);
+	assert_int_equal(pushed(), 0);
+	for (size_t k = 0; k < LEAST; k += 4096)
+		assert_int_equal(there[0][k], 0xcc);
+	node_close(&node);
+}
+
+/* It takes some, and we the others. */
+static void both_take_some(void **state)
+{
+	uint32_t front = 0;
+	size_t part;
+
+	(void)state;
+	give(MOST);
+	while (!front) { /* a piece for each read */
+		bl_ep_progress(receiver);
+		front = receiver->transfer[0]->taken;
+	}
+	assert_int_equal(receiver->ntransfer, 1);
+	part = front * (BOTH_HANDS / 2);
+	bl_ep_progress(sender);
+	assert_int_equal(pushed(), MOST - part);
+	complete(2, (size_t[]){MOST, LEAST});
+	node_close(&node);
+}
+
+static void cannot_write(void)
+{
+	peer()->copy.push = BL_COPY_NOTHING;
+}
+
+struct refuses_row {
+	struct row row;
+	void (*before)(void);
+};
+
+static const struct refuses_row refuses[] = {
+	{{"can't write", "the kernel doesn't let it"}, cannot_write},
+};
+
+/* It hears of it, and does nothing. */
+static void finished_for_its_sender(void **state)
+{
+	const struct refuses_row *row = TABLE_ROW(struct refuses_row, state);
+
+	give(LEAST);
+	row->before();
+	hear();
+	bl_ep_progress(sender);
+	is_not_there(0);
+	assert_non_null(given(0));
+	complete(2, (size_t[]){LEAST, LEAST});
+	assert_int_equal(pushed(), 0);
+	node_close(&node);
+}
+
+/* --- one whose sender, or receiver, ends -------------------------------------------- */
+
+static void sender_dies(void **state)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	(void)state;
+	give(LEAST);
+	bl_ep_peer_gone(receiver, &none, back(), ECONNRESET);
+	assert_int_equal(receiver->ntransfer, 0);
+	assert_ptr_equal(node_completion(&node, 0, NULL).context, there[1]);
+	assert_int_equal(node_error(&node, 0).err, ECONNRESET);
+	is_not_there(0);
+	node_close(&node);
+}
+
+int main(void)
+{
+	char both[16];
+
+	set_limits();
+	setenv("FI_BEELINE_CARRY_MAX", "0", 1);
+	snprintf(both, sizeof both, "%u", BOTH_HANDS);
+	setenv("FI_BEELINE_BOTH_HANDS_MIN", both, 1);
+	snprintf(both, sizeof both, "%u", BOTH_HANDS / 2);
+	setenv("FI_BEELINE_CHUNK_MAX", both, 1);
+	TABLE_ROWS("which", which_are, which);
+	TABLE_TEST(not_when_early);
+	TABLE_ROWS("whose", its_sender_copies_it, whose);
+	TABLE_TEST(one_at_a_time);
+	TABLE_ROWS("left", finished_without_its_sender, lefts);
+	TABLE_TEST(both_take_some);
+	TABLE_ROWS("refuses", finished_for_its_sender, refuses);
+	TABLE_TEST(sender_dies);
+	return table_run("given");
+}
