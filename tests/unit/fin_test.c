@@ -412,6 +412,102 @@ static void to_itself(void **state)
 	node_close(&node);
 }
 
+/* --- what of it is in sight ------------------------------------------------------ */
+
+struct in_sight_row {
+	struct row row;
+	uint32_t next;	  /* the packet to be read */
+	const char *ring; /* from there. F: a FIN; m, r, c: others; -: it hasn't come */
+	uint64_t some, word[BL_FIN_WORDS];
+	uint32_t sum;
+};
+
+#define EIGHT	"FFFFFFFF"
+#define ALL_SET UINT64_MAX
+
+static const struct in_sight_row in_sights[] = {
+	{{"nothing", "a fresh ring"}, 0, "", 0, {0}, 0},
+	{{"read", "the lap before was all of them"}, BL_SLOTS, "", 0, {0}, 0},
+	{{"one", "the next"}, 70, "F", 0, {0}, 1},
+	{{"three", "one behind the other"}, 70, "FFF", 0, {0}, 3},
+	{{"others", "messages, their descriptions, words"}, 70, "mrc", 0, {0}, 0},
+	{{"behind others", "the last"}, 70, "mrcF", 0, {0}, 1},
+	{{"before others", "the first"}, 70, "Fmrc", 0, {0}, 1},
+	{{"behind a gap", "packets come in order: nobody has sent it"}, 70, "F-F", 0, {0}, 1},
+	{{"over the lap's end", "slots 63 and 0"}, BL_SLOTS - 1, "FF", 0, {0}, 2},
+	{{"wrap", "the number is 0"}, UINT32_MAX - 1, "FFFF", 0, {0}, 4},
+	{{"full ring", "one lap and no more"},
+	 70,
+	 EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT,
+	 0,
+	 {0},
+	 BL_SLOTS},
+	{{"a bit", "the first"}, 70, "", 1, {1}, 1},
+	{{"a word of bits", "all of them"}, 70, "", 1, {ALL_SET}, 64},
+	{{"last bit", "of the last word"},
+	 70,
+	 "",
+	 1ull << (BL_FIN_WORDS - 1),
+	 {[BL_FIN_WORDS - 1] = 1ull << 63},
+	 1},
+	{{"two words", "not those between"},
+	 70,
+	 "",
+	 1 | 1 << 3,
+	 {[0] = 6, [1] = ALL_SET, [3] = 5},
+	 4},
+	{{"a word not named", "it isn't said yet"}, 70, "", 0, {[0] = 6, [3] = 5}, 0},
+	{{"named, empty", "the bit is on its way"}, 70, "", ALL_SET >> 49, {0}, 0},
+	{{"packets and bits", "their sum"}, 70, "FmF", 1 << 2, {[2] = 7}, 5},
+	{{"words that don't exist", "a liar's"}, 70, "", ALL_SET << BL_FIN_WORDS, {1}, 0},
+	{{"all that a liar can say", "960"},
+	 70,
+	 "",
+	 ALL_SET,
+	 {ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET,
+	  ALL_SET, ALL_SET, ALL_SET, ALL_SET, ALL_SET},
+	 BITS},
+};
+
+static uint32_t op_of(char c)
+{
+	return c == 'F'	  ? BL_OP_FIN
+	       : c == 'm' ? BL_OP_TAGGED
+	       : c == 'r' ? BL_OP_MSG_RTS
+			  : BL_OP_CTS;
+}
+
+/* Each slot that isn't named holds a FIN that was read a lap ago. */
+static void in_sight(void **state)
+{
+	const struct in_sight_row *row = TABLE_ROW(struct in_sight_row, state);
+	static struct bl_lane ours, theirs;
+	static struct bl_peer peer;
+	size_t named = strlen(row->ring);
+	struct bl_fins before;
+
+	memset(&ours, 0xff, sizeof ours); /* what is behind the words looks like more of them */
+	memset(&theirs, 0, sizeof theirs);
+	peer.tx = (struct bl_tx){.lane = &ours, .slot = ours.slot};
+	peer.rx = (struct bl_rx){.lane = &theirs, .slot = theirs.slot, .next = row->next};
+	for (uint32_t i = 0; i < BL_SLOTS; i++) {
+		struct bl_slot *slot = &theirs.slot[(row->next + i) % BL_SLOTS];
+		bool came = i < named && row->ring[i] != '-';
+
+		slot->head =
+			BL_HEAD(0, i < named ? op_of(row->ring[i]) : BL_OP_FIN, BL_SLOT_HEARD(i));
+		atomic_store(&slot->seq,
+			     row->next || came ? row->next + i + 1 - (came ? 0 : BL_SLOTS) : 0);
+	}
+	atomic_store(&ours.fins.some, row->some);
+	for (uint32_t w = 0; w < BL_FIN_WORDS; w++)
+		atomic_store(&ours.fins.word[w], row->word[w]);
+	before = ours.fins;
+	assert_int_equal(bl_fins_in_sight(&peer), row->sum);
+	assert_memory_equal(&ours.fins, &before, sizeof before); /* a look takes nothing */
+	assert_int_equal(peer.rx.next, row->next);
+}
+
 /* --- whose sender is gone ------------------------------------------------------- */
 
 static void discard_it(void)
@@ -547,6 +643,7 @@ int main(void)
 	TABLE_TEST(discarded);
 	TABLE_TEST(behind_messages);
 	TABLE_TEST(to_itself);
+	TABLE_ROWS("in sight", in_sight, in_sights);
 	TABLE_ROWS("gone", from_nobody, gones);
 	TABLE_ROWS("last word", last_word, lasts);
 	return table_run("fin");

@@ -273,6 +273,13 @@ static void put_behind(enum behind behind)
 		announce(1, LEAST, behind == UNTAGGED ? BL_MSG : BL_TAGGED);
 }
 
+static const struct bl_cts *cts_of(uint32_t n)
+{
+	while (BL_HEAD_OP(back()->tx.slot[n % BL_SLOTS].head) != BL_OP_CTS)
+		n++;
+	return (const struct bl_cts *)back()->tx.slot[n % BL_SLOTS].bytes;
+}
+
 /* Nothing of it is taken, and the other is over. */
 static void check_given(const struct bl_transfer *t, size_t len, uint32_t n)
 {
@@ -281,6 +288,7 @@ static void check_given(const struct bl_transfer *t, size_t len, uint32_t n)
 	assert_int_equal(t->count, len < BOTH_HANDS ? 1 : len / (BOTH_HANDS / 2));
 	assert_int_equal(t->taken + t->done, 0);
 	assert_int_equal(packets(n, BL_OP_CTS), 1);
+	assert_false(cts_of(n)->coop & (BL_CTS_OFFER | BL_CTS_CARRY)); /* it begins at once */
 	is_not_there(0);
 	is_there(1, LEAST);
 	assert_int_equal(receiver->ntransfer, 1);
@@ -571,6 +579,123 @@ static void sender_dies(void **state)
 	node_close(&node);
 }
 
+/* It dies after it has said that it takes it: what is there may be any part of the message. */
+static void sender_dies_copying(void **state)
+{
+	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+
+	(void)state;
+	give(MOST);
+	bl_coop_take(given(0)->coop, given(0)->coop_generation, given(0)->count, true);
+	bl_ep_progress(receiver);
+	bl_ep_peer_gone(receiver, &none, back(), ECONNRESET);
+	assert_int_equal(receiver->ntransfer, 0);
+	assert_ptr_equal(node_completion(&node, 0, NULL).context, there[1]);
+	assert_int_equal(node_error(&node, 0).err, ECONNRESET);
+	node_close(&node);
+}
+
+/* The receiver closes: whatever the word says, its buffer is its owner's again. */
+static void receiver_closes(void **state)
+{
+	(void)state;
+	give(LEAST);
+	assert_int_equal(bl_ep_close(receiver), 0);
+	for (int i = 0; i < 4; i++)
+		bl_ep_progress(sender);
+	is_not_there(0);
+	assert_int_equal(pushed(), 0);
+	assert_int_equal(bl_ep_close(sender), 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(bl_cq_close(node.cq[i]), 0);
+		assert_int_equal(bl_av_close(node.av[i]), 0);
+	}
+	assert_int_equal(bl_domain_close(node.domain), 0);
+}
+
+/* --- both hands, with sends of our own --------------------------------------------- */
+
+struct own_row {
+	struct row row;
+	uint32_t sends;	   /* of ours that are under way */
+	uint32_t received; /* of them, as packets behind the message say */
+	uint32_t bits;	   /* as bits do */
+	size_t len;
+	bool both; /* copy it */
+};
+
+static const struct own_row owns[] = {
+	{{"none", "both wait"}, 0, 0, 0, BOTH_HANDS, true},
+	{{"one", "its receiver is busy with that"}, 1, 0, 0, BOTH_HANDS, false},
+	{{"one, received", "it waits as we do"}, 1, 1, 0, BOTH_HANDS, true},
+	{{"one, received, a bit", "the same"}, 1, 0, 1, BOTH_HANDS, true},
+	{{"three, two received", "one less"}, 3, 2, 0, BOTH_HANDS, false},
+	{{"three, received", "just enough"}, 3, 3, 0, BOTH_HANDS, true},
+	{{"three, a packet and a bit", "one less"}, 3, 1, 1, BOTH_HANDS, false},
+	{{"three, a packet and two bits", "their sum"}, 3, 1, 2, BOTH_HANDS, true},
+	{{"one, the longest", "that is copied alone"}, 1, 0, 0, MOST, false},
+	{{"one, longer", "worth both hands anyway"}, 1, 0, 0, MOST + 1, true},
+	{{"short, none", "not worth both"}, 0, 0, 0, BOTH_HANDS - 1, false},
+	{{"short, received", "not worth both"}, 1, 1, 0, BOTH_HANDS - 1, false},
+};
+
+#define OWN 20000u /* bytes: announced, not to be claimed, copied alone */
+
+/* We send some, of which so many are received when the other's message has been announced. */
+static void send_own(const struct own_row *row)
+{
+	static uint8_t own[OWN];
+
+	for (uint32_t i = 0; i < row->sends; i++) {
+		struct bl_send send = {
+			&(struct iovec){own, OWN}, 1, 1, i, 0, NULL, BL_TAGGED, NULL};
+
+		assert_int_equal(bl_send(receiver, &send), 0);
+	}
+	announce(0, row->len, BL_TAGGED);
+	for (uint32_t i = 0; i < row->received; i++)
+		assert_int_equal(bl_recv_buf(sender, to, OWN, 0, i, 0, NULL, BL_TAGGED), 0);
+	bl_ep_progress(sender);
+	for (uint32_t i = 0, left = row->bits; left; i++) {
+		const struct bl_request *r = receiver->request[i];
+
+		if (r->peer && !r->delivers) {
+			struct bl_fins *fins = &back()->tx.lane->fins;
+			uint32_t index = (uint32_t)bl_request_number(r);
+
+			assert_in_range(index, 0, 63);
+			atomic_fetch_or(&fins->word[0], 1ull << index);
+			atomic_store(&fins->some, 1);
+			left--;
+		}
+	}
+	assert_int_equal(receiver->requests, row->sends);
+}
+
+static void with_sends_of_our_own(void **state)
+{
+	const struct own_row *row = TABLE_ROW(struct own_row, state);
+	uint32_t n;
+
+	open_with(BL_COPY_VM);
+	post_one(0, row->len, BL_TAGGED);
+	send_own(row);
+	sender_is(IS_AWAY);
+	n = back()->tx.next;
+	deliver();
+	assert_int_equal(packets(n, BL_OP_CTS), row->both);
+	assert_int_equal(receiver->ntransfer, row->both);
+	if (row->both) {
+		assert_non_null(receiver->transfer[0]->coop);
+		assert_false(receiver->transfer[0]->given);
+		assert_int_equal(receiver->transfer[0]->taken, 1); /* we have begun */
+	} else {
+		is_there(0, row->len);
+	}
+	complete(1, &row->len);
+	node_close(&node);
+}
+
 int main(void)
 {
 	char both[16];
@@ -589,5 +714,8 @@ int main(void)
 	TABLE_TEST(both_take_some);
 	TABLE_ROWS("refuses", finished_for_its_sender, refuses);
 	TABLE_TEST(sender_dies);
+	TABLE_TEST(sender_dies_copying);
+	TABLE_TEST(receiver_closes);
+	TABLE_ROWS("own", with_sends_of_our_own, owns);
 	return table_run("given");
 }
