@@ -442,6 +442,52 @@ static void one_at_a_time(void **state)
 	node_close(&node);
 }
 
+/* --- what a sender has in hand ------------------------------------------------------ */
+
+struct hand_row {
+	struct row row;
+	bool given, offered;
+	uint32_t ours, theirs; /* pieces, of 8: taken by us, copied by the sender */
+	bool busy;
+};
+
+#define PIECES_OF_MOST (MOST / (BOTH_HANDS / 2))
+
+static const struct hand_row hands[] = {
+	{{"given", "nothing is copied yet"}, true, false, 0, 0, true},
+	{{"offered", "the same"}, false, true, 0, 0, true},
+	{{"ours", "it helps if it likes"}, false, false, 0, 0, false},
+	{{"all but one", "the last"}, true, false, 0, PIECES_OF_MOST - 1, true},
+	{{"all", "we haven't taken note of that"}, true, false, 0, PIECES_OF_MOST, false},
+	{{"offered, all", "the same"}, false, true, 0, PIECES_OF_MOST, false},
+	{{"both, all but one", "it may be copying that"}, true, false, 4, 3, true},
+	{{"both, all", "it has copied its part"}, true, false, 4, 4, false},
+	{{"a liar", "more than there are: a hint"}, true, false, 0, UINT32_MAX, false},
+};
+
+static void in_hand(void **state)
+{
+	const struct hand_row *row = TABLE_ROW(struct hand_row, state);
+	struct bl_transfer *t;
+
+	give(MOST);
+	t = receiver->transfer[0];
+	assert_int_equal(t->count, PIECES_OF_MOST);
+	sender_is(COPIES); /* so that it is here, however slow this machine */
+	bl_say_here(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+	t->given = row->given;
+	t->offered = row->offered;
+	t->taken = row->ours;
+	atomic_store(&t->coop->tx_done, row->theirs);
+	assert_int_equal(bl_peer_here(receiver, back()), !row->busy);
+	assert_true(bl_peer_here(receiver, receiver->dest[0])); /* that is another's */
+	t->given = t->offered = false;
+	t->taken = 0;
+	atomic_store(&t->coop->tx_done, 0);
+	complete(2, (size_t[]){MOST, LEAST});
+	node_close(&node);
+}
+
 /* --- one that its sender never takes ---------------------------------------------- */
 
 static void by_read(void)
@@ -710,6 +756,7 @@ int main(void)
 	TABLE_TEST(not_when_early);
 	TABLE_ROWS("whose", its_sender_copies_it, whose);
 	TABLE_TEST(one_at_a_time);
+	TABLE_ROWS("in hand", in_hand, hands);
 	TABLE_ROWS("left", finished_without_its_sender, lefts);
 	TABLE_TEST(both_take_some);
 	TABLE_ROWS("refuses", finished_for_its_sender, refuses);
