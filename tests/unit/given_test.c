@@ -582,29 +582,43 @@ static void both_take_some(void **state)
 static void cannot_write(void)
 {
 	peer()->copy.push = BL_COPY_NOTHING;
+	bl_ep_progress(sender);
+	assert_true(bl_coop_returned(given(0)->coop) == BL_COOP_NONE); /* it takes none */
+}
+
+static void gives_it_back(void)
+{
+	const struct bl_transfer *t = given(0);
+
+	bl_coop_give_back(t->coop, bl_coop_take(t->coop, t->coop_generation, t->count, true));
+	peer()->copy.push = BL_COPY_NOTHING;
+	bl_ep_progress(sender);
 }
 
 struct refuses_row {
 	struct row row;
-	void (*before)(void);
+	size_t len;
+	void (*refuse)(void);
 };
 
 static const struct refuses_row refuses[] = {
-	{{"can't write", "the kernel doesn't let it"}, cannot_write},
+	{{"can't write", "the kernel doesn't let it"}, LEAST, cannot_write},
+	{{"can't write, in pieces", "the same"}, MOST, cannot_write},
+	{{"gives it back", "the kernel has just refused"}, LEAST, gives_it_back},
+	{{"gives one back", "and takes no other"}, MOST, gives_it_back},
 };
 
-/* It hears of it, and does nothing. */
+/* It hears of it, and copies nothing. */
 static void finished_for_its_sender(void **state)
 {
 	const struct refuses_row *row = TABLE_ROW(struct refuses_row, state);
 
-	give(LEAST);
-	row->before();
+	give(row->len);
 	hear();
-	bl_ep_progress(sender);
+	row->refuse();
 	is_not_there(0);
 	assert_non_null(given(0));
-	complete(2, (size_t[]){LEAST, LEAST});
+	complete(2, (size_t[]){row->len, LEAST});
 	assert_int_equal(pushed(), 0);
 	node_close(&node);
 }
