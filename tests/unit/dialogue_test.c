@@ -51,20 +51,33 @@ static void bits_have_their_own_place(void **state)
 
 /* --- one packet: a reply, or it crossed ours ------------------------------------ */
 
+enum learned { NO_REPLY, REPLY, NOTHING_NEW };
+
 struct behind_row {
 	struct row row;
-	uint32_t behind; /* packets of ours that its sender hadn't read */
-	bool reply;
+	uint32_t sent;	 /* packets of ours since the last one heard */
+	uint32_t behind; /* of them its sender hadn't read */
+	enum learned learned;
 };
 
 static const struct behind_row behinds[] = {
-	{{"none", "it had read all of ours"}, 0, true},
-	{{"one", "our last one crossed it"}, 1, false},
-	{{"two", "and the one before"}, 2, false},
-	{{"three", "as far as two bits tell"}, 3, false},
-	{{"four", "looks like none: a hint"}, 4, true},
-	{{"a lap", "the most that may be unread; the same"}, BL_SLOTS, true},
-	{{"a lap less one", "nearly the most"}, BL_SLOTS - 1, false},
+	{{"one, read", "it had read all of ours"}, 1, 0, REPLY},
+	{{"one, unread", "it crossed this"}, 1, 1, NO_REPLY},
+	{{"three, read", "as far as two bits tell"}, 3, 0, REPLY},
+	{{"three, one unread", "our last one crossed it"}, 3, 1, NO_REPLY},
+	{{"three, two unread", "and the one before"}, 3, 2, NO_REPLY},
+	{{"three, none read", "all three crossed it"}, 3, 3, NO_REPLY},
+	{{"four, read", "can't be told from none read"}, 4, 0, NO_REPLY},
+	{{"four, none read", "looks as if all were"}, 4, 4, NO_REPLY},
+	{{"a window, none read", "the most that may be unread; the same"},
+	 BL_SLOTS,
+	 BL_SLOTS,
+	 NO_REPLY},
+	{{"a window, read", "and one that answers it"}, BL_SLOTS, 0, NO_REPLY},
+	{{"none", "another one behind the first"}, 0, 0, NOTHING_NEW},
+	{{"none, old news", "the same packet again, or a liar"}, 0, 1, NOTHING_NEW},
+	{{"a liar", "more than we sent: a hint"}, 1, 5, NO_REPLY},
+	{{"a liar in turn", "the same, modulo 4"}, 1, 4, REPLY},
 };
 
 static const uint32_t nexts[] = {
@@ -82,16 +95,21 @@ static void one_reply(void **state)
 
 	for (size_t i = 0; i < bl_countof(nexts); i++)
 		for (uint32_t flags = 0; flags <= ALL_FLAGS; flags += ALL_FLAGS) {
-			struct bl_tx tx = {.next = nexts[i]};
+			struct bl_tx tx = {.next = nexts[i], .asked = nexts[i] - row->sent};
+			struct bl_tx other = tx;
 			uint32_t read = nexts[i] - row->behind;
+			bool old = row->learned == NOTHING_NEW;
 
 			bl_tx_hear(&tx,
 				   BL_HEAD(row->behind, BL_OP_TAGGED, flags | BL_SLOT_HEARD(read)));
-			assert_int_equal(tx.replies, row->reply);
-			tx.replies = 0xff;
-			bl_tx_hear(&tx,
+			assert_int_equal(tx.replies, row->learned == REPLY);
+			assert_int_equal(tx.asked, tx.next);
+			other.replies = 0xff;
+			bl_tx_hear(&other,
 				   BL_HEAD(0x7ffff, BL_OP_MSG_RTS, flags | BL_SLOT_HEARD(read)));
-			assert_int_equal(tx.replies, 0xfe | row->reply);
+			assert_int_equal(other.replies, old ? 0xff : 0xfe | row->learned);
+			bl_tx_hear(&other, BL_HEAD(8, BL_OP_TAGGED, BL_SLOT_HEARD(read)));
+			assert_int_equal(other.replies, old ? 0xff : 0xfe | row->learned);
 		}
 }
 
@@ -99,7 +117,8 @@ static void one_reply(void **state)
 
 struct history_row {
 	struct row row;
-	const char *came; /* r: a reply; x: it crossed ours; s: we sent one */
+	const char *came; /* r: we sent one, and a reply came; x: it crossed ours; s: we sent one;
+			   * a: another one came, which had read all; w: a window crossed ours */
 	bool dialogue;
 };
 
@@ -107,17 +126,22 @@ static const struct history_row histories[] = {
 	{{"fresh", "nothing has come"}, "", false},
 	{{"we send", "nothing has come"}, "ssss", false},
 	{{"one", "may be chance"}, "r", false},
-	{{"two", "may be chance"}, "srsr", false},
-	{{"three", "the least"}, "srsrsr", true},
-	{{"three, no send between", "a stream of replies: it waits each time"}, "rrr", true},
-	{{"many", "no more is remembered"}, "srsrsrsrsrsrsrsrsrsr", true},
+	{{"two", "may be chance"}, "rr", false},
+	{{"three", "the least"}, "rrr", true},
+	{{"three, no send between", "a stream to us: only the first one answers"}, "raaa", false},
+	{{"streams to us", "each of which answers"}, "raaaraaaraaa", true},
+	{{"three at a time", "as many as two bits tell"}, "ssrssrssr", true},
+	{{"four at a time", "more"}, "sssrsssrsssr", false},
+	{{"windows", "both send 64, and none had been read"}, "waaawaaawaaa", false},
+	{{"a window", "after a dialogue"}, "rrrrrrrrw", false},
+	{{"many", "no more is remembered"}, "rrrrrrrrrr", true},
 	{{"last crossed", "it is over at once"}, "rrrrrrrrx", false},
 	{{"one before crossed", "two since"}, "rrrrrrrxr", false},
 	{{"two before crossed", "two since"}, "rrrrrrxrr", false},
 	{{"three before crossed", "three since"}, "xrrr", true},
 	{{"in turns", "never three"}, "rxrxrxrx", false},
 	{{"two and one", "never three"}, "rrxrrxrrx", false},
-	{{"all crossed", "both send at once"}, "sxsxsxsx", false},
+	{{"all crossed", "both send at once"}, "xxxx", false},
 	{{"old ones forgotten", "crossed, more than are remembered ago"}, "xxxxxxxxxrrr", true},
 	{{"send behind them", "it hasn't read this one, and need not"}, "rrrs", true},
 };
@@ -127,14 +151,16 @@ static void three_in_a_row(void **state)
 	const struct history_row *row = TABLE_ROW(struct history_row, state);
 
 	for (size_t i = 0; i < bl_countof(nexts); i++) {
-		struct bl_tx tx = {.next = nexts[i]};
+		struct bl_tx tx = {.next = nexts[i], .asked = nexts[i]};
 
-		for (const char *c = row->came; *c; c++)
-			if (*c == 's')
-				tx.next++;
-			else
+		for (const char *c = row->came; *c; c++) {
+			uint32_t unread = *c == 'x' ? 1 : *c == 'w' ? BL_SLOTS : 0;
+
+			tx.next += *c == 'w' ? BL_SLOTS : *c != 'a';
+			if (*c != 's')
 				bl_tx_hear(&tx, BL_HEAD(8, BL_OP_TAGGED,
-							BL_SLOT_HEARD(tx.next - (*c == 'x'))));
+							BL_SLOT_HEARD(tx.next - unread)));
+		}
 		assert_int_equal(bl_tx_in_dialogue(&tx), row->dialogue);
 	}
 }
@@ -350,6 +376,7 @@ static void packets_say_it(void **state)
 			assert_int_equal(BL_HEAD_HEARD(head), peer()->rx.next % 4);
 			assert_int_equal(peer()->rx.next + unread, back()->tx.next);
 			back()->tx.replies = 2;
+			back()->tx.asked = back()->tx.next - 3; /* as many as two bits tell */
 			take_all(0);
 			assert_int_equal(back()->tx.replies, row->heard ? 4 | !unread : 2);
 			node_close(&node);
@@ -364,7 +391,7 @@ static void ping_pong_is_a_dialogue(void **state)
 	for (uint32_t i = 0; i < 10; i++) {
 		put(1, i);
 		take_all(0);
-		assert_int_equal(bl_tx_in_dialogue(&back()->tx), i >= 2);
+		assert_int_equal(bl_tx_in_dialogue(&back()->tx), i >= 3);
 		put(0, i);
 		take_all(1);
 		assert_int_equal(bl_tx_in_dialogue(&peer()->tx), i >= 2);
@@ -395,6 +422,8 @@ static void hostile_bits(void **state)
 		struct bl_comp got;
 
 		memset(to, 0xee, sizeof to);
+		put(0, 5); /* what its packet says that it has read, or not */
+		take_all(1);
 		post(LONGEST);
 		send_by(len, 1, i % 3 ? BL_REMOTE_CQ_DATA : 0);
 		slot->head = (slot->head & ~HEARD_BITS) | BL_HEAD(0, 0, BL_SLOT_HEARD(bits));
@@ -406,7 +435,9 @@ static void hostile_bits(void **state)
 		check(len);
 		node_completion(&node, 1, NULL);
 		assert_int_equal(back()->tx.replies & 1, bits == before.next % 4);
+		assert_int_equal(back()->tx.asked, before.next);
 		before.replies = back()->tx.replies;
+		before.asked = before.next;
 		assert_memory_equal(&back()->tx, &before, sizeof before);
 		assert_int_equal(back()->broken | (int)back()->dead, 0);
 	}
