@@ -508,6 +508,16 @@ static const struct talk_row talks[] = {
 	 .flags = DELIVER,
 	 .laden = true,
 	 .fate = TOLD},
+	{{"crossing, long ring", "goes as ever"},
+	 MOST,
+	 .talk = CROSSING,
+	 .is_long = true,
+	 .fate = WHOLE},
+	{{"stream, long ring", "goes as ever"},
+	 MOST,
+	 .talk = STREAM,
+	 .is_long = true,
+	 .fate = WHOLE},
 	{{"stream", "it has one to read"}, MOST, .talk = STREAM, .fate = ANNOUNCED},
 	{{"second in a row", "the same"}, MOST, .talk = SECOND, .fate = ANNOUNCED},
 	{{"stream, eager", "up to the limit as ever"}, EAGER, .talk = STREAM, .fate = WHOLE},
@@ -634,6 +644,41 @@ static void one_limit_by_the_knob(void **state)
 	node_close(&node);
 }
 
+/* A ring that is full of what it hasn't read is no dialogue, whatever its bits say: the message is
+ * announced, and doesn't wait for room that its receiver need not make. */
+static void no_dialogue_in_a_full_ring(void **state)
+{
+	struct iovec iov = {from, MOST};
+	struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS, NULL};
+	uint32_t n, before;
+	int err;
+
+	(void)state;
+	do {
+		open_pair();
+		set_dialogue_max(MOST);
+		say_and_hear(3);
+		for (before = 0; bl_tx_payload(&peer()->tx, EAGER); before++)
+			node_send(&node, 1, 0, from, EAGER, 9, NULL, BL_TAGGED);
+		say(0);
+		hear(1);
+		peer()->tx.replies = 7; /* a liar */
+		n = peer()->tx.next;
+		err = send_at_work(&send);
+		if (err == -ETIME)
+			node_close(&node);
+	} while (err == -ETIME);
+	assert_int_equal(err, 0);
+	assert_int_equal(op_of(n), BL_OP_TAGGED_RTS);
+	while (before--) {
+		post(EAGER);
+		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER);
+	}
+	receive(MOST);
+	node_close(&node);
+	set_dialogue_max(EAGER);
+}
+
 /* Whether it is laden is asked now and then, and then again and again until it isn't. */
 static void laden_is_asked(void **state)
 {
@@ -675,6 +720,7 @@ int main(void)
 	TABLE_TEST(received_like_a_short_one);
 	TABLE_TEST(one_limit_by_the_knob);
 	TABLE_ROWS("dialogue", in_a_dialogue, talks);
+	TABLE_TEST(no_dialogue_in_a_full_ring);
 	TABLE_TEST(laden_is_asked);
 	return table_run("whole");
 }
