@@ -377,6 +377,35 @@ static void not_when_early(void **state)
 	node_close(&node);
 }
 
+/* In a call that posts what comes is offered, which is another thing: in pieces, so that it is
+ * copied by both if its receiver stays, and whatever is behind it. */
+static void offered_while_posting(void **state)
+{
+	const struct bl_transfer *t;
+	uint32_t n;
+
+	(void)state;
+	open_with(BL_COPY_VM);
+	post_one(0, MOST, BL_TAGGED);
+	announce(0, MOST, BL_TAGGED);
+	n = back()->tx.next;
+	sender_is(COPIES); /* so that it is here, however slow this machine */
+	receiver->posting = true;
+	deliver();
+	receiver->posting = false;
+	assert_int_equal(receiver->ntransfer, 1);
+	t = receiver->transfer[0];
+	assert_true(t->offered);
+	assert_false(t->given);
+	assert_int_equal(t->count, MOST / (BOTH_HANDS / 2));
+	assert_int_equal(t->taken + t->done, 0);
+	assert_int_equal(packets(n, BL_OP_CTS), 1);
+	assert_true(cts_of(n)->coop & BL_CTS_OFFER);
+	sender_is(WAITS);
+	complete(1, (size_t[]){MOST});
+	node_close(&node);
+}
+
 /* --- who copies what ------------------------------------------------------------- */
 
 struct whose_row {
@@ -770,6 +799,7 @@ int main(void)
 	setenv("FI_BEELINE_CHUNK_MAX", both, 1);
 	TABLE_ROWS("which", which_are, which);
 	TABLE_TEST(not_when_early);
+	TABLE_TEST(offered_while_posting);
 	TABLE_ROWS("whose", its_sender_copies_it, whose);
 	TABLE_TEST(one_at_a_time);
 	TABLE_ROWS("in hand", in_hand, hands);
