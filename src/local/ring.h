@@ -29,6 +29,7 @@
 #define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
 #define BL_TX_PREFETCH_MOST 4096u /* payload bytes of them */
 #define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
+#define BL_TURN		    3u	  /* packets: a CTS and a FIN for what has come, and an answer */
 #define BL_PASS_DIALOGUE    4096u /* payload bytes that are passed on: in a dialogue, */
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
@@ -131,12 +132,13 @@ bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
 }
 
 /* A message or RTS has come, the first one since we sent something: had its sender read that, or
- * did the two cross? Two bits can tell for up to three packets; more than that is no dialogue. Of
- * what is heard again, or comes behind it, nothing is learned. */
+ * did the two cross? Two bits can't tell of more than three packets; if we sent more, it is no
+ * dialogue. Of what is heard again, or comes behind it, nothing is learned. A hint: one who keeps
+ * five unread and answers each looks as if it had read them all. */
 bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
 {
 	uint32_t sent = tx->next - tx->asked;
-	bool reply = sent <= 3 && !((tx->next ^ BL_HEAD_HEARD(head)) & 3);
+	bool reply = sent <= BL_TURN && !((tx->next ^ BL_HEAD_HEARD(head)) & 3);
 
 	if (!sent)
 		return;
@@ -144,10 +146,11 @@ bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
 	tx->replies = (uint8_t)(tx->replies << 1 | reply);
 }
 
-/* Three times in a row it had read all that we had sent when it sent: it waits for us now. */
+/* Three times in a row it had read all that we had sent when it sent, and it is our turn: what we
+ * send now it waits for. */
 bl_always_inline bool bl_tx_in_dialogue(const struct bl_tx *tx)
 {
-	return (tx->replies & 7) == 7;
+	return (tx->replies & 7) == 7 && tx->next - tx->asked <= BL_TURN;
 }
 
 /* A packet has come; have the lines of an answer like our last one on their way. In a slot: the

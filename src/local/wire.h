@@ -83,7 +83,7 @@ enum bl_op {
 #define BL_SLOT_TELL  0x08u /* message longer than a slot: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 
-/* Two bits of messages and RTSs, 0 elsewhere: how many packets of the other direction their sender
+/* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
  * then; ring.h. */
 #define BL_SLOT_HEARD(n)   (((n)&3u) << 5)

@@ -144,6 +144,9 @@ static const struct history_row histories[] = {
 	{{"all crossed", "both send at once"}, "xxxx", false},
 	{{"old ones forgotten", "crossed, more than are remembered ago"}, "xxxxxxxxxrrr", true},
 	{{"send behind them", "it hasn't read this one, and need not"}, "rrrs", true},
+	{{"three behind them", "a CTS, a FIN and an answer"}, "rrrsss", true},
+	{{"four behind them", "it doesn't answer any more"}, "rrrssss", false},
+	{{"answers again", "what it did before counts"}, "rrrr", true},
 };
 
 static void three_in_a_row(void **state)

@@ -462,6 +462,7 @@ enum talk {
 	STREAM,	  /* and then one more has been sent */
 	SECOND,	  /* and this one was such a message */
 	NEXT,	  /* and that has been replied to */
+	ONE_WAY,  /* and then four have been sent, delivered, and no message has come */
 	WORD,	  /* and then a word has come between two messages, which is none */
 };
 
@@ -522,6 +523,15 @@ static const struct talk_row talks[] = {
 	{{"second in a row", "the same"}, MOST, .talk = SECOND, .fate = ANNOUNCED},
 	{{"stream, eager", "up to the limit as ever"}, EAGER, .talk = STREAM, .fate = WHOLE},
 	{{"replied to", "the dialogue goes on"}, MOST, .talk = NEXT, .fate = WHOLE},
+	{{"one way", "words come back, and no message: it needn't wait"},
+	 MOST,
+	 .talk = ONE_WAY,
+	 .fate = ANNOUNCED},
+	{{"one way, delivered", "the same"},
+	 MOST,
+	 .flags = DELIVER,
+	 .talk = ONE_WAY,
+	 .fate = ANNOUNCED},
 	{{"a word between", "a FIN is no reply, and doesn't cross"},
 	 MOST,
 	 .talk = WORD,
@@ -586,6 +596,13 @@ static void talk(enum talk talk)
 		if (talk == NEXT) {
 			say(0);
 			hear(1);
+		}
+		break;
+	case ONE_WAY:
+		for (uint32_t i = 0; i < 4; i++) {
+			send_by(MOST, 1, DELIVER);
+			receive(MOST);
+			node_settle(&node, 1);
 		}
 		break;
 	case WORD:
