@@ -16,7 +16,7 @@
 
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
 #define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
-#define PAST_FOR      256u   /* then it is tried again */
+#define PAST_FOR      255u   /* then it is tried again */
 
 bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
 {

@@ -45,15 +45,16 @@ struct bl_tx {
 	uint32_t pay_at;   /* where in the payload ring the next bytes go */
 	uint32_t pay_size; /* of the payload ring: BL_PAYLOAD_SIZE or BL_PAYLOAD_MOST */
 	uint32_t heard;	   /* packets of the other direction at the last send */
-	uint32_t asked;	   /* packets sent when a message or RTS was last heard */
 	uint32_t nlong;	   /* long stores, and messages that it was too short for */
 	uint8_t replies;   /* bit i: the i-th last one heard was an answer to all of ours */
 	uint8_t slow;	   /* long stores in a row that were */
-	uint16_t past;	   /* so many more long ones pass the caches by */
+	uint8_t past;	   /* so many more long ones pass the caches by */
+	uint8_t asked;	   /* packets sent when a message or RTS was last heard, modulo 256 */
 	uint64_t pay_head; /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail; /* bytes ever given back */
 	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
 };
+static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 
 /* The consumer's private half. */
 struct bl_rx {
@@ -134,15 +135,15 @@ bl_always_inline bool bl_tx_streams(struct bl_tx *tx, uint32_t received)
 /* A message or RTS has come, the first one since we sent something: had its sender read that, or
  * did the two cross? Two bits can't tell of more than three packets; if we sent more, it is no
  * dialogue. Of what is heard again, or comes behind it, nothing is learned. A hint: one who keeps
- * five unread and answers each looks as if it had read them all. */
+ * five unread and answers each looks as if it had read them all, and 256 packets like none. */
 bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
 {
-	uint32_t sent = tx->next - tx->asked;
+	uint8_t sent = (uint8_t)(tx->next - tx->asked);
 	bool reply = sent <= BL_TURN && !((tx->next ^ BL_HEAD_HEARD(head)) & 3);
 
 	if (!sent)
 		return;
-	tx->asked = tx->next;
+	tx->asked = (uint8_t)tx->next;
 	tx->replies = (uint8_t)(tx->replies << 1 | reply);
 }
 
@@ -150,7 +151,7 @@ bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
  * send now it waits for. */
 bl_always_inline bool bl_tx_in_dialogue(const struct bl_tx *tx)
 {
-	return (tx->replies & 7) == 7 && tx->next - tx->asked <= BL_TURN;
+	return (tx->replies & 7) == 7 && (uint8_t)(tx->next - tx->asked) <= BL_TURN;
 }
 
 /* A packet has come; have the lines of an answer like our last one on their way. In a slot: the

@@ -95,7 +95,8 @@ static void one_reply(void **state)
 
 	for (size_t i = 0; i < bl_countof(nexts); i++)
 		for (uint32_t flags = 0; flags <= ALL_FLAGS; flags += ALL_FLAGS) {
-			struct bl_tx tx = {.next = nexts[i], .asked = nexts[i] - row->sent};
+			struct bl_tx tx = {.next = nexts[i],
+					   .asked = (uint8_t)(nexts[i] - row->sent)};
 			struct bl_tx other = tx;
 			uint32_t read = nexts[i] - row->behind;
 			bool old = row->learned == NOTHING_NEW;
@@ -103,7 +104,7 @@ static void one_reply(void **state)
 			bl_tx_hear(&tx,
 				   BL_HEAD(row->behind, BL_OP_TAGGED, flags | BL_SLOT_HEARD(read)));
 			assert_int_equal(tx.replies, row->learned == REPLY);
-			assert_int_equal(tx.asked, tx.next);
+			assert_int_equal(tx.asked, (uint8_t)tx.next);
 			other.replies = 0xff;
 			bl_tx_hear(&other,
 				   BL_HEAD(0x7ffff, BL_OP_MSG_RTS, flags | BL_SLOT_HEARD(read)));
@@ -154,7 +155,7 @@ static void three_in_a_row(void **state)
 	const struct history_row *row = TABLE_ROW(struct history_row, state);
 
 	for (size_t i = 0; i < bl_countof(nexts); i++) {
-		struct bl_tx tx = {.next = nexts[i], .asked = nexts[i]};
+		struct bl_tx tx = {.next = nexts[i], .asked = (uint8_t)nexts[i]};
 
 		for (const char *c = row->came; *c; c++) {
 			uint32_t unread = *c == 'x' ? 1 : *c == 'w' ? BL_SLOTS : 0;
@@ -379,7 +380,8 @@ static void packets_say_it(void **state)
 			assert_int_equal(BL_HEAD_HEARD(head), peer()->rx.next % 4);
 			assert_int_equal(peer()->rx.next + unread, back()->tx.next);
 			back()->tx.replies = 2;
-			back()->tx.asked = back()->tx.next - 3; /* as many as two bits tell */
+			back()->tx.asked =
+				(uint8_t)(back()->tx.next - 3); /* as many as two bits tell */
 			take_all(0);
 			assert_int_equal(back()->tx.replies, row->heard ? 4 | !unread : 2);
 			node_close(&node);
@@ -438,9 +440,9 @@ static void hostile_bits(void **state)
 		check(len);
 		node_completion(&node, 1, NULL);
 		assert_int_equal(back()->tx.replies & 1, bits == before.next % 4);
-		assert_int_equal(back()->tx.asked, before.next);
+		assert_int_equal(back()->tx.asked, (uint8_t)before.next);
 		before.replies = back()->tx.replies;
-		before.asked = before.next;
+		before.asked = (uint8_t)before.next;
 		assert_memory_equal(&back()->tx, &before, sizeof before);
 		assert_int_equal(back()->broken | (int)back()->dead, 0);
 	}

@@ -369,7 +369,7 @@ static void payload_random(void **state)
 		uint32_t len = x & 3 ? (uint32_t)(x >> 32) % 14337 : (uint32_t)(x >> 32) % 300;
 
 		if (i % 1000 == 0)
-			r.tx.past = (uint16_t)(x >> 16) % 2000;
+			r.tx.past = (uint8_t)(x >> 16);
 		if (put(&r, sent, len))
 			length[sent++ % BL_SLOTS] = len;
 		else if (sent == got)
