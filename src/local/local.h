@@ -69,15 +69,17 @@ struct bl_peer {
 	uint32_t ncontrol, room_control;
 	uint64_t coop_busy;	    /* descriptors of our lane that are in use */
 	uint32_t bell_index;	    /* our number at the peer; BL_BELL_NONE: it has none for us */
-	struct bl_own_board *board; /* our receives that it can see; core/claim.h */
 	uint32_t dead;		    /* an errno once it is known to be gone */
+	struct bl_own_board *board; /* our receives that it can see; core/claim.h */
 	bool adopted, hot;
 	bool broken;	    /* it made no sense, or we can't answer it */
 	bool untold;	    /* of some packets, at the last look: stats.c */
 	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
 	uint32_t seen_next; /* packets received at the last look */
-	uint64_t seen_at;   /* ticks: the last look that found new ones */
-	uint64_t died_at;   /* ticks: the first look that found it dead; or 0 */
+	/* owner: messages in a row that went ahead of their receives; so many more don't */
+	uint8_t ahead_vain, ahead_pause;
+	uint64_t seen_at; /* ticks: the last look that found new ones */
+	uint64_t died_at; /* ticks: the first look that found it dead; or 0 */
 	struct bl_local *local;
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
@@ -104,8 +106,6 @@ struct bl_peer {
 	uint8_t wholes;		 /* owner: messages that it might have been asked about */
 	bool stays_short;	 /* owner: there was no memory for a longer lane */
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
-	/* owner: messages in a row that went ahead of their receives; so many more don't */
-	uint8_t ahead_vain, ahead_pause;
 	const struct bl_seg_header *header; /* the peer's, mapped */
 	struct bl_bells *bells;		    /* the peer's, mapped */
 	struct bl_lane_stats *stats;	    /* behind our header; never NULL. See count.h */
@@ -119,6 +119,7 @@ struct bl_peer {
 	struct bl_fence *fence;	 /* owner: what waits for earlier operations; core/fence.h */
 	struct bl_peer *name;	 /* owner: the same address in a shared context; core/shared.h */
 };
+static_assert(sizeof(struct bl_peer) <= 704, "beside its lane, of a thousand neighbours each");
 
 /* What an endpoint shares with all its neighbours; segment.c. */
 struct bl_segment {
