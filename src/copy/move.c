@@ -52,6 +52,22 @@ void bl_move_far(void *dst, const void *src, size_t n)
 		memcpy(to, from, n);
 }
 
+void bl_move_asking(void *dst, const void *src, size_t n, const void *ask, size_t size)
+{
+	const char *from = src, *next = ask, *end = next + size;
+	char *to = dst;
+
+	for (; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
+		memcpy(to, from, BL_LINE);
+		if (next < end)
+			bl_prefetch_write(next);
+		next += BL_LINE;
+	}
+	memcpy(to, from, n);
+	for (; next < end; next += BL_LINE)
+		bl_prefetch_write(next);
+}
+
 size_t bl_iov_len_checked(const struct iovec *iov, size_t n)
 {
 	size_t len = 0;

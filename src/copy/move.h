@@ -100,6 +100,13 @@ void bl_move_past(void *dst, const void *src, size_t n);
  * overlap. */
 void bl_move_far(void *dst, const void *src, size_t n);
 
+/*
+ * Copy n bytes that another core has written, and ask meanwhile for `size` bytes at `ask`, which it
+ * has read, to be written next: a line for each, so that neither waits for the other. The buffers
+ * don't overlap; nothing at `ask` is touched.
+ */
+void bl_move_asking(void *dst, const void *src, size_t n, const void *ask, size_t size);
+
 /* Bytes in all pieces. */
 static inline size_t bl_iov_len(const struct iovec *iov, size_t n)
 {

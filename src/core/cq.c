@@ -20,9 +20,12 @@
  * while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
+#define SAY_BYTES 16384 /* of long packets: then whoever sends more hears that they are read */
+
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
+#define SAY_BYTES	16384 /* of long packets: then whoever sends more hears that they are read */
 #define YIELD_AFTER_US	30
 #define COMPUTING_TICKS 20000 /* between two reads: its core is of use to the caller */
 
@@ -196,21 +199,25 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
  * that was sent: in an idle moment, or when a long one has come in. */
 static void warm_payload(struct bl_ep *ep)
 {
-	const struct bl_tx *tx = &ep->warm->tx;
-	uint32_t size = bl_tx_payload_size(tx->last);
-	uint32_t at = bl_tx_payload_skip(tx, size) ? 0 : tx->pay_at;
+	uint32_t len;
+	const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
 
-	for (uint32_t off = 0; off < bl_min(size, BL_PREFETCH_MOST); off += BL_LINE)
-		bl_prefetch_write(tx->lane->payload + at + off);
+	for (uint32_t off = 0; off < len; off += BL_LINE)
+		bl_prefetch_write(next + off);
 	ep->warm = NULL;
 }
 
 bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
 {
-	if (ep->warm)
+	if (ep->warm) { /* no idle moment came before the other's message */
+		ep->crosses = bl_crosses(ep->warm);
 		warm_payload(ep);
-	if (len >= BL_PAST_MIN)
+	}
+	ep->unsaid += len;
+	if (ep->unsaid >= SAY_BYTES) {
+		ep->unsaid = 0;
 		bl_say_active(ep, bl_ticks());
+	}
 }
 
 static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
@@ -218,7 +225,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		struct bl_ep *ep = cq->ep[i];
 
-		if (unlikely(ep->warm != NULL))
+		if (unlikely(ep->warm != NULL) && !ep->crosses)
 			warm_payload(ep);
 		bl_claim_upkeep(ep, now);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
@@ -240,6 +247,14 @@ static bool has_work(const struct bl_cq *cq)
 		if (cq->ep[i]->work)
 			return true;
 	return false;
+}
+
+/* Nothing has come for a while. */
+static void warm_all(struct bl_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (unlikely(cq->ep[i]->warm != NULL))
+			warm_payload(cq->ep[i]);
 }
 
 /* What came was for another queue of the same endpoints, which our caller may read next. */
@@ -300,6 +315,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 			bl_wait_spun(&cq->crowd, found);
 		if (found)
 			return harvest(cq, sink);
+		warm_all(cq);
 		now = bl_ticks();
 	}
 	n = harvest(cq, sink);

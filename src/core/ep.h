@@ -112,6 +112,7 @@ struct bl_sink {
 	char *at;
 	size_t n, max, entry;
 	uint64_t *src;
+	uint32_t begun; /* packets of the lane that is being read, when that began */
 };
 
 /* A posted receive. */
@@ -199,7 +200,8 @@ struct bl_ep {
 	struct bl_cntr *tx_cntr, *rx_cntr;
 	size_t eager_max;
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
-	struct bl_peer *warm; /* its next payload is to be prefetched when idle */
+	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
+	struct bl_peer *warm; /* the lines of its next payload are to be asked for */
 
 	struct bl_post_queue msg;
 	struct bl_unex_queue early_msg;
@@ -238,6 +240,7 @@ struct bl_ep {
 	uint64_t brought_at;	  /* the same of such a read */
 	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
 	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
+	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -461,6 +464,7 @@ bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struc
 
 	if (likely(!slot))
 		return;
+	sink->begun = peer->rx.next;
 	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->max && peer->rx.next != end &&
 	       (slot = bl_rx_peek(&peer->rx)))
 		;
@@ -511,7 +515,7 @@ static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t 
 static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 				 uint64_t *src)
 {
-	struct bl_sink sink = {cq, buf, 0, max, entry, src};
+	struct bl_sink sink = {cq, buf, 0, max, entry, src, 0};
 
 	if (unlikely(cq->head != cq->tail) && max)
 		return bl_cq_take(cq, buf, max, entry, src);
@@ -553,6 +557,23 @@ static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len
 	return -EAGAIN;
 }
 
+/* Of two long messages that cross, each takes as long to be copied out as it takes to ask for what
+ * the next one is written to. Of shorter ones that is asked for before the other's comes. */
+#define BL_ASK_MIN 2048u /* bytes */
+
+static inline bool bl_crosses(const struct bl_peer *peer)
+{
+	return peer->tx.last >= BL_ASK_MIN && !bl_tx_in_dialogue(&peer->tx);
+}
+
+/* The lines of the next payload there are to be asked for: in an idle moment, or, where messages
+ * cross, while the other's is copied out. Two without such a moment in between: they don't. */
+static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
+{
+	ep->crosses &= !ep->warm;
+	ep->warm = peer;
+}
+
 /* One message of at most eager_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
@@ -588,7 +609,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (stream)
 			bl_tx_payload_prefetch(tx, len);
-		ep->warm = peer;
+		bl_warm_later(ep, peer);
 	}
 	bl_compiler_barrier();
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));

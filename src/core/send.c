@@ -219,7 +219,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	if (bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, len, false);
 	if (len <= BL_PREFETCH_MOST)
-		ep->warm = peer;
+		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);

@@ -261,6 +261,16 @@ static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 	return tx->lane->payload + (skip ? 0 : tx->pay_at);
 }
 
+/* Where in the payload ring the next packet goes if it is like the last one, and how many of its
+ * bytes are worth asking for. */
+static inline const uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
+{
+	uint32_t size = bl_tx_payload_size(tx->last);
+
+	*len = bl_min(size, BL_PREFETCH_MOST);
+	return tx->lane->payload + (bl_tx_payload_skip(tx, size) ? 0 : tx->pay_at);
+}
+
 /* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have
  * room behind `before` packets without payload. */
 bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
