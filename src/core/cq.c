@@ -25,7 +25,6 @@
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
-#define SAY_BYTES	16384 /* of long packets: then whoever sends more hears that they are read */
 #define YIELD_AFTER_US	30
 #define COMPUTING_TICKS 20000 /* between two reads: its core is of use to the caller */
 
