@@ -314,6 +314,8 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 			bl_wait_spun(&cq->crowd, found);
 		if (found)
 			return harvest(cq, sink);
+		if (first && !crowded)
+			bl_wait_doubt(cq, bl_ticks());
 		warm_all(cq);
 		now = bl_ticks();
 	}

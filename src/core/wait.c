@@ -361,8 +361,8 @@ uint64_t bl_wait_spin_ns(void)
  * next; a nap, from which the sender wakes us, always lets others run and brings us
  * back at once, but costs both sides a system call and more.
  *
- * So: a wait of more than a few microseconds yields. When yields are seen to switch
- * to others, the core counts as shared for a while. There each wait yields at once (or,
+ * So: a wait of more than a few microseconds yields. When our core is seen to have gone to
+ * others, at yields of ours or of the library above, it counts as shared for a while. There each wait yields at once (or,
  * while that is of use, after a short spin), and naps when it has lasted so long that somebody
  * computes: among processes that all wait for each other a nap holds up the next one, and
  * that one who waits for it. What the caller waits for may be nothing of ours (some libraries
@@ -457,6 +457,11 @@ static void suspect(struct bl_cq *cq, uint64_t now)
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
 	}
+}
+
+void bl_wait_doubt(struct bl_cq *cq, uint64_t now)
+{
+	suspect(cq, now);
 }
 
 /* A send has found no room. */

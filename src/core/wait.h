@@ -50,7 +50,7 @@ struct bl_crowd {
 	uint32_t waits;	     /* so far */
 	uint64_t seen;	     /* switches, when last looked at; since then ... */
 	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
-	uint32_t luck;	     /* so many more waits may spin */
+	uint32_t luck;	     /* > 0: a wait may spin */
 	bool left_to_caller; /* who gives way himself between two reads */
 	uint64_t no_nap;     /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
@@ -87,6 +87,8 @@ void bl_wait_enabled(struct bl_ep *ep);
  * a while, or, on a core that is shared, any, gives its core away. Returns the time.
  */
 uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now);
+/* A wait has spun in vain, though the core isn't known to be shared: find out. */
+void bl_wait_doubt(struct bl_cq *cq, uint64_t now);
 /* A new wait begins: the last one ended with something. */
 void bl_wait_new(struct bl_crowd *crowd);
 
@@ -96,12 +98,13 @@ static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
 }
 
 /*
- * On a shared core a wait begins with a spin only while spins find something: then the
+ * On a shared core a wait begins with a spin only while three of four find something: then the
  * one that it waits for is running on another core, and both go on together until their
  * turns end, which costs a tenth of meeting by yields. A spin in vain is a loss for all.
  */
-#define BL_WAIT_LUCK  4	 /* a spin that has found something is good for so many in vain */
-#define BL_WAIT_PROBE 16 /* without luck each so many waits tries */
+#define BL_WAIT_LUCK  8u  /* spins that have found something count, at most so many, */
+#define BL_WAIT_LOSS  3u  /* and one in vain takes so many of them away */
+#define BL_WAIT_PROBE 32u /* without luck each so many waits tries */
 
 static inline bool bl_wait_may_spin(const struct bl_crowd *crowd)
 {
@@ -111,9 +114,9 @@ static inline bool bl_wait_may_spin(const struct bl_crowd *crowd)
 static inline void bl_wait_spun(struct bl_crowd *crowd, bool found)
 {
 	if (found)
-		crowd->luck = BL_WAIT_LUCK;
-	else if (crowd->luck)
-		crowd->luck--;
+		crowd->luck += crowd->luck < BL_WAIT_LUCK;
+	else
+		crowd->luck -= bl_min(crowd->luck, BL_WAIT_LOSS);
 }
 
 /* For how long a wait polls before it sleeps. */
