@@ -20,8 +20,6 @@
  * while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
-#define SAY_BYTES 16384 /* of long packets: then whoever sends more hears that they are read */
-
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
@@ -213,7 +211,7 @@ bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
 		warm_payload(ep);
 	}
 	ep->unsaid += len;
-	if (ep->unsaid >= SAY_BYTES) {
+	if (ep->unsaid >= BL_SAY_BYTES) {
 		ep->unsaid = 0;
 		bl_say_active(ep, bl_ticks());
 	}

@@ -391,6 +391,7 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
+#define BL_SAY_BYTES 16384u /* of long packets: then who sends them hears that they are read */
 /* A packet longer than a slot has been read. */
 bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
 /* Read one, a tagged message for this receive's one buffer; its sender may want to hear of that. */

@@ -94,7 +94,27 @@ static void meet_others(struct bl_local *local, int n)
 	local->others = (uint32_t)n;
 }
 
-static void counts_as_shared(void **state)
+/* One wait that is long. */
+static void wait_long(struct bl_cq *cq)
+{
+	cq->wait_began = bl_ticks();
+	for (int reads = 0; reads < 64; reads++)
+		bl_wait_give_way(cq, bl_ticks());
+}
+
+/* Many that are short: between two reads something has come, and others have run. */
+static void wait_often(struct bl_cq *cq)
+{
+	struct bl_comp comp;
+
+	cq->ep[0]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us(); /* they don't live */
+	for (int waits = 0; waits < 64; waits++) {
+		cq->full++;
+		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+	}
+}
+
+static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row *what)
 {
 	struct bl_peer **own;
 	static struct node node;
@@ -106,14 +126,12 @@ static void counts_as_shared(void **state)
 	switched = 0;
 	node_open(&node, 1);
 	cq = node.cq[0];
-	cq->wait_began = bl_ticks();
 	local = &node.ep[0]->local;
 	own = local->by_index;
 	nown = local->nby_index;
-	row = TABLE_ROW(struct crowd_row, state);
+	row = what;
 	meet_others(local, row->others);
-	for (int reads = 0; reads < 64; reads++)
-		bl_wait_give_way(cq, bl_ticks());
+	by(cq);
 	assert_int_equal(cq->crowd.until != 0, row->shared);
 	row = NULL;
 	memset(by_index, 0, sizeof by_index);
@@ -121,6 +139,49 @@ static void counts_as_shared(void **state)
 	local->nby_index = nown;
 	local->others = 0;
 	node_close(&node);
+}
+
+static void counts_as_shared(void **state)
+{
+	const struct crowd_row *what = TABLE_ROW(struct crowd_row, state);
+
+	is_found_shared(wait_long, what);
+	is_found_shared(wait_often, what);
+}
+
+/* --- spins ----------------------------------------------------------------------- */
+
+struct luck_row {
+	struct row row;
+	const char *spins; /* +: it found something, -: it didn't */
+	bool again;	   /* the next wait spins as well */
+};
+
+static const struct luck_row lucks[] = {
+	{{"none yet", "only a probe"}, "", false},
+	{{"a probe in vain", "as before"}, "-", false},
+	{{"a probe", "perhaps both run now"}, "+", true},
+	{{"once, then in vain", "chance"}, "+-", false},
+	{{"three, then in vain", "as many as it takes away"}, "+++-", false},
+	{{"four, then in vain", "one is left"}, "++++-", true},
+	{{"every other", "half of them in vain is too many"}, "+-+-+-+-", false},
+	{{"three of four", "less than pays"}, "+++-+++-+++-", false},
+	{{"four of five", "pays"}, "++++-++++-++++-", true},
+	{{"long together", "then the other's turn ends"}, "++++++++++++---", false},
+	{{"long together", "one in vain is no end"}, "++++++++++++--", true},
+};
+
+static void spins_while_they_find(void **state)
+{
+	const struct luck_row *what = TABLE_ROW(struct luck_row, state);
+	struct bl_crowd crowd = {.waits = 1};
+
+	for (const char *spin = what->spins; *spin; spin++)
+		bl_wait_spun(&crowd, *spin == '+');
+	assert_int_equal(bl_wait_may_spin(&crowd), what->again);
+	for (crowd.waits = 2; crowd.waits < BL_WAIT_PROBE; crowd.waits++)
+		assert_int_equal(bl_wait_may_spin(&crowd), what->again);
+	assert_true(bl_wait_may_spin(&crowd)); /* a probe */
 }
 
 /* --- naps ------------------------------------------------------------------------ */
@@ -163,6 +224,7 @@ static void naps_when(void **state)
 int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
+	TABLE_ROWS("luck", spins_while_they_find, lucks);
 	TABLE_ROWS("nap", naps_when, naps);
 	return table_run("crowd");
 }

@@ -53,6 +53,25 @@ static void move_far_all_lengths_and_alignments(void **state)
 	all_lengths_and_alignments(bl_move_far);
 }
 
+/* What is asked for is longer or shorter than what is copied, and stays as it is. */
+static void move_asking(void *to, const void *from, size_t n)
+{
+	static uint8_t ask[2 * LONGEST];
+	static const size_t sizes[] = {0, 1, 64, 65, LONGEST, 2 * LONGEST};
+	size_t size = sizes[n % bl_countof(sizes)];
+
+	memset(ask, 0x5a, sizeof ask);
+	bl_move_asking(to, from, n, ask, size);
+	for (size_t i = 0; i < sizeof ask; i++)
+		if (ask[i] != 0x5a)
+			fail_msg("%zu bytes: byte %zu of %zu asked for was written", n, i, size);
+}
+
+static void move_asking_all_lengths_and_alignments(void **state)
+{
+	all_lengths_and_alignments(move_asking);
+}
+
 /* --- pieces ------------------------------------------------------------- */
 
 #define PIECES 8
@@ -224,6 +243,7 @@ int main(void)
 	TABLE_TEST(move_all_lengths_and_alignments);
 	TABLE_TEST(move_past_all_lengths_and_alignments);
 	TABLE_TEST(move_far_all_lengths_and_alignments);
+	TABLE_TEST(move_asking_all_lengths_and_alignments);
 	TABLE_TEST(slice_matches_reference);
 	TABLE_TEST(slice_beyond_the_end_is_shorter);
 	TABLE_TEST(gather_matches_reference);

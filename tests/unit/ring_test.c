@@ -333,6 +333,39 @@ static void payload_place(void **state)
 	ring_drop(&r);
 }
 
+/* Where the lines are that the next packet like this one will be written to. */
+static void payload_next(void **state)
+{
+	const struct place_row *row = TABLE_ROW(struct place_row, state);
+	struct ring r = ring_at(UINT32_MAX - 1);
+	const uint8_t *next;
+	uint32_t size;
+
+	for (uint32_t stretched = 0; stretched < 2; stretched++) {
+		uint32_t end = stretched ? BL_PAYLOAD_MOST : BL_PAYLOAD_SIZE;
+
+		r.tx.pay_size = end;
+		r.tx.pay_at = row->before < 64 * 2 ? row->before : end - (END - row->before);
+		r.tx.last = row->len;
+		next = bl_tx_payload_next(&r.tx, &size);
+		assert_ptr_equal(next, bl_tx_payload(&r.tx, row->len));
+		assert_true(size >= bl_min(row->len, BL_PREFETCH_MOST) && size <= BL_PREFETCH_MOST);
+		assert_true(next + size <= r.lane->payload + end);
+	}
+	ring_drop(&r);
+}
+
+/* Stores are timed each few times, but one after another when one seemed slow: whether this one
+ * does as well is the machine's to say. */
+static void slow_once(void **state)
+{
+	static uint8_t from[BL_PAST_MIN], to[BL_PAST_MIN] __attribute__((aligned(64)));
+	struct bl_tx tx = {.nlong = 1, .slow = 1};
+
+	assert_int_equal(bl_tx_store(&tx, to, from, sizeof to), 0);
+	assert_int_not_equal(tx.slow, 1);
+}
+
 static void payload_full_by_bytes(void **state)
 {
 	struct ring r = ring_at(UINT32_MAX - 1);
@@ -575,10 +608,12 @@ int main(void)
 	TABLE_ROWS("consumed", consumed_is_checked, hostile);
 	TABLE_TEST(consumed_random);
 	TABLE_ROWS("payload place", payload_place, places);
+	TABLE_ROWS("payload next", payload_next, places);
 	TABLE_TEST(payload_full_by_bytes);
 	TABLE_TEST(payload_random);
 	TABLE_TEST(stretched_at_any_moment);
 	TABLE_TEST(past_for_a_while);
+	TABLE_TEST(slow_once);
 	TABLE_ROWS("at", place_is_checked, ats);
 	TABLE_TEST(all_slot_lengths);
 	TABLE_TEST(slot_fill_stays_inside);
