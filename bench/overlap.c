@@ -7,7 +7,8 @@
  *	overlap [-s SIZES] [-m MILLISECONDS] [-n]
  *
  * Samples, all in nanoseconds, medians of many rounds:
- *  transfer   how long the message takes when both wait for it
+ *  transfer   how long the message takes when both wait for it: from the beginning of
+ *             MPI_Isend, the receiver being in MPI_Wait, to the end of MPI_Wait there
  *  receiver   what a receiver loses that has posted its receive before the message
  *             is sent and computes meanwhile: its time from the end of MPI_Irecv to
  *             the end of MPI_Wait, less the computation
@@ -59,19 +60,22 @@ static void post(struct job *job, MPI_Request *request)
 }
 
 /* Each round returns this rank's number; which rank's counts, main() knows. */
+/* When rank 0 began to send, and when rank 1 had it: the clock is the node's. */
 static double transfer_round(struct job *job)
 {
 	MPI_Request request;
-	double start;
+	double start = 0;
 
 	if (job->rank == 1)
 		post(job, &request);
 	MPI_Barrier(MPI_COMM_WORLD);
-	start = bench_now();
-	if (job->rank == 0)
+	if (job->rank == 0) {
+		compute(AWAY_NS); /* the receiver is in MPI_Wait by then */
+		start = bench_now();
 		post(job, &request);
+	}
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
-	return bench_now() - start;
+	return job->rank == 0 ? start : bench_now();
 }
 
 static double receiver_round(struct job *job)
@@ -166,6 +170,23 @@ static double median_of(struct job *job, double *ns, int rounds, int of)
 	return value;
 }
 
+/* The median over the rounds of a transfer, on rank 0. */
+static double transfer_of(struct job *job, int rounds)
+{
+	double ns[ROUNDS_MAX], start[ROUNDS_MAX];
+
+	for (int i = 0; i < rounds; i++)
+		ns[i] = transfer_round(job);
+	if (job->rank == 0) {
+		MPI_Send(ns, rounds, MPI_DOUBLE, 1, TAG + 1, MPI_COMM_WORLD);
+	} else {
+		MPI_Recv(start, rounds, MPI_DOUBLE, 0, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		for (int i = 0; i < rounds; i++)
+			ns[i] -= start[i];
+	}
+	return median_of(job, ns, rounds, 1);
+}
+
 static int rounds_for(struct job *job, double each, double ns)
 {
 	int rounds = (int)(ns / each);
@@ -184,13 +205,9 @@ static void measure(struct job *job, double ns_per_size)
 	double ns[ROUNDS_MAX], call[ROUNDS_MAX], value, other;
 	int rounds;
 
-	for (int i = 0; i < 5; i++)
-		ns[i] = transfer_round(job);
-	value = median_of(job, ns, 5, 1);
-	rounds = rounds_for(job, value, ns_per_size / 8);
-	for (int i = 0; i < rounds; i++)
-		ns[i] = transfer_round(job);
-	value = median_of(job, ns, rounds, 1);
+	value = transfer_of(job, 5);
+	rounds = rounds_for(job, AWAY_NS + value, ns_per_size / 8);
+	value = transfer_of(job, rounds);
 	if (job->rank == 0)
 		bench_sample("transfer", (size_t)job->size, value);
 	job->compute = 3 * value > LEAST_NS ? 3 * value : LEAST_NS;

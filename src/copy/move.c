@@ -57,10 +57,9 @@ void bl_move_asking(void *dst, const void *src, size_t n, const void *ask, size_
 	const char *from = src, *next = ask, *end = next + size;
 	char *to = dst;
 
-	for (; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
+	for (; n >= BL_LINE && next < end; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
 		memcpy(to, from, BL_LINE);
-		if (next < end)
-			bl_prefetch_write(next);
+		bl_prefetch_write(next);
 		next += BL_LINE;
 	}
 	memcpy(to, from, n);

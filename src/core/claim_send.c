@@ -221,7 +221,10 @@ static void claimed(struct bl_ep *ep, struct bl_request *r, const struct bl_foun
 	} else {
 		bl_advert_end(f, me, BL_ADVERT_LEFT); /* its FIN ends the request */
 	}
-	bl_peer_notify(peer); /* the receiver may sleep */
+	/* What the receiver reads first when it is back. */
+	bl_pass_on(f->advert);
+	bl_pass_on(&peer->tx.slot[n % BL_SLOTS]);
+	bl_peer_notify(peer); /* it may sleep */
 	if (likely(over))
 		bl_request_end(ep, &no_sink, r, 0);
 }

@@ -286,6 +286,13 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 	return false;
 }
 
+static void spun(struct bl_cq *cq, bool found, bool crowded)
+{
+	bl_wait_spun(&cq->crowd, found, crowded);
+	if (!found && !crowded)
+		bl_wait_doubt(cq, bl_ticks());
+}
+
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 {
 	ssize_t n = harvest(cq, sink);
@@ -309,11 +316,9 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 				     first && !crowded ? now + BL_FIRST_TICKS : 0);
 
 		if (first)
-			bl_wait_spun(&cq->crowd, found);
+			spun(cq, found || others_have_some(cq), crowded);
 		if (found)
 			return harvest(cq, sink);
-		if (first && !crowded)
-			bl_wait_doubt(cq, bl_ticks());
 		warm_all(cq);
 		now = bl_ticks();
 	}

@@ -112,7 +112,7 @@ struct bl_sink {
 	char *at;
 	size_t n, max, entry;
 	uint64_t *src;
-	uint32_t begun; /* packets of the lane that is being read, when that began */
+	size_t had; /* of `n`, when the lane that is being read came to its turn */
 };
 
 /* A posted receive. */
@@ -408,7 +408,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
 	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) {
-		bl_tx_hear(&peer->tx, head);
+		if (!bl_rx_was_left(&peer->rx))
+			bl_tx_hear(&peer->tx, head);
 		bl_tx_slot_warm(&peer->tx);
 	}
 	if (len > BL_SLOT_FIRST && len <= BL_SLOT_INLINE)
@@ -465,7 +466,7 @@ bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struc
 
 	if (likely(!slot))
 		return;
-	sink->begun = peer->rx.next;
+	sink->had = sink->n;
 	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->max && peer->rx.next != end &&
 	       (slot = bl_rx_peek(&peer->rx)))
 		;

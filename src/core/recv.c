@@ -243,7 +243,7 @@ static void copy_out(struct bl_ep *ep, const struct iovec *iov, size_t niov, con
 	began = bl_copy_begins(ep, len);
 	if (niov != 1)
 		bl_iov_scatter(iov, niov, 0, bytes, len);
-	else
+	else if (len)
 		move_out(ep, iov->iov_base, bytes, len, slot_flags);
 	bl_copy_ends(ep, began);
 }
@@ -345,12 +345,17 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 	return true;
 }
 
-/* A long message has no receive yet, but its lane has just brought something that our caller waits
- * for: it will post one then, perhaps, and the message be copied once. Left in the ring until the
- * next read, which takes it in any case. */
-static bool comes_soon(const struct bl_sink *sink, const struct bl_arrival *a)
+/*
+ * The last message in its lane is long and has no receive yet, and before it came something that
+ * our caller waits for: he will post one then, perhaps, and it is copied once. It stays in the ring
+ * until the lane's turn in the next read, which brings nothing of this lane before it.
+ */
+static bool may_stay(const struct bl_sink *sink, struct bl_rx *rx, size_t len)
 {
-	return sink->n && a->len > BL_SLOT_INLINE && a->peer->rx.next != sink->begun;
+	if (sink->n == sink->had || len <= BL_SLOT_INLINE || bl_rx_at(rx, rx->next + 1))
+		return false;
+	bl_rx_leave(rx);
+	return true;
 }
 
 static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
@@ -364,7 +369,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
 	if (!post)
-		return !comes_soon(sink, a) && keep(ep, a, tagged, bytes);
+		return !may_stay(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
 
 	bl_claim_came(ep, post, tagged, a->peer, a->len);
 
@@ -753,54 +758,4 @@ void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pee
 	}
 	abandon_queue(home, sink, &home->tagged, true, peer, err);
 	abandon_queue(home, sink, &home->msg, false, peer, err);
-}
-
-static void drop_list(struct bl_ep *ep, struct bl_unex *u)
-{
-	for (struct bl_unex *next; u; u = next) {
-		next = u->next;
-		bl_unex_free(ep, u);
-	}
-}
-
-/* What came to this member. */
-static void drop_members(struct bl_ep *ep, struct bl_unex_queue *early)
-{
-	for (struct bl_unex **at = &early->head; *at;)
-		if ((*at)->peer->local == &ep->local)
-			bl_unex_free(ep, bl_unex_unlink(early, at));
-		else
-			at = &(*at)->next;
-}
-
-static void drop_claimed(struct bl_ep *ep, struct bl_unex **at)
-{
-	while (*at) {
-		struct bl_unex *u = *at;
-
-		if (u->peer->local != &ep->local) {
-			at = &u->next;
-			continue;
-		}
-		*at = u->next;
-		bl_unex_free(ep, u);
-	}
-}
-
-void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep)
-{
-	drop_members(ep, &home->early_tagged);
-	drop_members(ep, &home->early_msg);
-	drop_claimed(ep, &home->claimed);
-}
-
-void bl_recv_drop_all(struct bl_ep *ep)
-{
-	drop_list(ep, ep->early_tagged.head);
-	drop_list(ep, ep->early_msg.head);
-	drop_list(ep, ep->claimed);
-	bl_unex_unindex(&ep->early_tagged);
-	bl_unex_unindex(&ep->early_msg);
-	bl_post_unindex(&ep->tagged);
-	bl_post_unindex(&ep->msg);
 }

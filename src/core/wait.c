@@ -362,12 +362,12 @@ uint64_t bl_wait_spin_ns(void)
  * back at once, but costs both sides a system call and more.
  *
  * So: a wait of more than a few microseconds yields. When our core is seen to have gone to
- * others, at yields of ours or of the library above, it counts as shared for a while. There each wait yields at once (or,
- * while that is of use, after a short spin), and naps when it has lasted so long that somebody
- * computes: among processes that all wait for each other a nap holds up the next one, and
- * that one who waits for it. What the caller waits for may be nothing of ours (some libraries
- * have collectives in shared memory of their own, and poll us meanwhile): a nap is short, and
- * naps that nobody wakes us from become rare.
+ * others, at yields of ours or of the library above, it counts as shared for a while. There each
+ * wait yields at once (or, while that is of use, after a short spin), and naps when it has lasted
+ * so long that somebody computes: among processes that all wait for each other a nap holds up the
+ * next one, and that one who waits for it. What the caller waits for may be nothing of ours (some
+ * libraries have collectives in shared memory of their own, and poll us meanwhile): a nap is short,
+ * and naps that nobody wakes us from become rare.
  */
 #define SWITCHED_US  2	    /* a yield that took longer has probably switched */
 #define COUNT_US     100000 /* between two counts of who shares our cores */
@@ -434,26 +434,31 @@ static bool outnumber_cores(const struct bl_cq *cq)
 static void suspect(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
+	bool count = now - crowd->counted > COUNT_US * bl_ticks_per_us();
 	struct rusage usage;
-	uint64_t switches;
+	uint64_t all, switches;
 
-	if (now - crowd->counted > COUNT_US * bl_ticks_per_us()) {
-		crowd->outnumbers = outnumber_cores(cq);
+	if ((!count && !crowd->outnumbers) || getrusage(RUSAGE_THREAD, &usage))
+		return;
+	all = (uint64_t)usage.ru_nivcsw;
+	if (count) {
+		/* Whoever has its core for itself need not ask where its neighbours run. */
+		crowd->outnumbers = (crowd->outnumbers || all - crowd->before >= SWITCHES) &&
+				    outnumber_cores(cq);
+		crowd->before = all;
 		crowd->counted = now;
 	}
 	if (!crowd->outnumbers)
 		return;
-	if (getrusage(RUSAGE_THREAD, &usage))
-		return;
-	switches = (uint64_t)usage.ru_nivcsw - crowd->seen;
+	switches = all - crowd->seen;
 	crowd->left_to_caller =
 		bl_wait_crowded(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
-	crowd->seen = (uint64_t)usage.ru_nivcsw;
+	crowd->seen = all;
 	crowd->own = crowd->reads = 0;
 	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
 		crowd->window = now;
-		crowd->switches = (uint64_t)usage.ru_nivcsw;
-	} else if ((uint64_t)usage.ru_nivcsw - crowd->switches >= SWITCHES) {
+		crowd->switches = all;
+	} else if (all - crowd->switches >= SWITCHES) {
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
 	}

@@ -44,6 +44,7 @@ struct bl_sleep {
 struct bl_crowd {
 	uint64_t counted;    /* ticks: when it was found out that ... */
 	bool outnumbers;     /* there are more of us than cores */
+	uint64_t before;     /* switches away from us, then */
 	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
 	uint64_t window;     /* ticks: since when switches are counted */
 	uint64_t switches;   /* away from us, then */
@@ -98,11 +99,13 @@ static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
 }
 
 /*
- * On a shared core a wait begins with a spin only while three of four find something: then the
- * one that it waits for is running on another core, and both go on together until their
+ * A wait begins with a spin only while spins are of use. On a core of our own one that finds
+ * something is good for so many in vain. On a shared one more than three of four have to: then the
+ * one that we wait for is running on another core, and both go on together until their
  * turns end, which costs a tenth of meeting by yields. A spin in vain is a loss for all.
  */
-#define BL_WAIT_LUCK  8u  /* spins that have found something count, at most so many, */
+#define BL_WAIT_ALONE 4u
+#define BL_WAIT_LUCK  8u  /* those that have found something count, at most so many, */
 #define BL_WAIT_LOSS  3u  /* and one in vain takes so many of them away */
 #define BL_WAIT_PROBE 32u /* without luck each so many waits tries */
 
@@ -111,12 +114,14 @@ static inline bool bl_wait_may_spin(const struct bl_crowd *crowd)
 	return crowd->luck || !(crowd->waits % BL_WAIT_PROBE);
 }
 
-static inline void bl_wait_spun(struct bl_crowd *crowd, bool found)
+static inline void bl_wait_spun(struct bl_crowd *crowd, bool found, bool crowded)
 {
-	if (found)
+	if (!found)
+		crowd->luck -= bl_min(crowd->luck, crowded ? BL_WAIT_LOSS : 1u);
+	else if (crowded)
 		crowd->luck += crowd->luck < BL_WAIT_LUCK;
 	else
-		crowd->luck -= bl_min(crowd->luck, BL_WAIT_LOSS);
+		crowd->luck += crowd->luck < BL_WAIT_ALONE ? BL_WAIT_ALONE - crowd->luck : 0;
 }
 
 /* For how long a wait polls before it sleeps. */

@@ -336,6 +336,7 @@ int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t b
 	peer->tx.lane = link->ours;
 	peer->rx.lane = link->theirs;
 	peer->rx.slot = link->theirs->slot;
+	peer->rx.left = (uint16_t)(peer->rx.next - 1);
 	peer->header = link->header;
 	peer->bells = link->bells;
 	memset(link, 0, sizeof *link);

@@ -15,21 +15,21 @@
 #include "copy/move.h"
 
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
-#define LOOK_EVERY    8u     /* of these stores: two looks at the clock are a tenth of one */
+#define LOOK_EVERY    16u    /* stores; at two of them, even where every other isn't one (nlong) */
 #define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
 #define PAST_FOR      255u   /* then it is tried again */
 
 bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
 {
+	uint32_t nth = tx->nlong++;
 	uint64_t took;
 
 	if (tx->past) {
-		tx->nlong++;
 		tx->past--;
 		bl_move_past(to, from, len);
 		return BL_SLOT_PAST;
 	}
-	if (likely(tx->nlong++ % LOOK_EVERY && !tx->slow)) {
+	if (likely(!tx->slow && nth % LOOK_EVERY > 1)) {
 		memcpy(to, from, len);
 		return 0;
 	}

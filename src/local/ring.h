@@ -63,7 +63,8 @@ struct bl_rx {
 	uint32_t next;	   /* number of the packet expected */
 	uint32_t credited; /* `consumed` as last told, less `hurry` */
 	uint32_t bytes;	   /* of the packets since */
-	uint32_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
+	uint16_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
+	uint16_t left;	   /* the last packet heard that stayed in the ring, modulo 65536 */
 	/* for those who count (stats.h) */
 	uint64_t total;		    /* bytes of the packets before `credited` */
 	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
@@ -120,6 +121,17 @@ bl_always_inline bool bl_tx_room(const struct bl_tx *tx)
 bl_always_inline struct bl_slot *bl_tx_slot(const struct bl_tx *tx)
 {
 	return &tx->slot[tx->next % BL_SLOTS];
+}
+
+/* The next packet stays in the ring, though it has been heard: it isn't news when it is read. */
+bl_always_inline void bl_rx_leave(struct bl_rx *rx)
+{
+	rx->left = (uint16_t)rx->next;
+}
+
+bl_always_inline bool bl_rx_was_left(const struct bl_rx *rx)
+{
+	return unlikely(rx->left == (uint16_t)rx->next);
 }
 
 /* Nothing has come back since the last packet: more will follow it. `received`:
