@@ -10,8 +10,8 @@
  *  transfer   how long the message takes when both wait for it: from the beginning of
  *             MPI_Isend, the receiver being in MPI_Wait, to the end of MPI_Wait there
  *  receiver   what a receiver loses that has posted its receive before the message
- *             is sent and computes meanwhile: its time from the end of MPI_Irecv to
- *             the end of MPI_Wait, less the computation
+ *             is sent and computes meanwhile: its time from then to the end of
+ *             MPI_Wait, less the computation
  *  sender     what a sender loses that computes after MPI_Isend while the receiver
  *             waits: MPI_Isend, computation and MPI_Wait, less the computation
  *  both       both compute after posting, the receiver having posted first: what is
@@ -59,7 +59,6 @@ static void post(struct job *job, MPI_Request *request)
 		MPI_Irecv(job->buffer, job->size, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, request);
 }
 
-/* Each round returns this rank's number; which rank's counts, main() knows. */
 /* When rank 0 began to send, and when rank 1 had it: the clock is the node's. */
 static double transfer_round(struct job *job)
 {
@@ -78,6 +77,7 @@ static double transfer_round(struct job *job)
 	return job->rank == 0 ? start : bench_now();
 }
 
+/* The others return what this rank has lost; which rank's counts, measure() knows. */
 static double receiver_round(struct job *job)
 {
 	MPI_Request request;

@@ -151,22 +151,6 @@ void bl_claim_close(struct bl_ep *ep);
 
 /* --- sender -------------------------------------------------------------- */
 
-/* A large message is about to be announced. The lines that takes lie in the receiver's cache, and if
- * our user is used to leave, so do those that bl_claim_try() reads one by one: ask for all at once. */
-static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	const char *slot = (const char *)bl_tx_slot(&peer->tx);
-
-	bl_prefetch_write(slot);
-	bl_prefetch_write(slot + BL_LINE);
-	if (likely(!ep->leaves))
-		return;
-	bl_prefetch_read(&peer->header->here);
-	bl_prefetch_read(&peer->tx.lane->consumed);
-	bl_prefetch_read(&peer->rx.lane->board.posted);
-	bl_prefetch_read(peer->rx.lane->board.advert);
-}
-
 /* The RTS of this open request is in its peer's ring: if the receiver doesn't take
  * it, claim a receive for it and copy. The request may be over on return. */
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r);
@@ -182,6 +166,20 @@ static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
 			       bl_knobs()->copy != BL_COPY_BY_MODULE
 		       ? BL_TAKEN_OPEN
 		       : BL_TAKEN_CLOSED;
+}
+
+/* A message of len bytes is about to be announced. The line of its packet lies in the receiver's
+ * cache, and if our user is used to leave, so do those that bl_claim_try() reads one by one, mostly
+ * of the first advert: ask for them all at once. */
+static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	bl_prefetch_write(bl_tx_slot(&peer->tx));
+	if (likely(!ep->leaves) || bl_claim_word(peer, len) != BL_TAKEN_OPEN)
+		return;
+	bl_prefetch_read(&peer->header->here);
+	bl_prefetch_read(&peer->tx.lane->consumed);
+	bl_prefetch_read(&peer->rx.lane->board.posted);
+	bl_prefetch_read(peer->rx.lane->board.advert);
 }
 
 /* In an idle moment at `now`. */

@@ -316,7 +316,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 				     first && !crowded ? now + BL_FIRST_TICKS : 0);
 
 		if (first)
-			spun(cq, found || others_have_some(cq), crowded);
+			spun(cq, found, crowded);
 		if (found)
 			return harvest(cq, sink);
 		warm_all(cq);

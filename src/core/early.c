@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * early.c: what was sent ahead of a message that waits for its receive, and the end of
- * messages whose receives never come; see recv.h. Serialised by the domain.
+ * early.c: what was sent ahead of a message that waits for its receive, and what is left of
+ * both queues when an endpoint closes; see recv.h. Serialised by the domain.
  *
  * What was sent ahead is copied out of the ring, as a short message that comes early is, and once
  * more when the receive is there: less than a system call costs where messages are carried. Not

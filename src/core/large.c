@@ -411,8 +411,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	err = bl_put_whole(ep, peer, send, len);
 	if (err != -EMSGSIZE)
 		return err;
-	if (len >= BL_CLAIM_MIN)
-		bl_claim_ask(ep, peer);
+	bl_claim_ask(ep, peer, len);
 	if (unlikely(bl_ahead_waits(ep, peer, len)))
 		return bl_starve(ep, peer, (uint32_t)len);
 	r = bl_request_new(ep);

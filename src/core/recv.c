@@ -347,10 +347,10 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 
 /*
  * The last message in its lane is long and has no receive yet, and before it came something that
- * our caller waits for: he will post one then, perhaps, and it is copied once. It stays in the ring
- * until the lane's turn in the next read, which brings nothing of this lane before it.
+ * our caller waits for: he will post one then, perhaps, and it is copied once. Leave it in the ring
+ * until the lane is looked at again, when nothing comes before it.
  */
-static bool may_stay(const struct bl_sink *sink, struct bl_rx *rx, size_t len)
+static bool leave_for_later(const struct bl_sink *sink, struct bl_rx *rx, size_t len)
 {
 	if (sink->n == sink->had || len <= BL_SLOT_INLINE || bl_rx_at(rx, rx->next + 1))
 		return false;
@@ -369,7 +369,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
 	if (!post)
-		return !may_stay(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
+		return !leave_for_later(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
 
 	bl_claim_came(ep, post, tagged, a->peer, a->len);
 

@@ -104,7 +104,7 @@ static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
  * one that we wait for is running on another core, and both go on together until their
  * turns end, which costs a tenth of meeting by yields. A spin in vain is a loss for all.
  */
-#define BL_WAIT_ALONE 4u
+#define BL_WAIT_ALONE 4u  /* in vain, on our own core */
 #define BL_WAIT_LUCK  8u  /* those that have found something count, at most so many, */
 #define BL_WAIT_LOSS  3u  /* and one in vain takes so many of them away */
 #define BL_WAIT_PROBE 32u /* without luck each so many waits tries */

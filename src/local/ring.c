@@ -15,7 +15,7 @@
 #include "copy/move.h"
 
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
-#define LOOK_EVERY    16u    /* stores; at two of them, even where every other isn't one (nlong) */
+#define LOOK_EVERY    16u    /* counts; two of them, one of which is a store in any case (nlong) */
 #define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
 #define PAST_FOR      255u   /* then it is tried again */
 

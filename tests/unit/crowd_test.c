@@ -40,6 +40,7 @@ static const struct crowd_row crowds[] = {
 
 static const struct crowd_row *row;
 static long switched;
+static int asked; /* for where a neighbour may run */
 
 int __wrap_sched_yield(void);
 int __wrap_getrusage(int who, struct rusage *usage);
@@ -68,6 +69,7 @@ int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
 	if (!row)
 		return __real_sched_getaffinity(pid, size, set);
+	asked += pid > 0;
 	CPU_ZERO(set);
 	for (int cpu = 0; cpu < row->allowed; cpu++)
 		CPU_SET(pid && pid <= row->elsewhere ? cpu + row->allowed : cpu, set);
@@ -125,7 +127,7 @@ static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row
 	uint32_t nown;
 
 	row = NULL;
-	switched = 0;
+	switched = asked = 0;
 	node_open(&node, 1);
 	cq = node.cq[0];
 	local = &node.ep[0]->local;
@@ -135,6 +137,7 @@ static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row
 	meet_others(local, row->others);
 	by(cq);
 	assert_int_equal(cq->crowd.until != 0, row->shared);
+	assert_true(row->switches || !asked); /* a thousand neighbours aren't asked for nothing */
 	row = NULL;
 	memset(by_index, 0, sizeof by_index);
 	local->by_index = own;
