@@ -168,14 +168,15 @@ static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
 		       : BL_TAKEN_CLOSED;
 }
 
-/* A message of len bytes is about to be announced. The line of its packet lies in the receiver's
- * cache, and if our user is used to leave, so do those that bl_claim_try() reads one by one, mostly
- * of the first advert: ask for them all at once. */
+/* A message of len bytes is about to be announced, and our user is used to leave. The line of its
+ * packet lies in the receiver's cache, and so do those that bl_claim_try() reads one by one, mostly
+ * of the first advert: ask for them all at once. (Of two who stay each would take the first line
+ * from the other, who polls it.) */
 static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	bl_prefetch_write(bl_tx_slot(&peer->tx));
 	if (likely(!ep->leaves) || bl_claim_word(peer, len) != BL_TAKEN_OPEN)
 		return;
+	bl_prefetch_write(bl_tx_slot(&peer->tx));
 	bl_prefetch_read(&peer->header->here);
 	bl_prefetch_read(&peer->tx.lane->consumed);
 	bl_prefetch_read(&peer->rx.lane->board.posted);
