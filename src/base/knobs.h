@@ -26,7 +26,7 @@ enum bl_knob_kind {
 	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 14336, NULL,                                 \
 	  "Longest message that goes through the ring in two short copies; a longer one is "       \
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
-	  "measured at start; where that is 5 KiB, up to 8 KiB go through the ring while their "   \
+	  "measured at start; where that is 6 KiB, up to 8 KiB go through the ring while their "   \
 	  "receiver is seen to wait for them.")                                                    \
 	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                                  \
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \

@@ -246,9 +246,9 @@ static size_t clamp_page(double value, size_t least, size_t most)
  */
 static size_t eager_class(double enter_ns, size_t *dialogue_max)
 {
-	size_t max = enter_ns < 250 ? 4096 : enter_ns < DEAR_NS ? 5120 : 14336;
+	size_t max = enter_ns < 250 ? 4096 : enter_ns < DEAR_NS ? 6144 : 14336;
 
-	*dialogue_max = max == 5120 ? 8192 : max;
+	*dialogue_max = max == 6144 ? 8192 : max;
 	return max;
 }
 

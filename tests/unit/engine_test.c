@@ -85,7 +85,7 @@ struct knob_row {
 static const struct knob_row knobs[] = {
 	{{"least", "the least that it takes"}, "256", 256},
 	{{"another", "as no machine is measured"}, "6000", 6000},
-	{{"a class", "whose other limit is measured as another"}, "5120", 5120},
+	{{"a class", "whose other limit is measured as another"}, "6144", 6144},
 	{{"most", "the most that it takes"}, "14336", 14336},
 };
 
@@ -114,7 +114,7 @@ static void plan_is_sane(void **state)
 
 	assert_in_range(plan->eager_max, 256, 14336);
 	/* Of the three classes one has another limit for dialogues. */
-	assert_int_equal(plan->dialogue_max, plan->eager_max == 5120 ? 8192 : plan->eager_max);
+	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_ptr_equal(plan, bl_copy_plan());
