@@ -431,7 +431,7 @@ static bool outnumber_cores(const struct bl_cq *cq)
  * the core is shared. If they have run more often than we gave way, whoever reads the
  * queue gives way as well, between reads, when he has looked at all that he waits for:
  * that is enough, and ours would waste every second turn. */
-static void suspect(struct bl_cq *cq, uint64_t now)
+void bl_wait_doubt(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
 	bool count = now - crowd->counted > COUNT_US * bl_ticks_per_us();
@@ -462,11 +462,6 @@ static void suspect(struct bl_cq *cq, uint64_t now)
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
 	}
-}
-
-void bl_wait_doubt(struct bl_cq *cq, uint64_t now)
-{
-	suspect(cq, now);
 }
 
 /* A send has found no room. */
@@ -544,6 +539,6 @@ uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now)
 	after = bl_ticks();
 	if (crowd->reads >= LOOK_READS ||
 	    (after - now > SWITCHED_US * bl_ticks_per_us() && !bl_wait_crowded(crowd, after)))
-		suspect(cq, after);
+		bl_wait_doubt(cq, after);
 	return after;
 }

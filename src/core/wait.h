@@ -88,7 +88,7 @@ void bl_wait_enabled(struct bl_ep *ep);
  * a while, or, on a core that is shared, any, gives its core away. Returns the time.
  */
 uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now);
-/* A wait has spun in vain, though the core isn't known to be shared: find out. */
+/* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
 void bl_wait_doubt(struct bl_cq *cq, uint64_t now);
 /* A new wait begins: the last one ended with something. */
 void bl_wait_new(struct bl_crowd *crowd);
@@ -120,8 +120,8 @@ static inline void bl_wait_spun(struct bl_crowd *crowd, bool found, bool crowded
 		crowd->luck -= bl_min(crowd->luck, crowded ? BL_WAIT_LOSS : 1u);
 	else if (crowded)
 		crowd->luck += crowd->luck < BL_WAIT_LUCK;
-	else
-		crowd->luck += crowd->luck < BL_WAIT_ALONE ? BL_WAIT_ALONE - crowd->luck : 0;
+	else if (crowd->luck < BL_WAIT_ALONE)
+		crowd->luck = BL_WAIT_ALONE;
 }
 
 /* For how long a wait polls before it sleeps. */
