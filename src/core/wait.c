@@ -29,7 +29,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -388,21 +387,74 @@ void bl_wait_new(struct bl_crowd *crowd)
 	crowd->no_nap = 0;
 }
 
-/* Neighbours in other processes that may run on just those cores. */
-static int count_sharers(const struct bl_ep *ep, const cpu_set_t *mine, int enough)
-{
-	cpu_set_t theirs;
-	int n = 0;
+#define CORES_MOST 8192	 /* that any kernel of today can name */
+#define PIDS	   65536 /* two whose numbers are so far apart count as one */
 
-	for (uint32_t i = 0; i < ep->local.nby_index && n < enough; i++) {
+/* A set of cores: cpu_set_t ends at 1024. */
+struct cores {
+	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
+};
+
+/* How many other processes may run on just our cores. */
+struct sharers {
+	struct cores mine;
+	int n, enough;
+	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
+};
+
+/* True: that is enough. */
+static bool add_sharer(struct sharers *sharers, pid_t pid)
+{
+	uint32_t at = (uint32_t)pid % PIDS;
+	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
+	struct cores theirs;
+
+	if (pid <= 0 || (*seen & bit))
+		return false;
+	*seen |= bit;
+	sharers->n += !sched_getaffinity(pid, sizeof theirs, theirs.part) &&
+		      CPU_EQUAL_S(sizeof theirs, theirs.part, sharers->mine.part);
+	return sharers->n >= sharers->enough;
+}
+
+/* 0: it is us, or it has ended. */
+static pid_t pid_of_peer(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return peer->dead || peer->addr.pid == ep->local.addr.pid ? 0 : peer->copy.pid;
+}
+
+/*
+ * The same, or it is out of reach. Of a process that we aren't connected to it is what that calls
+ * itself, which in a container of its own may be a stranger's number here: at worst the core is
+ * given away too often.
+ */
+static pid_t pid_of_addr(struct bl_ep *ep, const struct bl_addr *addr)
+{
+	const struct bl_peer *peer = bl_local_find(&ep->local, addr);
+
+	if (peer && peer->adopted)
+		return pid_of_peer(ep, peer);
+	if (bl_addr_reachable(&ep->local.addr, addr) || addr->pid == ep->local.addr.pid)
+		return 0;
+	return (pid_t)addr->pid;
+}
+
+/* Not only whom we are connected to: at the leaf of a tree that is one, and the others want the
+ * core as well. */
+static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
+{
+	const struct bl_av *av = ep->av;
+
+	for (uint64_t i = 0; av && i < av->count; i++)
+		if (av->used[i] && add_sharer(sharers, pid_of_addr(ep, &av->addr[i])))
+			return true;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		const struct bl_peer *peer = ep->local.by_index[i];
 
-		n += peer && !peer->dead && peer->copy.pid &&
-		     peer->addr.pid != ep->local.addr.pid &&
-		     !sched_getaffinity(peer->copy.pid, sizeof theirs, &theirs) &&
-		     CPU_EQUAL(&theirs, mine);
+		if (peer && add_sharer(sharers, pid_of_peer(ep, peer)))
+			return true;
 	}
-	return n;
+	return false;
 }
 
 /*
@@ -411,19 +463,16 @@ static int count_sharers(const struct bl_ep *ep, const cpu_set_t *mine, int enou
  * else wants our core is a stranger, who gets his share from the scheduler and gives nothing
  * back for more.
  */
-static bool outnumber_cores(const struct bl_cq *cq)
+static bl_cold bool outnumber_cores(const struct bl_cq *cq)
 {
-	cpu_set_t mine;
-	bool known = !sched_getaffinity(0, sizeof mine, &mine); /* the machine isn't too large */
-	long cores = known ? CPU_COUNT(&mine) : get_nprocs();
+	struct sharers sharers = {0};
 
-	for (uint32_t i = 0; i < cq->nep; i++) {
-		const struct bl_ep *ep = cq->ep[i];
-
-		if (ep->local.others >= cores &&
-		    (!known || count_sharers(ep, &mine, (int)cores) >= cores))
+	if (sched_getaffinity(0, sizeof sharers.mine, sharers.mine.part))
+		return false;
+	sharers.enough = CPU_COUNT_S(sizeof sharers.mine, sharers.mine.part);
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (enough_sharers(cq->ep[i], &sharers))
 			return true;
-	}
 	return false;
 }
 

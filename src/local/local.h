@@ -150,7 +150,6 @@ struct bl_local {
 	uint32_t nby_index;
 	bool enabled;
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
-	uint32_t others;	    /* adopted peers in other processes */
 	uint32_t nstretched;	    /* neighbours with longer rings */
 	uint32_t drowsy;	    /* so many more bells before a lane is polled again; sleep.c */
 	uint32_t sleepers;	    /* BL_SLEEP_FUTEX ones; sleep.c */

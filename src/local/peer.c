@@ -546,7 +546,6 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 		peer->tx.pay_size = BL_PAYLOAD_SIZE;
 		peer->adopted = true;
 		bl_stats_peer_ready(peer);
-		local->others += peer->addr.pid != local->addr.pid;
 		make_hot(peer);
 		bl_window(BL_WINDOW_ADOPTED, NULL);
 		adopt(peer);
@@ -724,8 +723,6 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
 		cool(local, peer);
 	else if (peer->adopted)
 		local->ncold--;
-	if (peer->adopted)
-		local->others -= peer->addr.pid != local->addr.pid;
 	/* release: pairs with the acquire in bl_local_check_sleep_locked */
 	atomic_store_explicit(&peer->gone, true, memory_order_release);
 	if (peer->adopted)

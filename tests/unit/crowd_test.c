@@ -4,9 +4,11 @@
  * cores there are, who may run there, and how often the scheduler has switched to others, all
  * of which are ours to say here; and when it naps.
  */
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/wait.h"
 #include "unit/node.h"
@@ -15,27 +17,35 @@
 
 struct crowd_row {
 	struct row row;
-	int online;    /* cores in the machine */
-	int allowed;   /* of these, for us; 0: the kernel doesn't say */
-	int others;    /* neighbours in other processes ... */
-	int elsewhere; /* ... and so many of them may run on other cores than we */
+	int allowed; /* cores for us; 0: the kernel doesn't say */
+	int others;  /* processes beside us, of which ... */
+	int elsewhere, unmet, abroad, dead;
+	int endpoints; /* of each of them */
 	long switches; /* to somebody else, between two looks */
 	bool shared;
 };
 
 static const struct crowd_row crowds[] = {
-	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 2, 0, 8, true},
-	{{"a neighbour fewer", "each has his core"}, 2, 2, 1, 0, 8, false},
-	{{"all on a few cores", "of a large machine"}, 64, 2, 7, 0, 8, true},
-	{{"a few on more cores", "of a large machine"}, 64, 8, 7, 0, 8, false},
-	{{"each bound to a core", "and alone there"}, 64, 1, 7, 7, 8, false},
-	{{"each bound to two", "and alone there"}, 64, 2, 7, 7, 8, false},
-	{{"two bound to a core", "the others elsewhere"}, 64, 1, 7, 6, 8, true},
-	{{"half bound to each half", "each has a core"}, 8, 4, 7, 4, 8, false},
-	{{"half bound to each half", "and one too many"}, 8, 4, 8, 4, 8, true},
-	{{"more cores than a set holds", "those of the machine"}, 2048, 0, 7, 0, 8, false},
-	{{"no set", "more of us than the machine has"}, 4, 0, 4, 0, 8, true},
-	{{"nobody else runs", "whatever our number"}, 2, 2, 7, 0, 0, false},
+	/* of others: on other cores, only an address so far, and on another host, dead */
+	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 0, 0, 0, 0, 1, 8, true},
+	{{"a neighbour fewer", "each has his core"}, 2, 1, 0, 0, 0, 0, 1, 8, false},
+	{{"all on a few cores", "of a large machine"}, 2, 7, 0, 0, 0, 0, 1, 8, true},
+	{{"a few on more cores", "of a large machine"}, 8, 7, 0, 0, 0, 0, 1, 8, false},
+	{{"each bound to a core", "and alone there"}, 1, 7, 7, 0, 0, 0, 1, 8, false},
+	{{"each bound to two", "and alone there"}, 2, 7, 7, 0, 0, 0, 1, 8, false},
+	{{"two bound to a core", "the others elsewhere"}, 1, 7, 6, 0, 0, 0, 1, 8, true},
+	{{"half bound to each half", "each has a core"}, 4, 7, 4, 0, 0, 0, 1, 8, false},
+	{{"half bound to each half", "and one too many"}, 4, 8, 4, 0, 0, 0, 1, 8, true},
+	{{"more cores than cpu_set_t", "has room for"}, 2048, 7, 0, 0, 0, 0, 1, 8, false},
+	{{"the kernel doesn't say", "where we may run"}, 0, 7, 0, 0, 0, 0, 1, 8, false},
+	{{"nobody else runs", "whatever our number"}, 2, 7, 0, 0, 0, 0, 1, 0, false},
+	{{"a leaf of a tree", "is connected to one"}, 2, 3, 0, 2, 0, 0, 1, 8, true},
+	{{"nobody met", "addresses are enough"}, 2, 2, 0, 2, 0, 0, 1, 8, true},
+	{{"nobody met", "each bound to a core"}, 1, 7, 7, 7, 0, 0, 1, 8, false},
+	{{"nobody met", "all but one on another host"}, 2, 4, 0, 4, 3, 0, 1, 8, false},
+	{{"two have ended", "and left us their cores"}, 2, 3, 0, 0, 0, 2, 1, 8, false},
+	{{"two endpoints each", "are no more processes"}, 2, 1, 0, 0, 0, 0, 2, 8, false},
+	{{"two endpoints each", "of one not met"}, 2, 1, 0, 1, 0, 0, 2, 8, false},
 };
 
 static const struct crowd_row *row;
@@ -45,10 +55,8 @@ static int asked; /* for where a neighbour may run */
 int __wrap_sched_yield(void);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-int __wrap_get_nprocs(void);
 int __real_getrusage(int who, struct rusage *usage);
 int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-int __real_get_nprocs(void);
 
 /* However many others run on this machine now, the looks are moments apart. */
 int __wrap_sched_yield(void)
@@ -64,36 +72,57 @@ int __wrap_getrusage(int who, struct rusage *usage)
 	return 0;
 }
 
-/* Neighbours are processes 1, 2 and so on. */
+/* The first neighbour's, the next one's is the next. */
+static pid_t first_pid(void)
+{
+	return getpid() + 1;
+}
+
+/* An endpoint is open that has cores to be given to: the set is as long as is asked for. */
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
+	int first = pid && pid < first_pid() + (row ? row->elsewhere : 0) ? 4096 : 0;
+
 	if (!row)
 		return __real_sched_getaffinity(pid, size, set);
 	asked += pid > 0;
-	CPU_ZERO(set);
-	for (int cpu = 0; cpu < row->allowed; cpu++)
-		CPU_SET(pid && pid <= row->elsewhere ? cpu + row->allowed : cpu, set);
+	CPU_ZERO_S(size, set);
+	for (int cpu = first; cpu < first + row->allowed; cpu++)
+		CPU_SET_S((size_t)cpu, size, set);
 	return row->allowed ? 0 : -1;
-}
-
-int __wrap_get_nprocs(void)
-{
-	return row ? row->online : __real_get_nprocs();
 }
 
 static struct bl_peer others[OTHERS_MOST];
 static struct bl_peer *by_index[OTHERS_MOST + 1]; /* one number is nobody's */
 
-static void meet_others(struct bl_local *local, int n)
+/* Who is met first, who isn't, who is dead: the last are. */
+static void meet_others(struct node *node)
 {
+	struct bl_local *local = &node->ep[0]->local;
+	int n = row->others * row->endpoints, met = n - row->unmet * row->endpoints;
+
+	assert_in_range(n, 0, OTHERS_MOST);
 	for (int i = 0; i < n; i++) {
-		others[i].copy.pid = i + 1;
-		others[i].addr.pid = local->addr.pid + 1 + (uint32_t)i;
+		pid_t pid = first_pid() + i % row->others;
+		struct bl_addr addr = local->addr;
+		uint64_t index;
+
+		addr.pid = (uint32_t)pid;
+		addr.id[0] ^= 1 + (uint8_t)i;
+		addr.host += i >= n - row->abroad;
+		if (i >= met) {
+			assert_int_equal(bl_av_insert(node->av[0], &addr, &index), 0);
+			continue;
+		}
+		others[i].copy.pid = pid;
+		others[i].addr = addr;
+		others[i].adopted = true;
+		others[i].av_index = BL_ADDR_ANY;
+		others[i].dead = i >= met - row->dead ? ECONNRESET : 0;
 		by_index[i + 1] = &others[i];
 	}
 	local->by_index = by_index;
 	local->nby_index = bl_countof(by_index);
-	local->others = (uint32_t)n;
 }
 
 /* One wait that is long. */
@@ -134,7 +163,7 @@ static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row
 	own = local->by_index;
 	nown = local->nby_index;
 	row = what;
-	meet_others(local, row->others);
+	meet_others(&node);
 	by(cq);
 	assert_int_equal(cq->crowd.until != 0, row->shared);
 	assert_true(row->switches || !asked); /* a thousand neighbours aren't asked for nothing */
@@ -142,7 +171,6 @@ static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row
 	memset(by_index, 0, sizeof by_index);
 	local->by_index = own;
 	local->nby_index = nown;
-	local->others = 0;
 	node_close(&node);
 }
 
