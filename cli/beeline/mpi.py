@@ -48,6 +48,7 @@ MANUAL = """\
   Open MPI:                 OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi
                             OMPI_MCA_opal_common_ofi_provider_include=beeline
   Intel MPI:                I_MPI_FABRICS=ofi MPIR_CVAR_CH4_OFI_ENABLE_DATA=1
+                            I_MPI_OFI_ISEND_INJECT_THRESHOLD=6144 FI_BEELINE_INJECT=dialogue
   (`beeline env --mpi KIND` prints them with the folder filled in)"""
 
 

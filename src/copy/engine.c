@@ -18,6 +18,7 @@
 #include "copy/move.h"
 
 /* The words of the knob `copy`. */
+enum { INJECT_EAGER, INJECT_DIALOGUE };
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
 #define PIECES 8 /* iovecs on either side of one system call */
@@ -272,6 +273,7 @@ static void measure(void)
 	plan.eager_max = eager_class(enter, &plan.dialogue_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)
 		plan.eager_max = plan.dialogue_max = knobs->eager_max;
+	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.dialogue_max : plan.eager_max;
 	/* Half of the copy must be worth a second entry and the handshake. */
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min

@@ -72,6 +72,7 @@ bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 struct bl_copy_plan {
 	size_t eager_max;      /* up to here two short copies win */
 	size_t dialogue_max;   /* and up to here while the receiver waits for just this message */
+	size_t inject_max;     /* one of these two */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
 	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
 	size_t chunk_max;  /* a piece, when two processes share a message */

@@ -328,7 +328,8 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->msg.tail = &e->msg.head;
 	e->early_tagged.tail = &e->early_tagged.head;
 	e->early_msg.tail = &e->early_msg.head;
-	e->eager_max = bl_copy_plan()->eager_max;
+	e->eager_max = (uint32_t)bl_copy_plan()->eager_max;
+	e->inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
 	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
 	e->domain = domain;

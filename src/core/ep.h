@@ -198,7 +198,7 @@ struct bl_ep {
 	uint64_t ndest;
 	struct bl_cq *tx_cq, *rx_cq;
 	struct bl_cntr *tx_cntr, *rx_cntr;
-	size_t eager_max;
+	uint32_t eager_max, inject_max; /* bytes; core.h */
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
 	struct bl_peer *warm; /* the lines of its next payload are to be asked for */
@@ -576,7 +576,7 @@ static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
 	ep->warm = peer;
 }
 
-/* One message of at most eager_max bytes into dest's ring. */
+/* One message of at most inject_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
 {
@@ -639,7 +639,7 @@ bl_always_inline int bl_put_flags(struct bl_ep *ep, uint64_t dest, const void *b
 static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			    uint64_t tag, uint64_t data, uint64_t flags)
 {
-	if (unlikely(len > ep->eager_max))
+	if (unlikely(len > ep->inject_max))
 		return -EMSGSIZE;
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
@@ -652,7 +652,7 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 				    uint64_t tag, uint64_t data, uint64_t flags)
 {
-	if (unlikely(len > ep->eager_max))
+	if (unlikely(len > ep->inject_max))
 		return -EMSGSIZE;
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);

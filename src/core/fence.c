@@ -120,7 +120,7 @@ bl_cold int bl_fence_send(struct bl_ep *ep, const struct bl_send *send, int err)
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
 	len = send->flags & BL_INJECT ? bl_iov_len(send->iov, send->niov) : 0;
-	return len > ep->eager_max ? -EMSGSIZE : queue(ep, &work, send->dest, len);
+	return len > ep->inject_max ? -EMSGSIZE : queue(ep, &work, send->dest, len);
 }
 
 bl_cold int bl_fence_rma(struct bl_ep *ep, const struct bl_rma *rma, int err)

@@ -19,7 +19,7 @@
 
 size_t bl_inject_max(void)
 {
-	return bl_copy_plan()->eager_max;
+	return bl_copy_plan()->inject_max;
 }
 
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
@@ -235,7 +235,7 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
-	if (len > ep->eager_max && send->flags & BL_INJECT)
+	if (len > ep->inject_max && send->flags & BL_INJECT)
 		return -EMSGSIZE;
 	/* Whoever wants to hear of the delivery hears of it by FIN. */
 	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)

@@ -27,7 +27,7 @@
 #define BL_CREDIT_BYTES	    8192u /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST    8192u
 #define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
-#define BL_TX_PREFETCH_MOST 4096u /* payload bytes of them */
+#define BL_TX_PREFETCH_MOST 6144u /* payload bytes of them */
 #define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
 #define BL_TURN		    3u	  /* packets: a CTS and a FIN for what has come, and an answer */
 #define BL_PASS_DIALOGUE    4096u /* payload bytes that are passed on: in a dialogue, */

@@ -47,10 +47,19 @@ def test_impi_needs_its_libraries() -> None:
     assert "LD_LIBRARY_PATH" not in values("impi").values
 
 
-def test_what_the_user_has_chosen_stays_where_it_does_no_harm() -> None:
-    name = "MPIR_CVAR_CH4_OFI_ENABLE_DATA"
-    assert values("impi").values[name] == "1"
-    assert values("impi", {name: ""}).values[name] == "1"
+YIELDING = {
+    "MPIR_CVAR_CH4_OFI_ENABLE_DATA": "1",
+    "I_MPI_OFI_ISEND_INJECT_THRESHOLD": "6144",
+    "FI_BEELINE_INJECT": "dialogue",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), YIELDING.items())
+def test_what_the_user_has_chosen_stays_where_it_does_no_harm(name: str, value: str) -> None:
+    assert values("impi").values[name] == value
+    assert values("impi", {name: ""}).values[name] == value
+    assert name not in values("openmpi").values
+    assert name not in values("mpich").values
     chosen = values("impi", {name: "0"})
     assert chosen.values[name] == "0"
     assert chosen.warnings == []

@@ -80,17 +80,20 @@ struct knob_row {
 	struct row row;
 	const char *value;
 	size_t max;
+	const char *inject;
 };
 
 static const struct knob_row knobs[] = {
-	{{"least", "the least that it takes"}, "256", 256},
-	{{"another", "as no machine is measured"}, "6000", 6000},
-	{{"a class", "whose other limit is measured as another"}, "6144", 6144},
-	{{"most", "the most that it takes"}, "14336", 14336},
+	{{"least", "the least that it takes"}, "256", 256, "eager"},
+	{{"another", "as no machine is measured"}, "6000", 6000, "dialogue"},
+	{{"a class", "whose other limit is measured as another"}, "6144", 6144, "dialogue"},
+	{{"most", "the most that it takes"}, "14336", 14336, "eager"},
+	{{"not set", "injects what is eager"}, NULL, 0, "eager"},
+	{{"not set", "injects what a dialogue may carry"}, NULL, 0, "dialogue"},
 };
 
-/* Both limits. The plan is made once in a process: in a child, before we have one. */
-static void knob_sets_both(void **state)
+/* All limits. The plan is made once in a process: in a child, before we have one. */
+static void knobs_set_limits(void **state)
 {
 	const struct knob_row *row = TABLE_ROW(struct knob_row, state);
 	pid_t pid = fork();
@@ -99,10 +102,16 @@ static void knob_sets_both(void **state)
 	assert_true(pid >= 0);
 	if (!pid) {
 		const struct bl_copy_plan *plan;
+		size_t inject;
 
-		setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
+		if (row->value)
+			setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
+		setenv("FI_BEELINE_INJECT", row->inject, 1);
 		plan = bl_copy_plan();
-		_exit((plan->eager_max != row->max) | (plan->dialogue_max != row->max) << 1);
+		inject = *row->inject == 'e' ? plan->eager_max : plan->dialogue_max;
+		if (row->value && (plan->eager_max != row->max || plan->dialogue_max != row->max))
+			_exit(1);
+		_exit(plan->inject_max != inject ? 2 : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -115,6 +124,7 @@ static void plan_is_sane(void **state)
 	assert_in_range(plan->eager_max, 256, 14336);
 	/* Of the three classes one has another limit for dialogues. */
 	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
+	assert_int_equal(plan->inject_max, plan->eager_max);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_ptr_equal(plan, bl_copy_plan());
@@ -366,7 +376,7 @@ static void hole_in_the_other(void **state)
 int main(void)
 {
 	unsetenv("FI_BEELINE_EAGER_MAX");
-	TABLE_ROWS("knob", knob_sets_both, knobs);
+	TABLE_ROWS("knob", knobs_set_limits, knobs);
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
 	TABLE_TEST(plan_is_sane);

@@ -95,6 +95,52 @@ static void all_lengths(void **state)
 	node_close(&node);
 }
 
+/* The buffer is the caller's again when the call returns, however the message goes. */
+static void is_free_at_once(size_t len, bool early, bool call, uint64_t flags)
+{
+	static uint8_t buf[8192];
+	struct iovec iov = {buf, len};
+	struct bl_send send = {&iov, 1, 0, 9, 0, buf, BL_TAGGED | BL_INJECT | flags, NULL};
+
+	memset(to, 0xee, len + 64);
+	memcpy(buf, from, len);
+	if (!early)
+		assert_int_equal(bl_recv_buf(node.ep[0], to, len, 1, 9, 0, to, NODE_FLAGS), 0);
+	if (call)
+		assert_int_equal(bl_inject(node.ep[1], buf, len, 0, 9, 0, BL_TAGGED), 0);
+	else
+		assert_int_equal(bl_send(node.ep[1], &send), 0);
+	memset(buf, 0x55, len);
+	if (early) {
+		node_settle(&node, 0);
+		assert_int_equal(bl_recv_buf(node.ep[0], to, len, 1, 9, 0, to, NODE_FLAGS), 0);
+	}
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	check(len);
+	if (flags & BL_COMPLETION)
+		assert_ptr_equal(node_completion(&node, 1, NULL).context, buf);
+}
+
+/* Where more may be injected than is eager for who waits for it. */
+static void injected_beyond_eager(void **state)
+{
+	const size_t lens[] = {255, 256, 257, 296, 297, 4096, 8191, 8192};
+
+	open_with(2, state);
+	node.ep[1]->eager_max = 256;
+	node.ep[1]->inject_max = 8192;
+	for (size_t i = 0; i < bl_countof(lens); i++)
+		for (int early = 0; early < 2; early++) {
+			is_free_at_once(lens[i], early, true, 0);
+			is_free_at_once(lens[i], early, false, 0);
+			is_free_at_once(lens[i], early, false, BL_COMPLETION);
+			is_free_at_once(lens[i], early, false,
+					BL_DELIVERY_COMPLETE | BL_COMPLETION);
+		}
+	assert_int_equal(bl_inject(node.ep[1], from, 8193, 0, 9, 0, BL_TAGGED), -EMSGSIZE);
+	node_close(&node);
+}
+
 /* --- pieces --------------------------------------------------------------- */
 
 /* Cut `len` bytes at memory into n pieces with odd lengths, some empty. */
@@ -260,6 +306,7 @@ static void refused(void **state)
 int main(void)
 {
 	TABLE_ROWS("lengths", all_lengths, ways);
+	TABLE_ROWS("inject", injected_beyond_eager, ways);
 	TABLE_ROWS("pieces", in_pieces, ways);
 	TABLE_TEST(too_many_pieces);
 	TABLE_ROWS("many", many_large, ways);
