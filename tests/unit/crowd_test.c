@@ -26,7 +26,7 @@ struct crowd_row {
 };
 
 static const struct crowd_row crowds[] = {
-	/* of others: on other cores, only an address so far, and on another host, dead or removed */
+	/* of others: on other cores, only an address so far, abroad, dead or removed */
 	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 0, 0, 0, 0, 1, 8, true},
 	{{"a neighbour fewer", "each has his core"}, 2, 1, 0, 0, 0, 0, 1, 8, false},
 	{{"all on a few cores", "of a large machine"}, 2, 7, 0, 0, 0, 0, 1, 8, true},
