@@ -29,9 +29,10 @@ enum bl_knob_kind {
 	  "measured at start; where that is 6 KiB, up to 8 KiB go through the ring while their "   \
 	  "receiver is seen to wait for them.")                                                    \
 	X(inject, BL_KNOB_CHOICE, 0, 0, 1, "eager|dialogue",                                       \
-	  "The longest message that a library is offered to inject: eager is the eager limit; "    \
-	  "dialogue is what goes through the ring while its receiver is seen to wait for it, for " \
-	  "a library that injects that much only in calls that wait.")                             \
+	  "The longest message that a library is offered to inject (inject_size): eager is the "   \
+	  "eager limit; dialogue is what goes through the ring otherwise only while its receiver " \
+	  "is seen to wait for it, where that is more. What is injected always goes through the "  \
+	  "ring, so that is for a library that injects so much only in calls that wait.")          \
 	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                                  \
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \

@@ -17,8 +17,8 @@
 #include "copy/coop.h"
 #include "copy/move.h"
 
+enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
 /* The words of the knob `copy`. */
-enum { INJECT_EAGER, INJECT_DIALOGUE };
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
 #define PIECES 8 /* iovecs on either side of one system call */
@@ -287,8 +287,8 @@ static void measure(void)
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
-		 "carried to %zu, both hands from %zu, pieces of %zu",
-		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.carry_max,
+		 "injected to %zu, carried to %zu, both hands from %zu, pieces of %zu",
+		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max, plan.carry_max,
 		 plan.both_hands_min, plan.chunk_max);
 }
 

@@ -636,7 +636,7 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 
 	if (unlikely(!lengths(rma, &len)))
 		return -EINVAL;
-	if (unlikely(rma->flags & BL_INJECT && len > bl_inject_max()))
+	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))
 		return -EMSGSIZE;
 	err = reach(ep, rma->dest, &peer);
 	if (unlikely(!err && rma->flags & BL_FENCE && bl_rma_pending(ep, peer)))

@@ -398,6 +398,7 @@ struct cores {
 /* How many other processes may run on just our cores. */
 struct sharers {
 	struct cores mine;
+	pid_t us;
 	int n, enough;
 	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
 };
@@ -409,7 +410,7 @@ static bool add_sharer(struct sharers *sharers, pid_t pid)
 	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
 	struct cores theirs;
 
-	if (pid <= 0 || (*seen & bit))
+	if (pid <= 0 || pid == sharers->us || (*seen & bit))
 		return false;
 	*seen |= bit;
 	sharers->n += !sched_getaffinity(pid, sizeof theirs, theirs.part) &&
@@ -417,26 +418,25 @@ static bool add_sharer(struct sharers *sharers, pid_t pid)
 	return sharers->n >= sharers->enough;
 }
 
-/* 0: it is us, or it has ended. */
-static pid_t pid_of_peer(const struct bl_ep *ep, const struct bl_peer *peer)
+/* 0: it has ended. */
+static pid_t pid_of_peer(const struct bl_peer *peer)
 {
-	return peer->dead || peer->addr.pid == ep->local.addr.pid ? 0 : peer->copy.pid;
+	return peer->dead ? 0 : peer->copy.pid;
 }
 
 /*
  * The same, or it is out of reach. Of a process that we aren't connected to it is what that calls
- * itself, which in a container of its own may be a stranger's number here: at worst the core is
- * given away too often.
+ * itself, which in a container of its own may be a stranger's number here, or nobody's: until we
+ * are connected one too many may be counted, or one too few.
  */
 static pid_t pid_of_addr(struct bl_ep *ep, const struct bl_addr *addr)
 {
-	const struct bl_peer *peer = bl_local_find(&ep->local, addr);
+	const struct bl_peer *peer;
 
-	if (peer && peer->adopted)
-		return pid_of_peer(ep, peer);
-	if (bl_addr_reachable(&ep->local.addr, addr) || addr->pid == ep->local.addr.pid)
+	if (bl_addr_reachable(&ep->local.addr, addr))
 		return 0;
-	return (pid_t)addr->pid;
+	peer = bl_local_find(&ep->local, addr);
+	return peer && peer->adopted ? pid_of_peer(peer) : (pid_t)addr->pid;
 }
 
 /* Not only whom we are connected to: at the leaf of a tree that is one, and the others want the
@@ -451,7 +451,7 @@ static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		const struct bl_peer *peer = ep->local.by_index[i];
 
-		if (peer && add_sharer(sharers, pid_of_peer(ep, peer)))
+		if (peer && add_sharer(sharers, pid_of_peer(peer)))
 			return true;
 	}
 	return false;
@@ -465,7 +465,7 @@ static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
  */
 static bl_cold bool outnumber_cores(const struct bl_cq *cq)
 {
-	struct sharers sharers = {0};
+	struct sharers sharers = {.us = getpid()};
 
 	if (sched_getaffinity(0, sizeof sharers.mine, sharers.mine.part))
 		return false;

@@ -141,6 +141,34 @@ static void injected_beyond_eager(void **state)
 	node_close(&node);
 }
 
+/* The same behind a message that nobody has received yet. */
+static void injected_behind_a_fence(void **state)
+{
+	static uint8_t buf[8193];
+	struct iovec iov = {buf, 8192};
+	struct bl_send send = {&iov, 1, 0, 9, 0, NULL, BL_TAGGED | BL_INJECT, NULL};
+
+	open_with(2, state);
+	node.ep[1]->eager_max = 256;
+	node.ep[1]->inject_max = 8192;
+	node_send(&node, 1, 0, from, LONGEST, 1, from, BL_TAGGED | BL_COMPLETION);
+	memcpy(buf, from, sizeof buf);
+	assert_int_equal(bl_send_fenced(node.ep[1], &send), 0);
+	assert_int_equal(bl_inject(node.ep[1], buf, 8192, 0, 9, 0, BL_TAGGED), 0);
+	iov.iov_len++;
+	assert_int_equal(bl_send_fenced(node.ep[1], &send), -EMSGSIZE);
+	memset(buf, 0x55, sizeof buf);
+	assert_int_equal(bl_recv_buf(node.ep[0], to, LONGEST, 1, 1, 0, to, NODE_FLAGS), 0);
+	assert_int_equal(node_completion(&node, 0, NULL).len, LONGEST);
+	for (int i = 0; i < 2; i++) {
+		memset(to, 0xee, 8192 + 64);
+		assert_int_equal(bl_recv_buf(node.ep[0], to, 8192, 1, 9, 0, to, NODE_FLAGS), 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, 8192);
+		check(8192);
+	}
+	node_close(&node);
+}
+
 /* --- pieces --------------------------------------------------------------- */
 
 /* Cut `len` bytes at memory into n pieces with odd lengths, some empty. */
@@ -307,6 +335,7 @@ int main(void)
 {
 	TABLE_ROWS("lengths", all_lengths, ways);
 	TABLE_ROWS("inject", injected_beyond_eager, ways);
+	TABLE_ROWS("fenced", injected_behind_a_fence, ways);
 	TABLE_ROWS("pieces", in_pieces, ways);
 	TABLE_TEST(too_many_pieces);
 	TABLE_ROWS("many", many_large, ways);
