@@ -286,11 +286,40 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 	return false;
 }
 
-static void spun(struct bl_cq *cq, bool found, bool crowded)
+/* The core is shared, and the one that we wait for perhaps about to answer. */
+static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 {
-	bl_wait_spun(&cq->crowd, found, crowded);
-	if (!found && !crowded)
-		bl_wait_doubt(cq, bl_ticks());
+	struct bl_stay stay;
+	bool found = false;
+
+	if (!bl_crowd_stay(cq, &stay, *now))
+		return false;
+	do
+		found = poll_on(cq, sink, 4, 0);
+	while (!found && bl_crowd_stay_on(cq, &stay) && !others_have_some(cq));
+	bl_crowd_stayed(&cq->crowd, &stay, found);
+	*now = bl_ticks();
+	return found;
+}
+
+/* It is ours. */
+static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
+{
+	bool waiting = *now - cq->last_empty < WAITING_TICKS;
+	bool longer = begins && bl_crowd_may_spin(&cq->crowd);
+	bool found;
+
+	if (!waiting && !longer)
+		return false;
+	found = poll_on(cq, sink, bl_knobs()->spin, longer ? *now + BL_FIRST_TICKS : 0);
+	if (longer)
+		bl_crowd_spun(&cq->crowd, found);
+	if (longer && !found)
+		bl_crowd_doubt(cq, bl_ticks());
+	if (!found)
+		warm_all(cq);
+	*now = bl_ticks();
+	return found;
 }
 
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
@@ -305,33 +334,25 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	}
 
 	uint64_t now = bl_ticks();
-	bool waiting = now - cq->last_empty < WAITING_TICKS;
+	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
-	bool crowded = bl_wait_crowded(&cq->crowd, now);
-	bool first = cq->wait_full != cq->full && bl_wait_may_spin(&cq->crowd);
+	bool crowded = bl_crowd_shared(&cq->crowd, now);
 
 	look_around(cq, sink, now);
-	if (first || (waiting && !crowded)) {
-		bool found = poll_on(cq, sink, bl_knobs()->spin,
-				     first && !crowded ? now + BL_FIRST_TICKS : 0);
-
-		if (first)
-			spun(cq, found, crowded);
-		if (found)
-			return harvest(cq, sink);
-		warm_all(cq);
-		now = bl_ticks();
-	}
+	if (crowded ? stay(cq, sink, &now) : spin(cq, sink, &now, begins))
+		return harvest(cq, sink);
 	n = harvest(cq, sink);
 	if (n)
 		return n;
-	if (computing || cq->wait_full != cq->full) {
-		if (cq->wait_full != cq->full)
-			bl_wait_new(&cq->crowd);
+	if (crowded && (!(begins | computing) || bl_crowd_waits(cq)))
+		bl_crowd_leave(cq);
+	if (begins)
+		bl_crowd_new_wait(&cq->crowd);
+	if (begins | computing) {
 		cq->wait_full = cq->full;
 		cq->wait_began = now;
 	} else if (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
-		now = bl_wait_give_way(cq, now);
+		now = bl_crowd_give_way(cq, now);
 	}
 	cq->last_empty = now;
 	return -EAGAIN;

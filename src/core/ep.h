@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "core/crowd.h"
 #include "core/table.h"
 #include "core/wait.h"
 #include "local/commons.h"
@@ -92,6 +93,7 @@ struct bl_cq {
 	uint32_t head, tail; /* positions; the ring has mask + 1 places */
 	uint32_t mask;
 	uint32_t limit; /* so many in it need a look: it is full, or, 0: somebody sleeps */
+	bool away;	/* the last read has left its core to others, as they are told; crowd.h */
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
@@ -519,6 +521,8 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 {
 	struct bl_sink sink = {cq, buf, 0, max, entry, src, 0};
 
+	if (unlikely(cq->away))
+		bl_crowd_return(cq);
 	if (unlikely(cq->head != cq->tail) && max)
 		return bl_cq_take(cq, buf, max, entry, src);
 	if (unlikely(!max)) {

@@ -225,7 +225,7 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
 /* Who waits in the library loses its core now and then: that it hasn't been seen says nothing. */
 static bool shares_core(const struct bl_ep *ep)
 {
-	return ep->tx_cq && bl_wait_crowded(&ep->tx_cq->crowd, bl_ticks());
+	return ep->tx_cq && bl_crowd_shared(&ep->tx_cq->crowd, bl_ticks());
 }
 
 /*

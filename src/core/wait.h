@@ -40,23 +40,6 @@ struct bl_sleep {
 	int fd;		       /* ... a descriptor; -1: nothing wakes it */
 };
 
-/* What a queue's empty reads have found out about its core; wait.c. */
-struct bl_crowd {
-	uint64_t counted;    /* ticks: when it was found out that ... */
-	bool outnumbers;     /* there are more of us than cores */
-	uint64_t before;     /* switches away from us, then */
-	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
-	uint64_t window;     /* ticks: since when switches are counted */
-	uint64_t switches;   /* away from us, then */
-	uint32_t waits;	     /* so far */
-	uint64_t seen;	     /* switches, when last looked at; since then ... */
-	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
-	uint32_t luck;	     /* > 0: a wait may spin */
-	bool left_to_caller; /* who gives way himself between two reads */
-	uint64_t no_nap;     /* ticks: naps have been in vain, none before this */
-	uint32_t vain;
-};
-
 #define BL_WAIT_MOST_NS 50000000u /* so often a sleeper looks after the lives of its peers */
 
 void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr);
@@ -82,47 +65,6 @@ void bl_wait_interrupt(struct bl_waiter *w);
 bl_cold void bl_wait_wake(struct bl_waiter *w);
 /* An endpoint has been enabled: who slept before that would not hear of it. */
 void bl_wait_enabled(struct bl_ep *ep);
-
-/*
- * For who polls a queue instead of waiting on it: an empty read that has waited for
- * a while, or, on a core that is shared, any, gives its core away. Returns the time.
- */
-uint64_t bl_wait_give_way(struct bl_cq *cq, uint64_t now);
-/* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
-void bl_wait_doubt(struct bl_cq *cq, uint64_t now);
-/* A new wait begins: the last one ended with something. */
-void bl_wait_new(struct bl_crowd *crowd);
-
-static inline bool bl_wait_crowded(const struct bl_crowd *crowd, uint64_t now)
-{
-	return (int64_t)(crowd->until - now) > 0;
-}
-
-/*
- * A wait begins with a spin only while spins are of use. On a core of our own one that finds
- * something is good for so many in vain. On a shared one more than three of four have to: then the
- * one that we wait for is running on another core, and both go on together until their
- * turns end, which costs a tenth of meeting by yields. A spin in vain is a loss for all.
- */
-#define BL_WAIT_ALONE 4u  /* in vain, on our own core */
-#define BL_WAIT_LUCK  8u  /* those that have found something count, at most so many, */
-#define BL_WAIT_LOSS  3u  /* and one in vain takes so many of them away */
-#define BL_WAIT_PROBE 32u /* without luck each so many waits tries */
-
-static inline bool bl_wait_may_spin(const struct bl_crowd *crowd)
-{
-	return crowd->luck || !(crowd->waits % BL_WAIT_PROBE);
-}
-
-static inline void bl_wait_spun(struct bl_crowd *crowd, bool found, bool crowded)
-{
-	if (!found)
-		crowd->luck -= bl_min(crowd->luck, crowded ? BL_WAIT_LOSS : 1u);
-	else if (crowded)
-		crowd->luck += crowd->luck < BL_WAIT_LUCK;
-	else if (crowd->luck < BL_WAIT_ALONE)
-		crowd->luck = BL_WAIT_ALONE;
-}
 
 /* For how long a wait polls before it sleeps. */
 uint64_t bl_wait_spin_ns(void);

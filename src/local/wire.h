@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 12
+#define BL_SEG_VERSION 13
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -295,6 +295,8 @@ static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
 static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
+#define BL_TURN_AWAY 0x80000000u
+
 /* The endpoint's owner writes, and its kernel; others read. What `beeline stat` shows
  * of neighbours follows in the same file: stats.h. */
 struct bl_seg_header {
@@ -320,8 +322,13 @@ struct bl_seg_header {
 	/* After a large receive or send its user comes back at once, as far as was seen: claim.h */
 	_Atomic uint32_t stays;
 	uint8_t pad2[BL_LINE - 24];
+	/* Where processes share cores: the number + 1 of the one that it runs on, 0 if that isn't
+	 * known, or, with BL_TURN_AWAY, of the one that it has left to others. A hint, nothing
+	 * else; core/crowd.h */
+	_Atomic uint32_t turn;
+	uint8_t pad3[BL_LINE - 4];
 	struct bl_seg_mr mr;
-	uint8_t pad3[BL_SEG_HEADER - 4 * BL_LINE - sizeof(struct bl_stats)];
+	uint8_t pad4[BL_SEG_HEADER - 5 * BL_LINE - sizeof(struct bl_stats)];
 	struct bl_stats stats;
 };
 static_assert(sizeof(struct bl_seg_header) == BL_SEG_HEADER, "shared layout");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * crowd_test.c: when a process that polls takes its core for shared (core/wait.c), by how many
+ * crowd_test.c: when a process that polls takes its core for shared (core/crowd.h), by how many
  * cores there are, who may run there, and how often the scheduler has switched to others, all
- * of which are ours to say here; and when it naps.
+ * of which are ours to say here; when it stays, and when it naps.
  */
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/wait.h"
+#include "core/core.h"
+#include "core/crowd.h"
 #include "unit/node.h"
 
 #define OTHERS_MOST 8
@@ -54,6 +55,7 @@ static long switched;
 static int asked; /* for where a neighbour may run */
 
 int __wrap_sched_yield(void);
+int __wrap_sched_getcpu(void);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 int __real_getrusage(int who, struct rusage *usage);
@@ -63,6 +65,12 @@ int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 int __wrap_sched_yield(void)
 {
 	return 0;
+}
+
+/* OUR_CORE */
+int __wrap_sched_getcpu(void)
+{
+	return 7;
 }
 
 int __wrap_getrusage(int who, struct rusage *usage)
@@ -146,7 +154,7 @@ static void wait_long(struct bl_cq *cq)
 {
 	cq->wait_began = bl_ticks();
 	for (int reads = 0; reads < 64; reads++)
-		bl_wait_give_way(cq, bl_ticks());
+		bl_crowd_give_way(cq, bl_ticks());
 }
 
 /* Many that are short: between two reads something has come, and others have run. */
@@ -157,7 +165,7 @@ static void wait_often(struct bl_cq *cq)
 	cq->ep[0]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us(); /* they don't live */
 	/* Two of the spins, one of so many waits, within a moment, though this machine may be busy
 	 */
-	for (int waits = 0; waits < 64 * (int)BL_WAIT_PROBE && !cq->crowd.until; waits++) {
+	for (int waits = 0; waits < 64 * (int)BL_CROWD_PROBE && !cq->crowd.until; waits++) {
 		cq->full++;
 		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
 	}
@@ -202,27 +210,17 @@ static void counts_as_shared(void **state)
 
 struct luck_row {
 	struct row row;
-	const char *spins; /* +: it found something, -: it didn't */
+	const char *spins; /* on a core of our own. +: it found something, -: it didn't */
 	bool again;	   /* the next wait spins as well */
-	bool alone;	   /* the core is ours */
 };
 
 static const struct luck_row lucks[] = {
-	{{"none yet", "only a probe"}, "", false, false},
-	{{"a probe in vain", "as before"}, "-", false, false},
-	{{"a probe", "perhaps both run now"}, "+", true, false},
-	{{"once, then in vain", "chance"}, "+-", false, false},
-	{{"three, then in vain", "as many as it takes away"}, "+++-", false, false},
-	{{"four, then in vain", "one is left"}, "++++-", true, false},
-	{{"every other", "half of them in vain is too many"}, "+-+-+-+-", false, false},
-	{{"three of four", "less than pays"}, "+++-+++-+++-", false, false},
-	{{"four of five", "pays"}, "++++-++++-++++-", true, false},
-	{{"long together", "then the other's turn ends"}, "++++++++++++---", false, false},
-	{{"long together", "one in vain is no end"}, "++++++++++++--", true, false},
-	{{"alone, once", "good for three in vain"}, "+---", true, true},
-	{{"alone, once", "and not for four"}, "+----", false, true},
-	{{"alone, each fourth", "the others cost nobody anything"}, "+---+---+---", true, true},
-	{{"alone, often", "as good as once"}, "++++++----", false, true},
+	{{"none yet", "only a probe"}, "", false},
+	{{"a probe in vain", "as before"}, "-", false},
+	{{"once", "good for three in vain"}, "+---", true},
+	{{"once", "and not for four"}, "+----", false},
+	{{"each fourth", "the others cost nobody anything"}, "+---+---+---", true},
+	{{"often", "as good as once"}, "++++++----", false},
 };
 
 static void spins_while_they_find(void **state)
@@ -231,11 +229,230 @@ static void spins_while_they_find(void **state)
 	struct bl_crowd crowd = {.waits = 1};
 
 	for (const char *spin = what->spins; *spin; spin++)
-		bl_wait_spun(&crowd, *spin == '+', !what->alone);
-	assert_int_equal(bl_wait_may_spin(&crowd), what->again);
-	for (crowd.waits = 2; crowd.waits < BL_WAIT_PROBE; crowd.waits++)
-		assert_int_equal(bl_wait_may_spin(&crowd), what->again);
-	assert_true(bl_wait_may_spin(&crowd)); /* a probe */
+		bl_crowd_spun(&crowd, *spin == '+');
+	assert_int_equal(bl_crowd_may_spin(&crowd), what->again);
+	for (crowd.waits = 2; crowd.waits < BL_CROWD_PROBE; crowd.waits++)
+		assert_int_equal(bl_crowd_may_spin(&crowd), what->again);
+	assert_true(bl_crowd_may_spin(&crowd)); /* a probe */
+}
+
+/* --- stays ----------------------------------------------------------------------- */
+
+#define OUR_CORE     8 /* it counts from 1 here */
+#define ANOTHER_CORE 9
+
+static struct node pair; /* we are the first */
+
+static void open_pair(uint32_t company)
+{
+	node_open(&pair, 2);
+	pair.cq[0]->crowd = (struct bl_crowd){
+		.until = bl_ticks() + 3600000000ull * bl_ticks_per_us(),
+		.company = company,
+		.visit_every = 32,
+	};
+	/* nobody looks after lives or the scheduler meanwhile */
+	pair.ep[0]->next_look = pair.cq[0]->crowd.until;
+}
+
+static void post(uint64_t from, uint64_t tag)
+{
+	static uint8_t buf[8];
+
+	assert_int_equal(bl_recv_buf(pair.ep[0], buf, sizeof buf, from, tag, 0, NULL, NODE_FLAGS),
+			 0);
+}
+
+static void their_turn(uint32_t turn)
+{
+	atomic_store(&pair.ep[1]->local.seg.header->turn, turn);
+}
+
+static uint32_t our_turn(void)
+{
+	return atomic_load(&pair.ep[0]->local.seg.header->turn);
+}
+
+enum whom { NOBODY, THEM, ANYBODY, US };
+enum outcome { LEAVES, STAYS, VISITS };
+
+struct stay_row {
+	struct row row;
+	enum whom whom; /* the oldest receive is from */
+	uint32_t turn;	/* of the other */
+	uint32_t company;
+	bool due; /* it is time for a visit */
+	enum outcome outcome;
+};
+
+static const struct stay_row stays[] = {
+	{{"runs elsewhere", "its answer is near"}, THEM, ANOTHER_CORE, 1, false, STAYS},
+	{{"has not said anything", "it may run"}, THEM, 0, 1, false, STAYS},
+	{{"runs here", "so it has been stopped in the middle"}, THEM, OUR_CORE, 1, true, LEAVES},
+	{{"left our core", "it can't run before we go"},
+	 THEM,
+	 OUR_CORE | BL_TURN_AWAY,
+	 1,
+	 true,
+	 LEAVES},
+	{{"left another core", "no answer before its turn"},
+	 THEM,
+	 ANOTHER_CORE | BL_TURN_AWAY,
+	 1,
+	 false,
+	 LEAVES},
+	{{"left another core", "it may find us here"},
+	 THEM,
+	 ANOTHER_CORE | BL_TURN_AWAY,
+	 1,
+	 true,
+	 VISITS},
+	{{"runs elsewhere, no company", "it never answered"}, THEM, ANOTHER_CORE, 0, false, LEAVES},
+	{{"runs elsewhere, no company", "perhaps now"}, THEM, ANOTHER_CORE, 0, true, VISITS},
+	{{"left our core, no company", "nobody to find us"},
+	 THEM,
+	 OUR_CORE | BL_TURN_AWAY,
+	 0,
+	 true,
+	 LEAVES},
+	{{"from anybody", "who that is isn't known"}, ANYBODY, ANOTHER_CORE, 8, true, LEAVES},
+	{{"nothing posted", "nobody is waited for"}, NOBODY, ANOTHER_CORE, 8, true, LEAVES},
+	{{"from ourselves", "we are here"}, US, ANOTHER_CORE, 8, true, LEAVES},
+	{{"a core beyond any", "said by a broken neighbour"}, THEM, 0x7fffffff, 1, false, STAYS},
+};
+
+static void stays_with(void **state)
+{
+	const struct stay_row *what = TABLE_ROW(struct stay_row, state);
+	struct bl_stay stay;
+	struct bl_cq *cq;
+	enum outcome outcome = LEAVES;
+
+	open_pair(what->company);
+	cq = pair.cq[0];
+	cq->crowd.skipped = what->due ? 31 : 7;
+	bl_crowd_return(cq);
+	assert_int_equal(our_turn(), OUR_CORE);
+	their_turn(what->turn);
+	if (what->whom != NOBODY)
+		post(what->whom == ANYBODY ? BL_ADDR_ANY : what->whom == US ? 0 : 1, 5);
+	if (bl_crowd_stay(cq, &stay, bl_ticks()))
+		outcome = stay.visit ? VISITS : STAYS;
+	assert_int_equal(outcome, what->outcome);
+	node_close(&pair);
+}
+
+/* What ends a stay of either kind. */
+static void stays_until(void **state)
+{
+	for (int visit = 0; visit < 2; visit++) {
+		struct bl_stay stay;
+		struct bl_cq *cq;
+
+		open_pair(1);
+		cq = pair.cq[0];
+		cq->crowd.skipped = 31;
+		their_turn(ANOTHER_CORE | (visit ? BL_TURN_AWAY : 0));
+		post(1, 5);
+		assert_true(bl_crowd_stay(cq, &stay, bl_ticks()));
+		assert_int_equal(stay.visit, visit);
+		stay.until = cq->crowd.until;
+		assert_true(bl_crowd_stay_on(cq, &stay));
+		their_turn(ANOTHER_CORE |
+			   BL_TURN_AWAY); /* a visit minds that as little as before */
+		assert_int_equal(bl_crowd_stay_on(cq, &stay), visit);
+		their_turn(ANOTHER_CORE);
+		assert_true(bl_crowd_stay_on(cq, &stay));
+		stay.until = bl_ticks() - 1;
+		assert_false(bl_crowd_stay_on(cq, &stay));
+		assert_false(stay.left);
+		stay.until = cq->crowd.until;
+		assert_int_equal(bl_cancel(pair.ep[0], NULL), 0); /* no longer awaited */
+		assert_false(bl_crowd_stay_on(cq, &stay));
+		assert_true(stay.left);
+		node_close(&pair);
+	}
+}
+
+struct company_row {
+	struct row row;
+	const char *stays; /* + found, - in vain, . the other left; the same of visits: F V */
+	uint32_t company, visit_every;
+};
+
+static const struct company_row companies[] = {
+	{{"a visit", "is how it begins"}, "F", 1, 0},
+	{{"a visit in vain", "the next one in a while"}, "V", 0, 32},
+	{{"two", "in twice that"}, "VV", 0, 64},
+	{{"many", "rarely"}, "VVVVVVVVVV", 0, 512},
+	{{"a visit found", "is no reason for more"}, "VVVF", 1, 128},
+	{{"and has stayed", "is one"}, "VVVF+", 2, 32},
+	{{"four, then in vain", "one is left"}, "++++-", 1, 64},
+	{{"every other", "half of them in vain is too many"}, "+-+-+-+-", 0, 64},
+	{{"three of four", "less than pays"}, "+++-+++-+++-", 0, 64},
+	{{"four of five", "pays"}, "++++-++++-++++-", 3, 64},
+	{{"long together", "counts no more than eight"}, "++++++++++++--", 2, 128},
+	{{"left", "costs nothing"}, "++..........", 2, 32},
+	{{"visits in vain", "say nothing of who runs"}, "++VV", 2, 128},
+};
+
+static void company_lasts(void **state)
+{
+	const struct company_row *what = TABLE_ROW(struct company_row, state);
+	struct bl_crowd crowd = {0};
+
+	for (const char *end = what->stays; *end; end++) {
+		struct bl_stay stay = {.visit = *end == 'F' || *end == 'V', .left = *end == '.'};
+
+		bl_crowd_stayed(&crowd, &stay, *end == 'F' || *end == '+');
+	}
+	assert_int_equal(crowd.company, what->company);
+	assert_int_equal(crowd.visit_every, what->visit_every);
+}
+
+/* Who reads says whether it is here. */
+struct turn_row {
+	struct row row;
+	bool posted;
+	const char *reads; /* -: nothing is there, +: something, which another has sent */
+	bool away;
+};
+
+static const struct turn_row turns[] = {
+	{{"something", "is here"}, false, "+", false},
+	{{"first of a wait", "its caller may yield"}, true, "+-", true},
+	{{"first, for nothing", "its caller goes on"}, false, "+-", false},
+	{{"second, for nothing", "its caller waits for something else"}, false, "+--", true},
+	{{"then something", "is here again"}, false, "+---+", false},
+};
+
+static void says_its_turn(void **state)
+{
+	const struct turn_row *what = TABLE_ROW(struct turn_row, state);
+	struct bl_comp comp;
+	struct bl_cq *cq;
+
+	open_pair(0);
+	cq = pair.cq[0];
+	cq->last_empty = bl_ticks();
+	bl_crowd_return(cq);
+	if (what->posted)
+		post(1, 6);
+	for (const char *read = what->reads; *read; read++) {
+		if (*read == '+') {
+			post(1, 5);
+			node_send(&pair, 1, 0, NULL, 0, 5, NULL, BL_TAGGED);
+			for (int reads = 1; bl_cq_read(cq, &comp, 1, sizeof comp, NULL) != 1;
+			     reads++)
+				assert_in_range(reads, 1, 1000000);
+		} else {
+			assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+		}
+	}
+	assert_int_equal(cq->away, what->away);
+	assert_int_equal(cq->crowd.skipped > 0, what->posted); /* it was asked whether to stay */
+	assert_int_equal(our_turn(), what->away ? OUR_CORE | BL_TURN_AWAY : OUR_CORE);
+	node_close(&pair);
 }
 
 /* --- naps ------------------------------------------------------------------------ */
@@ -270,7 +487,7 @@ static void naps_when(void **state)
 	cq->crowd.until = when->crowded ? now + hour : 0;
 	cq->crowd.no_nap = when->vain ? now + hour : 0;
 	before = cq->crowd.vain;
-	bl_wait_give_way(cq, now);
+	bl_crowd_give_way(cq, now);
 	assert_int_equal(cq->crowd.vain - before, when->naps);
 	node_close(&node);
 }
@@ -279,6 +496,10 @@ int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
+	TABLE_ROWS("stay", stays_with, stays);
+	TABLE_TEST(stays_until);
+	TABLE_ROWS("company", company_lasts, companies);
+	TABLE_ROWS("turn", says_its_turn, turns);
 	TABLE_ROWS("nap", naps_when, naps);
 	return table_run("crowd");
 }

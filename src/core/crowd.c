@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * crowd.c: see crowd.h.
+ */
+#include "core/crowd.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/large.h"
+#include "core/work.h"
+
+#define SWITCHED_US  2	    /* a yield that took longer has probably switched */
+#define COUNT_US     100000 /* between two counts of who shares our cores */
+#define LOOK_READS   8	    /* empty, each so many, look whether they did, ... */
+#define LOOK_RARELY  32	    /* ... or so many, once it is known */
+#define SWITCHES     4	    /* so many ... */
+#define WINDOW_US    10000  /* ... within this: shared */
+#define SHARED_US    100000 /* for so long */
+#define STAY_US	     2	    /* with one that runs: an answer takes less */
+#define VISIT_US     4	    /* with one that doesn't: two or three turns of others */
+#define VISIT_EVERY  32u    /* waits, ... */
+#define VISIT_RARELY 512u   /* ... doubled up to this */
+#define NAP_AFTER_US 1000   /* of reads without a pause: who yields between them hardly naps */
+#define NAP_US	     50	    /* doubled by each in vain */
+#define VAIN_FEW     4	    /* so many in vain, and nothing of ours came: stay awake for ... */
+#define NO_NAP_US    1000   /* ... this, doubled each time ... */
+#define VAIN_MOST    11	    /* ... until so many */
+
+void bl_crowd_new_wait(struct bl_crowd *crowd)
+{
+	crowd->waits++;
+	crowd->vain = 0;
+	crowd->no_nap = 0;
+}
+
+/* --- who shares our cores -------------------------------------------------- */
+
+#define CORES_MOST 8192	 /* that any kernel of today can name */
+#define PIDS	   65536 /* two whose numbers are so far apart count as one */
+
+/* A set of cores: cpu_set_t ends at 1024. */
+struct cores {
+	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
+};
+
+/* How many other processes may run on just our cores. */
+struct sharers {
+	struct cores mine;
+	pid_t us;
+	int n, enough;
+	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
+};
+
+/* True: that is enough. */
+static bool add_sharer(struct sharers *sharers, pid_t pid)
+{
+	uint32_t at = (uint32_t)pid % PIDS;
+	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
+	struct cores theirs;
+
+	if (pid <= 0 || pid == sharers->us || (*seen & bit))
+		return false;
+	*seen |= bit;
+	sharers->n += !sched_getaffinity(pid, sizeof theirs, theirs.part) &&
+		      CPU_EQUAL_S(sizeof theirs, theirs.part, sharers->mine.part);
+	return sharers->n >= sharers->enough;
+}
+
+/* 0: it has ended. */
+static pid_t pid_of_peer(const struct bl_peer *peer)
+{
+	return peer->dead ? 0 : peer->copy.pid;
+}
+
+/*
+ * The same, or it is out of reach. Of a process that we aren't connected to it is what that calls
+ * itself, which in a container of its own may be a stranger's number here, or nobody's: until we
+ * are connected one too many may be counted, or one too few.
+ */
+static pid_t pid_of_addr(struct bl_ep *ep, const struct bl_addr *addr)
+{
+	const struct bl_peer *peer;
+
+	if (bl_addr_reachable(&ep->local.addr, addr))
+		return 0;
+	peer = bl_local_find(&ep->local, addr);
+	return peer && peer->adopted ? pid_of_peer(peer) : (pid_t)addr->pid;
+}
+
+/* Not only whom we are connected to: at the leaf of a tree that is one, and the others want the
+ * core as well. */
+static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
+{
+	const struct bl_av *av = ep->av;
+
+	for (uint64_t i = 0; av && i < av->count; i++)
+		if (av->used[i] && add_sharer(sharers, pid_of_addr(ep, &av->addr[i])))
+			return true;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		const struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && add_sharer(sharers, pid_of_peer(peer)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * There are more of us than cores: of those that may run where we may, whether launchers
+ * have bound each to a core or two, or all of a job to a part of the machine. If not, whoever
+ * else wants our core is a stranger, who gets his share from the scheduler and gives nothing
+ * back for more.
+ */
+static bl_cold bool outnumber_cores(const struct bl_cq *cq)
+{
+	struct sharers sharers = {.us = getpid()};
+
+	if (sched_getaffinity(0, sizeof sharers.mine, sharers.mine.part))
+		return false;
+	sharers.enough = CPU_COUNT_S(sizeof sharers.mine, sharers.mine.part);
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (enough_sharers(cq->ep[i], &sharers))
+			return true;
+	return false;
+}
+
+/* What has the scheduler done since the last look? If others have run again and again,
+ * the core is shared. If they have run more often than we gave way, whoever reads the
+ * queue gives way as well, between reads, when he has looked at all that he waits for:
+ * that is enough, and ours would waste every second turn. */
+void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	bool count = now - crowd->counted > COUNT_US * bl_ticks_per_us();
+	struct rusage usage;
+	uint64_t all, switches;
+
+	if ((!count && !crowd->outnumbers) || getrusage(RUSAGE_THREAD, &usage))
+		return;
+	all = (uint64_t)usage.ru_nivcsw;
+	if (count) {
+		/* Whoever has its core for itself need not ask where its neighbours run. */
+		crowd->outnumbers = (crowd->outnumbers || all - crowd->before >= SWITCHES) &&
+				    outnumber_cores(cq);
+		crowd->before = all;
+		crowd->counted = now;
+	}
+	if (!crowd->outnumbers)
+		return;
+	switches = all - crowd->seen;
+	crowd->left_to_caller =
+		bl_crowd_shared(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
+	crowd->seen = all;
+	crowd->own = crowd->reads = 0;
+	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
+		crowd->window = now;
+		crowd->switches = all;
+	} else if (all - crowd->switches >= SWITCHES) {
+		crowd->until = now + SHARED_US * bl_ticks_per_us();
+		crowd->window = 0;
+	}
+}
+
+/* --- staying ----------------------------------------------------------------- */
+
+static uint32_t this_core(void)
+{
+	int core = sched_getcpu();
+
+	return core < 0 ? 0 : (uint32_t)core + 1;
+}
+
+static void say(const struct bl_cq *cq, uint32_t turn)
+{
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->local.seg.header)
+			atomic_store_explicit(&cq->ep[i]->local.seg.header->turn, turn,
+					      memory_order_relaxed);
+}
+
+void bl_crowd_return(struct bl_cq *cq)
+{
+	cq->away = false;
+	cq->crowd.core = this_core();
+	say(cq, cq->crowd.core);
+}
+
+void bl_crowd_leave(struct bl_cq *cq)
+{
+	cq->away = true;
+	say(cq, cq->crowd.core | BL_TURN_AWAY);
+}
+
+/* Whom the oldest receive is from. NULL: anybody, or there is none. */
+static const struct bl_peer *awaited_by(const struct bl_ep *ep)
+{
+	const struct bl_post *post = ep->tagged.head ? ep->tagged.head : ep->msg.head;
+
+	return post && post->src && post->src->header ? post->src : NULL;
+}
+
+static const struct bl_peer *awaited(const struct bl_cq *cq)
+{
+	const struct bl_peer *peer = NULL;
+
+	for (uint32_t i = 0; i < cq->nep && !peer; i++)
+		peer = awaited_by(cq->ep[i]);
+	return peer;
+}
+
+static uint32_t turn_of(const struct bl_peer *peer)
+{
+	return atomic_load_explicit(&peer->header->turn, memory_order_relaxed);
+}
+
+/* It is time for a visit. */
+static bool may_visit(struct bl_crowd *crowd)
+{
+	if (++crowd->skipped < crowd->visit_every)
+		return false;
+	crowd->skipped = 0;
+	return true;
+}
+
+bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay, uint64_t now)
+{
+	const struct bl_peer *peer = awaited(cq);
+	struct bl_crowd *crowd = &cq->crowd;
+	bool away, company = crowd->company;
+
+	/* Its line, which lies in its cache, need not come for nothing. */
+	if (!peer || (!company && !may_visit(crowd)))
+		return false;
+	if (!crowd->core)
+		crowd->core = this_core();
+	if ((turn_of(peer) & ~BL_TURN_AWAY) == crowd->core)
+		return false;
+	away = turn_of(peer) & BL_TURN_AWAY;
+	if (company && away && !may_visit(crowd))
+		return false;
+	*stay = (struct bl_stay){.peer = peer, .visit = away || !company};
+	stay->until = now + (stay->visit ? VISIT_US : STAY_US) * bl_ticks_per_us();
+	return true;
+}
+
+bool bl_crowd_stay_on(const struct bl_cq *cq, struct bl_stay *stay)
+{
+	const struct bl_peer *peer = awaited(cq);
+
+	stay->left = peer != stay->peer || (!stay->visit && (turn_of(peer) & BL_TURN_AWAY));
+	return !stay->left && (int64_t)(bl_ticks() - stay->until) < 0;
+}
+
+void bl_crowd_stayed(struct bl_crowd *crowd, const struct bl_stay *stay, bool found)
+{
+	if (found) {
+		crowd->company += crowd->company < BL_CROWD_COMPANY;
+		if (!stay->visit)
+			crowd->visit_every = VISIT_EVERY;
+	} else if (!stay->left) { /* who leaves has told us, and we have lost little */
+		if (!stay->visit)
+			crowd->company -= bl_min(crowd->company, BL_CROWD_LOSS);
+		crowd->visit_every = crowd->visit_every
+					     ? bl_min(2 * crowd->visit_every, VISIT_RARELY)
+					     : VISIT_EVERY;
+	}
+}
+
+bool bl_crowd_waits(const struct bl_cq *cq)
+{
+	bool work = false;
+
+	for (uint32_t i = 0; i < cq->nep && !work; i++)
+		work = cq->ep[i]->work || awaited_by(cq->ep[i]);
+	return work;
+}
+
+/* --- leaving ----------------------------------------------------------------- */
+
+/* A send has found no room. */
+static bool starving(const struct bl_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nep; i++)
+		if (cq->ep[i]->starved) {
+			/* Once more if there is some by now: its caller tries again. */
+			bl_ep_room_came(cq->ep[i]);
+			return true;
+		}
+	return false;
+}
+
+/* Whoever shares the domain among threads has locked it: the others get at it while we
+ * are away. */
+static bool is_locked(const struct bl_cq *cq)
+{
+	return atomic_load_explicit(&cq->domain->lock.held, memory_order_relaxed);
+}
+
+static void yield(struct bl_cq *cq)
+{
+	bool locked = is_locked(cq);
+
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	sched_yield();
+	if (locked)
+		bl_domain_lock(cq->domain);
+}
+
+/* Sleep until woken, for a moment. */
+static void nap(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	bool locked = is_locked(cq);
+	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
+	struct bl_sleep sleep;
+	uint64_t slept;
+
+	if (!bl_wait_doze(&cq->wait, &sleep))
+		return;
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	bl_wait_sleep(&sleep, us * 1000);
+	if (locked)
+		bl_domain_lock(cq->domain);
+	bl_wait_rise(&cq->wait, &sleep);
+	slept = bl_ticks() - now;
+	if (slept < us * bl_ticks_per_us())
+		return;
+	if (crowd->vain >= VAIN_FEW)
+		crowd->no_nap =
+			now + slept + (NO_NAP_US * bl_ticks_per_us() << (crowd->vain - VAIN_FEW));
+	if (crowd->vain < VAIN_MOST)
+		crowd->vain++;
+}
+
+uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	uint64_t after;
+
+	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
+	    bl_crowd_shared(crowd, now) && now >= crowd->no_nap && !starving(cq)) {
+		nap(cq, now);
+		return bl_ticks();
+	}
+	crowd->reads++;
+	if (!crowd->left_to_caller) {
+		crowd->own++;
+		yield(cq);
+	}
+	after = bl_ticks();
+	if (crowd->reads >= (bl_crowd_shared(crowd, now) ? LOOK_RARELY : LOOK_READS) ||
+	    (after - now > SWITCHED_US * bl_ticks_per_us() && !bl_crowd_shared(crowd, after)))
+		bl_crowd_doubt(cq, after);
+	return after;
+}

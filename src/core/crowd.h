@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * crowd.h: reads that poll where processes share cores.
+ *
+ * MPI libraries poll a queue and never wait on it. With a core for each process that is best;
+ * where processes share cores, whoever polls keeps the one that it waits for from running. A
+ * yield is the cheap way out when that one happens to be next; a nap, from which the sender
+ * wakes us, always lets others run and brings us back at once, but costs both sides a system
+ * call and more.
+ *
+ * So: a wait of more than a few microseconds yields. When our core is seen to have gone to
+ * others, at yields of ours or of the library above, it counts as shared for a while. There each
+ * wait leaves the core at once, unless the one that it waits for runs on another, and naps when
+ * it has lasted so long that somebody computes: among processes that all wait for each other a
+ * nap holds up the next one, and that one who waits for it. What the caller waits for may be
+ * nothing of ours (some libraries have collectives in shared memory of their own, and poll us
+ * meanwhile): a nap is short, and naps that nobody wakes us from become rare.
+ *
+ * STAYING. A switch takes ten times as long as a message between two that both run, so two that
+ * talk had better do so while both have a core, and stay until one loses it. Each says in its
+ * segment (bl_seg_header.turn) which core it runs on, or which it has left: in an empty read
+ * before it yields, or returns to a library that does, and in the first read after that. Who
+ * waits reads the word of the one that its oldest receive is from:
+ *
+ *   runs on another core           stay as long as it does, for 2 us at most
+ *   has left another core          leave; but now and then stay for 4 us all the same (a visit),
+ *                                  so that it finds us here in its turn: two whose turns never
+ *                                  coincide would go on so for ever
+ *   is on our core, or unknown     leave
+ *
+ * The word is a hint. Who computes, or has lost its core in the middle, or whose library yields
+ * with our message in its hand, says that it runs: stays in vain take away what others have
+ * earned (`company`), and without that there are only visits, which become rare when they are in
+ * vain.
+ *
+ * Serialised by the domain like everything in core.h.
+ */
+#ifndef BL_CORE_CROWD_H
+#define BL_CORE_CROWD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct bl_cq;
+struct bl_peer;
+
+/* What a queue's empty reads have found out about its core. */
+struct bl_crowd {
+	uint64_t counted;    /* ticks: when it was found out that ... */
+	bool outnumbers;     /* there are more of us than cores */
+	uint64_t before;     /* switches away from us, then */
+	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
+	uint64_t window;     /* ticks: since when switches are counted */
+	uint64_t switches;   /* away from us, then */
+	uint32_t waits;	     /* so far */
+	uint64_t seen;	     /* switches, when last looked at; since then ... */
+	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
+	uint32_t luck;	     /* > 0: a wait on a core of our own may spin */
+	uint32_t core;	     /* its number + 1, at our last return; 0: not known */
+	uint32_t company;    /* > 0: who says that it runs mostly answers */
+	uint32_t visit_every, skipped; /* waits, so far */
+	bool left_to_caller;	       /* who gives way himself between two reads */
+	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
+	uint32_t vain;
+};
+
+/* One wait that stays. */
+struct bl_stay {
+	const struct bl_peer *peer; /* with it; only to compare: it may be gone */
+	uint64_t until;		    /* ticks: no longer */
+	bool visit;
+	bool left; /* it has left its core meanwhile, or is no longer awaited */
+};
+
+/* A new wait begins: the last one ended with something. */
+void bl_crowd_new_wait(struct bl_crowd *crowd);
+
+/* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
+void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);
+
+static inline bool bl_crowd_shared(const struct bl_crowd *crowd, uint64_t now)
+{
+	return (int64_t)(crowd->until - now) > 0;
+}
+
+/* An empty read on a shared core. True: poll on, while bl_crowd_stay_on() says so; then tell
+ * bl_crowd_stayed() whether that has found something. */
+bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay, uint64_t now);
+bool bl_crowd_stay_on(const struct bl_cq *cq, struct bl_stay *stay);
+void bl_crowd_stayed(struct bl_crowd *crowd, const struct bl_stay *stay, bool found);
+
+#define BL_CROWD_COMPANY 8u /* stays that have found something count, at most so many, */
+#define BL_CROWD_LOSS	 3u /* and one in vain takes so many of them away */
+
+/* Something of ours is awaited: a receive from somebody, or work. */
+bool bl_crowd_waits(const struct bl_cq *cq);
+
+/*
+ * An empty read that has waited for a while, or, on a core that is shared, any, gives its core
+ * away: now, or, where the library above does that between two reads, by then. Returns the time.
+ */
+uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now);
+
+/* The core is left to others from now on; and is ours again, a read that follows. */
+void bl_crowd_leave(struct bl_cq *cq);
+bl_noinline void bl_crowd_return(struct bl_cq *cq);
+
+/*
+ * On a core of our own a wait begins with a spin only while spins are of use: one that finds
+ * something is good for so many in vain, and without that each so many waits tries.
+ */
+#define BL_CROWD_ALONE 4u
+#define BL_CROWD_PROBE 32u
+
+static inline bool bl_crowd_may_spin(const struct bl_crowd *crowd)
+{
+	return crowd->luck || !(crowd->waits % BL_CROWD_PROBE);
+}
+
+static inline void bl_crowd_spun(struct bl_crowd *crowd, bool found)
+{
+	if (found)
+		crowd->luck = BL_CROWD_ALONE;
+	else
+		crowd->luck -= crowd->luck > 0;
+}
+
+#endif
