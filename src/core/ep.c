@@ -681,7 +681,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence || ep->starved ||
+	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence + ep->nowing ||
 	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
@@ -717,7 +717,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	bl_ep_unname(ep, peer);		/* and so do receivers */
 	if (peer->ncontrol) {
 		peer->ncontrol = 0;
-		ep->work--;
+		bl_control_paid(ep);
 	}
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);

@@ -240,8 +240,9 @@ struct bl_ep {
 	uint64_t carried_at;	  /* ticks: the last piece of any that is */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */
-	struct bl_peer *starved;  /* a send found no room there, which rings no bell; or NULL */
+	struct bl_peer *starved;  /* a send found no room there; or NULL */
 	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
+	uint32_t nowing;	  /* peers for which control packets wait for room */
 	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */

@@ -243,6 +243,8 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 void bl_control_flush(struct bl_ep *ep);
+/* For this one there are none any more. */
+void bl_control_paid(struct bl_ep *ep);
 void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer);
 /* Say that a message is over, now and without waiting for room, if that can be; fin.c. `status`:
  * FIN's data. may_be_over: the sender may have ended the request by itself. */
@@ -262,9 +264,11 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now);
 /* The peer broke the protocol, or is gone: nothing of it is believed any more. */
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
-/* Something under way moves only if we do it, or needs room in a neighbour's ring,
- * which rings no bell, or our caller does. ep.c */
+/* Something under way moves only if we do it. ep.c */
 bool bl_ep_needs_hand(const struct bl_ep *ep);
+/* Before the last look before a sleep: whoever makes room for what waits for it, our caller's or
+ * ours, rings. -EOPNOTSUPP: one can't. send.c */
+int bl_ep_want_room(struct bl_ep *ep);
 /* The room is there now for which our caller waits, or never will be: once. send.c */
 bool bl_ep_room_came(struct bl_ep *ep);
 

@@ -70,6 +70,24 @@ bool bl_ep_room_came(struct bl_ep *ep)
 	return true;
 }
 
+/* Of those in whose rings it waits for room, dead ones aside, which have other ways to say so. */
+int bl_ep_want_room(struct bl_ep *ep)
+{
+	int err = 0;
+
+	if (likely(!ep->starved && !ep->nowing))
+		return 0;
+	if (ep->starved && !ep->starved->dead)
+		err = bl_peer_want_room(ep->starved);
+	for (uint32_t i = 0; !err && ep->nowing && i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && peer->ncontrol && !peer->dead)
+			err = bl_peer_want_room(peer);
+	}
+	return !err && !bl_local_drain_all() ? -EOPNOTSUPP : err;
+}
+
 /* Several pieces of together at most eager_max bytes. */
 static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
@@ -290,6 +308,12 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 	bl_peer_notify(peer);
 }
 
+void bl_control_paid(struct bl_ep *ep)
+{
+	ep->work--;
+	ep->nowing--;
+}
+
 void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
 {
 	uint32_t n = 0;
@@ -304,7 +328,7 @@ void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
 	peer->ncontrol -= n;
 	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
 	if (!peer->ncontrol)
-		ep->work--;
+		bl_control_paid(ep);
 }
 
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
@@ -333,8 +357,10 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 		peer->control = more;
 		peer->room_control = room;
 	}
-	if (!peer->ncontrol)
+	if (!peer->ncontrol) {
 		ep->work++;
+		ep->nowing++;
+	}
 	c = &peer->control[peer->ncontrol++];
 	c->op = op;
 	c->tag = tag;

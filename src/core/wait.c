@@ -4,6 +4,8 @@
  *
  *   a packet, a chunk that a neighbour has copied,
  *   a message's end that has no packet (fin.c)      its bell; local/sleep.c
+ *   room in a neighbour's ring                      the same, of who has said that it wants it
+ *                                                   (bl_ep_want_room); once
  *   a connection made or refused                    the service thread
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
@@ -16,9 +18,6 @@
  *
  * Limit and `asleep` are set while there are sleepers, and from a successful
  * bl_wait_try() until something comes: a poll of the descriptor has no end that we see.
- *
- * Room in a neighbour's ring wakes nobody, so who waits for it only naps; who would poll a
- * descriptor meanwhile is told to read instead, until there is room.
  */
 #include "core/wait.h"
 
@@ -260,11 +259,15 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 		if (g.ep[i]->work)
 			bl_ep_progress(g.ep[i]);
 	}
-	/* That pass may have begun what only we can end. */
+	/* That pass may have begun what only we can end, or what finds no room. */
 	for (i = 0; i < g.count; i++) {
+		int err = bl_ep_want_room(g.ep[i]);
+
+		if (g.ep[i]->nowing)
+			bl_control_flush(g.ep[i]);
 		if (bl_ep_room_came(g.ep[i]))
 			tell_all(g.ep[i]);
-		if (bl_ep_needs_hand(g.ep[i]))
+		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}
 	/* Others' bells may be ours too; and that pass may have found work to begin. */

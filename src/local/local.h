@@ -297,6 +297,12 @@ struct bl_patience {
 };
 bool bl_patience_ends(struct bl_patience *patience, pid_t pid);
 
+/* About to sleep until there is room for what waits in our lane to the peer: it will ring, once.
+ * -EOPNOTSUPP: it can't. Then, for all of them, bl_local_drain_all(), and a look at the ring. */
+int bl_peer_want_room(struct bl_peer *peer);
+/* What any neighbour has stored is visible, and it sees what we have. False: it can't be done. */
+bool bl_local_drain_all(void);
+
 /* We have written to a lane that its receiver doesn't poll. */
 bl_cold void bl_peer_ring(struct bl_peer *peer);
 

@@ -562,6 +562,25 @@ bl_cold void bl_peer_ring(struct bl_peer *peer)
 	bl_peer_wake(peer);
 }
 
+static bool can_ring(const struct bl_peer *peer)
+{
+	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) && peer->bell_index != BL_BELL_NONE;
+}
+
+int bl_peer_want_room(struct bl_peer *peer)
+{
+	if (!can_ring(peer))
+		return -EOPNOTSUPP;
+	atomic_store_explicit(&peer->tx.lane->wants_room, 1, memory_order_relaxed);
+	return 0;
+}
+
+bl_cold void bl_rx_wake(struct bl_rx *rx)
+{
+	atomic_store_explicit(&rx->lane->wants_room, 0, memory_order_relaxed);
+	bl_peer_notify(bl_containerof(rx, struct bl_peer, rx));
+}
+
 /* The lane isn't polled from here on; see is_unheard(). */
 static void stay_quiet(struct bl_peer *peer)
 {
@@ -637,9 +656,9 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 	}
 }
 
-/* Make every neighbour's packets visible that were sent before it could see
- * that we stopped polling. False: it can't be done. */
-static bool drain_all_stores(void)
+/* So every neighbour's packets are visible that were sent before it could see that we stopped
+ * polling. */
+bool bl_local_drain_all(void)
 {
 	return bl_service_membarrier() &&
 	       !syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
@@ -664,7 +683,7 @@ static uint32_t stop_polling(struct bl_local *local, struct bl_peer **quiet, uin
 
 	for (uint32_t i = 0; i < n; i++)
 		atomic_store_explicit(&quiet[i]->rx.lane->polled, 0, memory_order_seq_cst);
-	bool drained = drain_all_stores();
+	bool drained = bl_local_drain_all();
 	for (uint32_t i = 0; i < n; i++) {
 		struct bl_peer *peer = quiet[i];
 
@@ -677,11 +696,6 @@ static uint32_t stop_polling(struct bl_local *local, struct bl_peer **quiet, uin
 		stopped++;
 	}
 	return stopped;
-}
-
-static bool can_ring(const struct bl_peer *peer)
-{
-	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) && peer->bell_index != BL_BELL_NONE;
 }
 
 void bl_local_calm(struct bl_local *local, uint64_t before)

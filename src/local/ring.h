@@ -335,6 +335,9 @@ static inline uint32_t bl_slot_op(const struct bl_slot *slot)
 	return BL_HEAD_OP(*(const volatile uint32_t *)&slot->head);
 }
 
+/* The sender may sleep until it hears of that. peer.c */
+bl_cold void bl_rx_wake(struct bl_rx *rx);
+
 /* Tell the sender how far we have read. */
 bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 {
@@ -349,6 +352,11 @@ bl_always_inline void bl_rx_credit(struct bl_rx *rx)
 	atomic_store_explicit(&lane->consumed_long_bytes, rx->long_bytes, memory_order_relaxed);
 	/* release: pairs with the acquire in bl_tx_refresh */
 	atomic_store_explicit(&lane->consumed, rx->next, memory_order_release);
+	/* After that, in program order: the sender makes all processes drain their stores between
+	 * setting this and its last look. */
+	bl_compiler_barrier();
+	if (unlikely(atomic_load_explicit(&lane->wants_room, memory_order_relaxed)))
+		bl_rx_wake(rx);
 }
 
 /* Packets that have been read and not been told of. Whoever sends a window of short messages tells

@@ -270,7 +270,9 @@ static_assert(sizeof(struct bl_fins) == BL_PAIR, "shared layout");
 struct bl_lane {
 	/* The receiver writes: packets consumed; every few packets, or when it sends a window. */
 	_Atomic uint32_t consumed;
-	uint32_t unused0;
+	/* The sender writes, rarely: it is about to sleep until there is room. Who has read, and
+	 * told so, takes it back and rings. */
+	_Atomic uint32_t wants_room;
 	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */
 	_Atomic uint64_t consumed_bytes, consumed_long, consumed_long_bytes;
 	uint8_t pad0[BL_LINE - 32];

@@ -269,6 +269,63 @@ static void storm_fd(void)
 }
 
 /* fi_cq_signal from another thread ends a waiting read. */
+/* Until there is room for a message: true if a poll of the descriptor took longer than anything
+ * but the look at it every 50 ms. */
+static bool inject_when_there_is_room(struct t_node *n, int fd, uint64_t v)
+{
+	struct fid *fids[] = {&n->cq->fid};
+	struct fi_cq_tagged_entry e;
+	bool slow = false;
+	int rc;
+
+	while ((rc = (int)fi_tinject(n->ep, &v, 8, n->peer[1], 1)) == -FI_EAGAIN) {
+		uint64_t start = now();
+
+		if (!fi_trywait(n->fabric, fids, 1))
+			T_EQ(sleep_on(fd, 5000, POLL), 1);
+		slow |= now() - start > 45000000u;
+		T_EQ(fi_cq_read(n->cq, &e, 1), -FI_EAGAIN);
+	}
+	T_EQ(rc, 0);
+	return slow;
+}
+
+/* A sender whose messages have no completions fills a ring that is read in bursts, with pauses: it
+ * sleeps until there is room, and whoever makes some wakes it, each time. */
+static void storm_room(void)
+{
+	uint64_t count = (uint64_t)t_scaled(20000), got, slow = 0, used, began;
+	struct t_opts o = {.wait = FI_WAIT_FD};
+	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
+	struct t_rng rng;
+	struct t_node n;
+
+	t_start(&n, &o);
+	t_rng_init(&rng, (uint64_t)t_rank);
+	t_barrier_with(NULL);
+	used = cpu();
+	began = now();
+	for (uint64_t i = 0; i < count; i++) {
+		if (t_rank == 0) {
+			slow += inject_when_there_is_room(&n, descriptor(&n.cq->fid), i);
+			continue;
+		}
+		if (!t_rand_below(&rng, 100))
+			for (uint64_t until = now() + t_rand_below(&rng, 200000); now() < until;)
+				;
+		T_TRY(fi_trecv(n.ep, &got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+		T_EQ(by_poll(&n, &e, -1), 1);
+		T_EQ(got, i);
+	}
+	t_at("%llu us of CPU in %llu", (unsigned long long)(cpu() - used) / 1000,
+	     (unsigned long long)(now() - began) / 1000);
+	T_CHECK(slow <= count / 500 + 3, "%llu of %llu sends took 45 ms or more",
+		(unsigned long long)slow, (unsigned long long)count);
+	t_barrier_with(NULL);
+	t_finish(&n);
+}
+
 static void *signal_later(void *arg)
 {
 	pause_ms(60);
@@ -582,6 +639,7 @@ static const struct t_case cases[] = {
 	{"wait_trywait", 2, trywait, "fi_trywait and the descriptor agree with the queue", 0},
 	{"wait_storm_sread", 4, storm_sread, "no wake is lost, from several senders", 120},
 	{"wait_storm_fd", 4, storm_fd, "no wake is lost, with descriptors", 120},
+	{"wait_storm_room", 2, storm_room, "who waits for room is woken by it", 120},
 	{"wait_signal", 1, signalled, "fi_cq_signal", 0},
 	{"wait_two_queues", 2, two_queues, "two threads sleep on one endpoint", 60},
 	{"wait_counters", 2, counters, "fi_cntr_wait sleeps and wakes", 0},

@@ -30,6 +30,21 @@ int __wrap_bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *
 	return __real_bl_local_doze(local, how, futex);
 }
 
+bool __real_bl_local_drain_all(void);
+bool __wrap_bl_local_drain_all(void);
+static void (*at_drain)(void);
+
+/* Where it is called to be heard of room; what else drains stores calls it in its own file. */
+bool __wrap_bl_local_drain_all(void)
+{
+	void (*act)(void) = at_drain;
+
+	at_drain = NULL;
+	if (act)
+		act();
+	return __real_bl_local_drain_all();
+}
+
 static bool readable(void)
 {
 	struct pollfd fd = {.fd = bl_wait_fd(&node.cq[0]->wait), .events = POLLIN};
@@ -125,6 +140,11 @@ static void opened_without_room(void **state)
 	node_close(&node);
 }
 
+static bool woken(const struct bl_sleep *sleep)
+{
+	return atomic_load(sleep->futex.word) != sleep->futex.value;
+}
+
 /* --- room --------------------------------------------------------------------- */
 
 struct room_row {
@@ -137,24 +157,130 @@ static const struct room_row rooms[] = {
 	{{"payload", "its room ends before the slots do"}, 4000},
 };
 
-/* A send found no room. Who waits for that must not sleep until there is, and must then
- * wake, once, whether he asks again or goes by what the descriptor says. */
+/* A send found no room. Who waits sleeps until there is some, and is woken by it, once. */
 static void waiting_for_room(void **state)
 {
 	const struct room_row *row = TABLE_ROW(struct room_row, state);
+	const struct bl_lane *lane;
 
 	open_two();
+	lane = node.ep[0]->dest[1]->tx.lane;
 	settle_credit();
 	become_quiet();
 	while (!bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED))
 		;
+	assert_int_equal(atomic_load(&lane->wants_room), 0); /* who is awake asks for nothing */
 	for (int i = 0; i < 10; i++)
-		assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+		assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_false(readable());
+	assert_int_equal(atomic_load(&lane->wants_room), 1);
 	node_settle(&node, 1);
-	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
 	assert_true(readable());
+	assert_int_equal(atomic_load(&lane->wants_room), 0);
 	assert_int_equal(bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED), 0);
 	become_quiet();
+	node_close(&node);
+}
+
+/* The neighbour reads all, before it can see that it is to ring. */
+static void make_room_unasked(void)
+{
+	struct bl_peer *peer = node.ep[0]->dest[1];
+
+	atomic_store(&peer->tx.lane->wants_room, 0);
+	for (int pass = 0; node.ep[1]->dest[0]->rx.next != peer->tx.next; pass++) {
+		assert_in_range(pass, 0, 100);
+		bl_ep_progress(node.ep[1]);
+	}
+}
+
+struct late_row {
+	struct row row;
+	bool owing; /* a packet of our own waits; not a send of our caller's */
+};
+
+static const struct late_row lates[] = {
+	{{"a send", "its caller hears of it"}, false},
+	{{"a packet of our own", "it goes out"}, true},
+};
+
+/* The room comes before the last look: nobody rings for that. */
+static void room_comes_before_sleep(void **state)
+{
+	const struct late_row *what = TABLE_ROW(struct late_row, state);
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	if (what->owing) {
+		node.ep[0]->starved = NULL;
+		bl_control(node.ep[0], node.ep[0]->dest[1], BL_OP_FIN, 0, 0, NULL, 0);
+	}
+	at_drain = make_room_unasked;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_null(at_drain);
+	assert_int_equal(readable(), !what->owing);
+	assert_int_equal(node.ep[0]->nowing, 0);
+	become_quiet();
+	node_close(&node);
+}
+
+/* What waits for room is of our own: the end of a message, said to who has filled his ring with
+ * nothing read. Who sleeps meanwhile sends it when there is room, woken by that. */
+static void owing_a_packet(void **state)
+{
+	struct bl_sleep sleep;
+	struct bl_peer *peer;
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	node.ep[0]->starved = NULL; /* its caller has given up */
+	peer = node.ep[0]->dest[1];
+	bl_control(node.ep[0], peer, BL_OP_FIN, 0, 0, NULL, 0); /* of none that is under way */
+	assert_int_equal(node.ep[0]->nowing, 1);
+	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
+		;
+	assert_true(sleep.most == BL_WAIT_MOST_NS && sleep.futex.word && !woken(&sleep));
+	assert_int_equal(node.ep[0]->nowing, 1);
+	for (int pass = 0; node.ep[1]->dest[0]->rx.next != peer->tx.next; pass++) {
+		assert_in_range(pass, 0, 100);
+		bl_ep_progress(node.ep[1]);
+	}
+	assert_true(woken(&sleep));
+	bl_wait_rise(&node.cq[0]->wait, &sleep);
+	bl_ep_progress(node.ep[0]);
+	assert_int_equal(node.ep[0]->nowing, 0);
+	assert_int_equal(node.ep[0]->work, 0);
+	node_close(&node);
+}
+
+/* Whom nobody can ring, as where membarrier is refused, looks now and then. */
+static void room_rings_not(void **state)
+{
+	struct bl_peer *peer;
+	struct bl_sleep sleep;
+	uint32_t bell;
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	peer = node.ep[0]->dest[1];
+	bell = peer->bell_index;
+	peer->bell_index = BL_BELL_NONE;
+	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
+		;
+	assert_in_range(sleep.most, 1, BL_WAIT_MOST_NS - 1);
+	bl_wait_rise(&node.cq[0]->wait, &sleep);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	peer->bell_index = bell;
+	node_settle(&node, 1);
 	node_close(&node);
 }
 
@@ -174,11 +300,6 @@ static void room_was_found(void **state)
 }
 
 /* --- several threads ------------------------------------------------------------ */
-
-static bool woken(const struct bl_sleep *sleep)
-{
-	return atomic_load(sleep->futex.word) != sleep->futex.value;
-}
 
 static void close_with(struct bl_cntr *cntr)
 {
@@ -248,6 +369,9 @@ int main(void)
 	TABLE_TEST(opened_at_last);
 	TABLE_TEST(opened_without_room);
 	TABLE_ROWS("room", waiting_for_room, rooms);
+	TABLE_ROWS("late", room_comes_before_sleep, lates);
+	TABLE_TEST(owing_a_packet);
+	TABLE_TEST(room_rings_not);
 	TABLE_TEST(room_was_found);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
