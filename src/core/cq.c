@@ -290,14 +290,15 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 {
 	struct bl_stay stay;
-	bool found = false;
+	bool found, others = others_have_some(cq);
 
-	if (!bl_crowd_stay(cq, &stay, *now))
+	if (others || !bl_crowd_stay(cq, &stay))
 		return false;
-	do
+	do {
 		found = poll_on(cq, sink, 4, 0);
-	while (!found && bl_crowd_stay_on(cq, &stay) && !others_have_some(cq));
-	bl_crowd_stayed(&cq->crowd, &stay, found);
+		others = others_have_some(cq);
+	} while (!found && !others && bl_crowd_stay_on(cq, &stay));
+	bl_crowd_stayed(&cq->crowd, &stay, found || others);
 	*now = bl_ticks();
 	return found;
 }

@@ -190,7 +190,15 @@ void bl_crowd_return(struct bl_cq *cq)
 
 void bl_crowd_leave(struct bl_cq *cq)
 {
-	cq->away = true;
+	/* Whichever queue of ours is read next returns. */
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		const struct bl_ep *ep = cq->ep[i];
+
+		if (ep->tx_cq)
+			ep->tx_cq->away = true;
+		if (ep->rx_cq)
+			ep->rx_cq->away = true;
+	}
 	say(cq, cq->crowd.core | BL_TURN_AWAY);
 }
 
@@ -199,7 +207,8 @@ static const struct bl_peer *awaited_by(const struct bl_ep *ep)
 {
 	const struct bl_post *post = ep->tagged.head ? ep->tagged.head : ep->msg.head;
 
-	return post && post->src && post->src->header ? post->src : NULL;
+	/* Before it is adopted the service thread sees to it. */
+	return post && post->src && post->src->adopted && post->src->header ? post->src : NULL;
 }
 
 static const struct bl_peer *awaited(const struct bl_cq *cq)
@@ -225,7 +234,7 @@ static bool may_visit(struct bl_crowd *crowd)
 	return true;
 }
 
-bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay, uint64_t now)
+bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay)
 {
 	const struct bl_peer *peer = awaited(cq);
 	struct bl_crowd *crowd = &cq->crowd;
@@ -242,7 +251,7 @@ bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay, uint64_t now)
 	if (company && away && !may_visit(crowd))
 		return false;
 	*stay = (struct bl_stay){.peer = peer, .visit = away || !company};
-	stay->until = now + (stay->visit ? VISIT_US : STAY_US) * bl_ticks_per_us();
+	stay->until = bl_ticks() + (stay->visit ? VISIT_US : STAY_US) * bl_ticks_per_us();
 	return true;
 }
 
@@ -284,7 +293,7 @@ bool bl_crowd_waits(const struct bl_cq *cq)
 static bool starving(const struct bl_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->nep; i++)
-		if (cq->ep[i]->starved) {
+		if (cq->ep[i]->nstarved) {
 			/* Once more if there is some by now: its caller tries again. */
 			bl_ep_room_came(cq->ep[i]);
 			return true;

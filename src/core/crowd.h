@@ -22,11 +22,15 @@
  * before it yields, or returns to a library that does, and in the first read after that. Who
  * waits reads the word of the one that its oldest receive is from:
  *
- *   runs on another core           stay as long as it does, for 2 us at most
+ *   runs on another core           stay as long as it does, for 2 us at most. Who has never said
+ *                                  anything counts as one that does
  *   has left another core          leave; but now and then stay for 4 us all the same (a visit),
  *                                  so that it finds us here in its turn: two whose turns never
  *                                  coincide would go on so for ever
- *   is on our core, or unknown     leave
+ *   is on our core, or was         leave
+ *
+ * A receive from anybody says nothing of whom to wait for, and those of a shared context lie
+ * elsewhere: there nobody stays.
  *
  * The word is a hint. Who computes, or has lost its core in the middle, or whose library yields
  * with our message in its hand, says that it runs: stays in vain take away what others have
@@ -60,7 +64,7 @@ struct bl_crowd {
 	uint32_t luck;	     /* > 0: a wait on a core of our own may spin */
 	uint32_t core;	     /* its number + 1, at our last return; 0: not known */
 	uint32_t company;    /* > 0: who says that it runs mostly answers */
-	uint32_t visit_every, skipped; /* waits, so far */
+	uint32_t visit_every, skipped; /* empty reads between visits; so far */
 	bool left_to_caller;	       /* who gives way himself between two reads */
 	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
@@ -87,7 +91,7 @@ static inline bool bl_crowd_shared(const struct bl_crowd *crowd, uint64_t now)
 
 /* An empty read on a shared core. True: poll on, while bl_crowd_stay_on() says so; then tell
  * bl_crowd_stayed() whether that has found something. */
-bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay, uint64_t now);
+bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay);
 bool bl_crowd_stay_on(const struct bl_cq *cq, struct bl_stay *stay);
 void bl_crowd_stayed(struct bl_crowd *crowd, const struct bl_stay *stay, bool found);
 

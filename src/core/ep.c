@@ -681,7 +681,8 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving || ep->work != ep->ntransfer + ep->attends + ep->nfence + ep->nowing ||
+	if (ep->starved_for_now || ep->nserving ||
+	    ep->work != ep->ntransfer + ep->attends + ep->nfence + ep->nowing ||
 	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
@@ -719,6 +720,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		peer->ncontrol = 0;
 		bl_control_paid(ep);
 	}
+	bl_ep_room_lost(ep, peer);
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);
 	bl_rma_abandon(ep, sink, peer, err);

@@ -240,8 +240,10 @@ struct bl_ep {
 	uint64_t carried_at;	  /* ticks: the last piece of any that is */
 	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;	  /* the same of such a read */
-	struct bl_peer *starved;  /* a send found no room there; or NULL */
-	uint32_t starved_len;	  /* of so many bytes of payload; 0: of a slot */
+	uint32_t nstarved;	  /* peers in whose rings a send found no room (bl_peer.starved) */
+	bool starved_for_now;	  /* one of those goes another way, later */
+	bool starved_lost;	  /* one of them has gone */
+	bool asks_room;		  /* some peers may have been asked to ring */
 	uint32_t nowing;	  /* peers for which control packets wait for room */
 	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
@@ -559,9 +561,17 @@ bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t
 /* No room there: whoever falls asleep before there is must know; wait.c. */
 static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
 {
-	ep->starved = peer;
-	ep->starved_len = len;
+	ep->nstarved += !peer->starved;
+	peer->starved = (uint8_t)bl_min(1 + (len + 1023) / 1024, 255u);
 	return -EAGAIN;
+}
+
+/* The same, but when the peer has been away for a while there is another way: so look again soon.
+ */
+static inline int bl_starve_for_now(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
+{
+	ep->starved_for_now = true;
+	return bl_starve(ep, peer, len);
 }
 
 /* Of two long messages that cross, each takes as long to be copied out as it takes to ask for what

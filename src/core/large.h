@@ -269,8 +269,12 @@ bool bl_ep_needs_hand(const struct bl_ep *ep);
 /* Before the last look before a sleep: whoever makes room for what waits for it, our caller's or
  * ours, rings. -EOPNOTSUPP: one can't. send.c */
 int bl_ep_want_room(struct bl_ep *ep);
+/* After that look: of all, or of those that nothing waits for any more. */
+void bl_ep_forgo_room(struct bl_ep *ep, bool all);
 /* The room is there now for which our caller waits, or never will be: once. send.c */
 bool bl_ep_room_came(struct bl_ep *ep);
+/* The peer is gone, and so is the room in its ring. send.c */
+void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);

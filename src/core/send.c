@@ -22,6 +22,13 @@ size_t bl_inject_max(void)
 	return bl_copy_plan()->inject_max;
 }
 
+static void sated(struct bl_ep *ep, struct bl_peer *peer)
+{
+	peer->starved = 0;
+	if (!--ep->nstarved)
+		ep->starved_for_now = false;
+}
+
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
 {
 	struct bl_peer *p = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
@@ -48,8 +55,8 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	 * than a way up through the MPI library and back. */
 	for (int i = 0; i < CREDIT_POLLS; i++)
 		if (bl_tx_refresh(&p->tx)) {
-			if (ep->starved == p)
-				ep->starved = NULL;
+			if (p->starved)
+				sated(ep, p);
 			return 0;
 		}
 	return bl_starve(ep, p, 0);
@@ -60,32 +67,73 @@ static bool has_room(struct bl_tx *tx, uint32_t len)
 	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && (!len || bl_tx_payload(tx, len));
 }
 
-bool bl_ep_room_came(struct bl_ep *ep)
+void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer)
 {
-	struct bl_peer *peer = ep->starved;
-
-	if (likely(!peer || (!peer->dead && !has_room(&peer->tx, ep->starved_len))))
-		return false;
-	ep->starved = NULL;
-	return true;
+	if (!peer->starved)
+		return;
+	sated(ep, peer);
+	ep->starved_lost = true;
 }
 
-/* Of those in whose rings it waits for room, dead ones aside, which have other ways to say so. */
-int bl_ep_want_room(struct bl_ep *ep)
+bool bl_ep_room_came(struct bl_ep *ep)
 {
-	int err = 0;
+	bool came = ep->starved_lost;
 
-	if (likely(!ep->starved && !ep->nowing))
-		return 0;
-	if (ep->starved && !ep->starved->dead)
-		err = bl_peer_want_room(ep->starved);
-	for (uint32_t i = 0; !err && ep->nowing && i < ep->local.nby_index; i++) {
+	ep->starved_lost = false;
+	for (uint32_t i = 0; ep->nstarved && i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
-		if (peer && peer->ncontrol && !peer->dead)
-			err = bl_peer_want_room(peer);
+		if (!peer || !peer->starved || !has_room(&peer->tx, (peer->starved - 1u) * 1024))
+			continue;
+		sated(ep, peer);
+		came = true;
 	}
-	return !err && !bl_local_drain_all() ? -EOPNOTSUPP : err;
+	return came;
+}
+
+static bool waits_for_room(const struct bl_peer *peer)
+{
+	return peer && !peer->dead && (peer->starved || peer->ncontrol);
+}
+
+int bl_ep_want_room(struct bl_ep *ep)
+{
+	bool asks = false;
+	int err = 0, ret;
+
+	if (likely(!ep->nstarved && !ep->nowing))
+		return 0;
+	ep->asks_room = true;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (!waits_for_room(peer))
+			continue;
+		ret = bl_peer_want_room(peer);
+		asks |= ret > 0;
+		if (ret < 0)
+			err = ret;
+	}
+	if (asks && !bl_local_drain_all()) {
+		bl_ep_forgo_room(ep, true);
+		return -EOPNOTSUPP;
+	}
+	return err;
+}
+
+void bl_ep_forgo_room(struct bl_ep *ep, bool all)
+{
+	if (likely(!ep->asks_room))
+		return;
+	ep->asks_room = false;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && !peer->dead && (all || !waits_for_room(peer)))
+			bl_peer_forgo_room(peer);
+		else
+			ep->asks_room |= waits_for_room(peer);
+	}
 }
 
 /* Several pieces of together at most eager_max bytes. */
@@ -212,7 +260,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	if (unlikely(!to && len > bl_eager_to(ep, peer))) /* not what a dialogue looks like */
 		return -EMSGSIZE;
 	if (unlikely(!to))
-		return bl_gives_room(peer) ? bl_starve(ep, peer, (uint32_t)len) : -EMSGSIZE;
+		return bl_gives_room(peer) ? bl_starve_for_now(ep, peer, (uint32_t)len) : -EMSGSIZE;
 	if (send->flags & BL_DELIVERY_COMPLETE) {
 		struct bl_request *r = await_delivery(ep, peer, send, len);
 

@@ -267,6 +267,7 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 			bl_control_flush(g.ep[i]);
 		if (bl_ep_room_came(g.ep[i]))
 			tell_all(g.ep[i]);
+		bl_ep_forgo_room(g.ep[i], false);
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}

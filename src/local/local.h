@@ -72,14 +72,17 @@ struct bl_peer {
 	uint32_t dead;		    /* an errno once it is known to be gone */
 	struct bl_own_board *board; /* our receives that it can see; core/claim.h */
 	bool adopted, hot;
-	bool broken;	    /* it made no sense, or we can't answer it */
-	bool untold;	    /* of some packets, at the last look: stats.c */
-	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
-	uint32_t seen_next; /* packets received at the last look */
+	/* owner: a send found no room there, 1: for a slot, n: for n - 1 KiB of payload */
+	uint8_t starved;
+	_Atomic bool asked_room; /* to ring when there is some; the service thread looks there */
+	bool broken;		 /* it made no sense, or we can't answer it */
+	bool untold;		 /* of some packets, at the last look: stats.c */
 	/* owner: messages in a row that went ahead of their receives; so many more don't */
 	uint8_t ahead_vain, ahead_pause;
-	uint64_t seen_at; /* ticks: the last look that found new ones */
-	uint64_t died_at; /* ticks: the first look that found it dead; or 0 */
+	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
+	uint32_t seen_next; /* packets received at the last look */
+	uint64_t seen_at;   /* ticks: the last look that found new ones */
+	uint64_t died_at;   /* ticks: the first look that found it dead; or 0 */
 	struct bl_local *local;
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
@@ -298,8 +301,11 @@ struct bl_patience {
 bool bl_patience_ends(struct bl_patience *patience, pid_t pid);
 
 /* About to sleep until there is room for what waits in our lane to the peer: it will ring, once.
- * -EOPNOTSUPP: it can't. Then, for all of them, bl_local_drain_all(), and a look at the ring. */
+ * 1: after bl_local_drain_all(), and look at the ring then; 0: as it has been asked to;
+ * -EOPNOTSUPP: it can't. */
 int bl_peer_want_room(struct bl_peer *peer);
+/* No longer, or it hasn't been asked in good order. */
+void bl_peer_forgo_room(struct bl_peer *peer);
 /* What any neighbour has stored is visible, and it sees what we have. False: it can't be done. */
 bool bl_local_drain_all(void);
 

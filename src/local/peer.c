@@ -569,10 +569,26 @@ static bool can_ring(const struct bl_peer *peer)
 
 int bl_peer_want_room(struct bl_peer *peer)
 {
+	_Atomic uint32_t *wants = &peer->tx.lane->wants_room;
+
 	if (!can_ring(peer))
 		return -EOPNOTSUPP;
-	atomic_store_explicit(&peer->tx.lane->wants_room, 1, memory_order_relaxed);
-	return 0;
+	/* Whoever takes it back now looks at `polled` after that, and will ring: we have dozed. */
+	if (atomic_load_explicit(&peer->asked_room, memory_order_relaxed) &&
+	    atomic_load_explicit(wants, memory_order_relaxed))
+		return 0;
+	atomic_store_explicit(wants, 1, memory_order_relaxed);
+	/* relaxed: the service thread looks again */
+	atomic_store_explicit(&peer->asked_room, true, memory_order_relaxed);
+	return 1;
+}
+
+void bl_peer_forgo_room(struct bl_peer *peer)
+{
+	if (!atomic_load_explicit(&peer->asked_room, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&peer->asked_room, false, memory_order_relaxed);
+	atomic_store_explicit(&peer->tx.lane->wants_room, 0, memory_order_relaxed);
 }
 
 bl_cold void bl_rx_wake(struct bl_rx *rx)

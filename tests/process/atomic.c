@@ -240,7 +240,7 @@ static void sums(void)
  * or later it sees a change that has come to one of them and not yet to the other. */
 static void turns(void)
 {
-	enum { LEN = 1 << 19, ROUNDS = 8 };
+	enum { LEN = 1 << 19, ROUNDS = 48 };
 	const uint64_t one_each[2] = {(uint64_t)1 << 32, (uint64_t)1 << 32};
 	struct fi_rma_ioc place[2] = {{0, 1, KEY}, {(LEN - 1) * 8, 1, KEY}};
 	uint64_t *mem = calloc(LEN, 8), old[2] = {0};

@@ -67,10 +67,11 @@ int __wrap_sched_yield(void)
 	return 0;
 }
 
-/* OUR_CORE */
+static int core = 7; /* OUR_CORE */
+
 int __wrap_sched_getcpu(void)
 {
-	return 7;
+	return core;
 }
 
 int __wrap_getrusage(int who, struct rusage *usage)
@@ -336,9 +337,52 @@ static void stays_with(void **state)
 	their_turn(what->turn);
 	if (what->whom != NOBODY)
 		post(what->whom == ANYBODY ? BL_ADDR_ANY : what->whom == US ? 0 : 1, 5);
-	if (bl_crowd_stay(cq, &stay, bl_ticks()))
+	if (bl_crowd_stay(cq, &stay))
 		outcome = stay.visit ? VISITS : STAYS;
 	assert_int_equal(outcome, what->outcome);
+	node_close(&pair);
+}
+
+/* Where the kernel doesn't say on which core we run, no process there knows, and all are as if on
+ * one. */
+static void unknown_cores(void **state)
+{
+	struct bl_stay stay;
+
+	open_pair(8);
+	core = -1;
+	bl_crowd_return(pair.cq[0]);
+	assert_int_equal(our_turn(), 0);
+	bl_crowd_leave(pair.cq[0]);
+	assert_int_equal(our_turn(), BL_TURN_AWAY);
+	post(1, 5);
+	for (int away = 0; away < 2; away++) {
+		pair.cq[0]->crowd.skipped = 31;
+		their_turn(away ? BL_TURN_AWAY : 0);
+		assert_false(bl_crowd_stay(pair.cq[0], &stay));
+	}
+	core = 7;
+	node_close(&pair);
+}
+
+/* A process with a queue for its sends and one for its receives: which of them it has left by
+ * doesn't matter. */
+static void returns_by_any_queue(void **state)
+{
+	struct bl_comp comp;
+	struct bl_cq *tx;
+
+	open_pair(0);
+	assert_int_equal(bl_cq_open(pair.domain, 0, &tx), 0);
+	pair.ep[0]->tx_cq = tx;
+	bl_crowd_leave(pair.cq[0]);
+	assert_int_equal(our_turn(), BL_TURN_AWAY);
+	assert_true(tx->away);
+	bl_crowd_return(tx);
+	bl_cq_read(pair.cq[0], &comp, 1, sizeof comp, NULL);
+	assert_int_equal(our_turn(), OUR_CORE);
+	pair.ep[0]->tx_cq = pair.cq[0];
+	assert_int_equal(bl_cq_close(tx), 0);
 	node_close(&pair);
 }
 
@@ -354,7 +398,7 @@ static void stays_until(void **state)
 		cq->crowd.skipped = 31;
 		their_turn(ANOTHER_CORE | (visit ? BL_TURN_AWAY : 0));
 		post(1, 5);
-		assert_true(bl_crowd_stay(cq, &stay, bl_ticks()));
+		assert_true(bl_crowd_stay(cq, &stay));
 		assert_int_equal(stay.visit, visit);
 		stay.until = cq->crowd.until;
 		assert_true(bl_crowd_stay_on(cq, &stay));
@@ -497,6 +541,8 @@ int main(void)
 	TABLE_ROWS("core", counts_as_shared, crowds);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
 	TABLE_ROWS("stay", stays_with, stays);
+	TABLE_TEST(unknown_cores);
+	TABLE_TEST(returns_by_any_queue);
 	TABLE_TEST(stays_until);
 	TABLE_ROWS("company", company_lasts, companies);
 	TABLE_ROWS("turn", says_its_turn, turns);

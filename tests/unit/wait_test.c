@@ -33,6 +33,7 @@ int __wrap_bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *
 bool __real_bl_local_drain_all(void);
 bool __wrap_bl_local_drain_all(void);
 static void (*at_drain)(void);
+static bool drain_fails;
 
 /* Where it is called to be heard of room; what else drains stores calls it in its own file. */
 bool __wrap_bl_local_drain_all(void)
@@ -42,7 +43,7 @@ bool __wrap_bl_local_drain_all(void)
 	at_drain = NULL;
 	if (act)
 		act();
-	return __real_bl_local_drain_all();
+	return !drain_fails && __real_bl_local_drain_all();
 }
 
 static bool readable(void)
@@ -50,6 +51,14 @@ static bool readable(void)
 	struct pollfd fd = {.fd = bl_wait_fd(&node.cq[0]->wait), .events = POLLIN};
 
 	return poll(&fd, 1, 0) == 1;
+}
+
+/* Woken, by who made room or by the service thread, which may have seen it first. */
+static bool is_woken(void)
+{
+	struct pollfd fd = {.fd = bl_wait_fd(&node.cq[0]->wait), .events = POLLIN};
+
+	return poll(&fd, 1, 20000) == 1;
 }
 
 /* As two processes, which reach each other's memory by the kernel. */
@@ -175,7 +184,7 @@ static void waiting_for_room(void **state)
 	assert_false(readable());
 	assert_int_equal(atomic_load(&lane->wants_room), 1);
 	node_settle(&node, 1);
-	assert_true(readable());
+	assert_true(is_woken());
 	assert_int_equal(atomic_load(&lane->wants_room), 0);
 	assert_int_equal(bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED), 0);
 	become_quiet();
@@ -215,13 +224,16 @@ static void room_comes_before_sleep(void **state)
 	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
 		;
 	if (what->owing) {
-		node.ep[0]->starved = NULL;
+		bl_ep_room_lost(node.ep[0], node.ep[0]->dest[1]); /* its caller has given up */
+		assert_true(bl_ep_room_came(node.ep[0]));
 		bl_control(node.ep[0], node.ep[0]->dest[1], BL_OP_FIN, 0, 0, NULL, 0);
 	}
 	at_drain = make_room_unasked;
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
 	assert_null(at_drain);
-	assert_int_equal(readable(), !what->owing);
+	if (!what->owing)
+		assert_true(is_woken());
+	assert_false(atomic_load(&node.ep[0]->dest[1]->asked_room));
 	assert_int_equal(node.ep[0]->nowing, 0);
 	become_quiet();
 	node_close(&node);
@@ -239,7 +251,8 @@ static void owing_a_packet(void **state)
 	become_quiet();
 	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
 		;
-	node.ep[0]->starved = NULL; /* its caller has given up */
+	bl_ep_room_lost(node.ep[0], node.ep[0]->dest[1]); /* its caller has given up */
+	assert_true(bl_ep_room_came(node.ep[0]));
 	peer = node.ep[0]->dest[1];
 	bl_control(node.ep[0], peer, BL_OP_FIN, 0, 0, NULL, 0); /* of none that is under way */
 	assert_int_equal(node.ep[0]->nowing, 1);
@@ -281,6 +294,110 @@ static void room_rings_not(void **state)
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
 	peer->bell_index = bell;
 	node_settle(&node, 1);
+	node_close(&node);
+}
+
+/* Where a process can't make others drain their stores nobody is asked, and who waits looks. */
+static void room_without_drain(void **state)
+{
+	const struct bl_lane *lane;
+	struct bl_sleep sleep;
+
+	open_two();
+	lane = node.ep[0]->dest[1]->tx.lane;
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	drain_fails = true;
+	for (int i = 0; i < 2; i++) {
+		while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
+			;
+		assert_in_range(sleep.most, 1, BL_WAIT_MOST_NS - 1);
+		bl_wait_rise(&node.cq[0]->wait, &sleep);
+		assert_int_equal(atomic_load(&lane->wants_room), 0);
+	}
+	drain_fails = false;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_int_equal(atomic_load(&lane->wants_room), 1);
+	node_settle(&node, 1);
+	assert_true(is_woken());
+	node_close(&node);
+}
+
+static void asks_for_room(size_t of, bool asks)
+{
+	const struct bl_peer *peer = node.ep[0]->dest[of];
+
+	assert_int_equal(atomic_load(&peer->tx.lane->wants_room), asks);
+	assert_int_equal(atomic_load(&peer->asked_room), asks);
+}
+
+/* As become_quiet(), but that the others do nothing. */
+static void become_quiet_alone(void)
+{
+	for (int tries = 0; bl_wait_try(&node.cq[0]->wait) || readable(); tries++) {
+		assert_in_range(tries, 0, 1000);
+		bl_ep_progress(node.ep[0]);
+	}
+}
+
+/* Several rings are full: whichever has room first wakes, and who has given none is asked still. */
+static void room_of_several(void **state)
+{
+	node_open(&node, 3);
+	assert_true(bl_wait_fd(&node.cq[0]->wait) >= 0);
+	for (size_t at = 1; at < 3; at++) {
+		const struct bl_rx *rx = &node.ep[at]->dest[0]->rx;
+
+		do {
+			node_send(&node, 0, at, NULL, 0, 4, NULL, BL_TAGGED);
+			node_settle(&node, at);
+		} while (rx->credited != rx->next);
+	}
+	become_quiet();
+	for (size_t at = 1; at < 3; at++)
+		while (!bl_inject(node.ep[0], from, 8, at, 3, 0, BL_TAGGED))
+			;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	asks_for_room(1, true);
+	asks_for_room(2, true);
+	node_settle(&node, 1); /* the first that was refused */
+	assert_true(is_woken());
+	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
+	become_quiet_alone();
+	asks_for_room(1, false);
+	asks_for_room(2, true);
+	node_settle(&node, 2);
+	assert_true(is_woken());
+	become_quiet_alone();
+	asks_for_room(2, false);
+	assert_int_equal(node.ep[0]->nstarved, 0);
+	node_close(&node);
+}
+
+/* Who waits for room in the ring of one that goes away goes and hears why there is none. */
+static void room_is_lost(void **state)
+{
+	struct bl_peer *peer;
+
+	open_two();
+	peer = node.ep[0]->dest[1];
+	settle_credit();
+	become_quiet();
+	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
+		;
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
+	assert_int_equal(bl_ep_close(node.ep[1]), 0);
+	for (uint64_t until = bl_clock_ns() + 20000000000ull; !peer->dead;) {
+		assert_true(bl_clock_ns() < until);
+		bl_ep_progress(node.ep[0]);
+	}
+	assert_int_equal(node.ep[0]->nstarved, 0);
+	bl_wait_try(&node.cq[0]->wait);
+	assert_true(is_woken());
+	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), -ENOTCONN);
+	assert_int_equal(bl_ep_open(node.domain, &node.ep[1]), 0); /* for node_close() */
 	node_close(&node);
 }
 
@@ -372,6 +489,9 @@ int main(void)
 	TABLE_ROWS("late", room_comes_before_sleep, lates);
 	TABLE_TEST(owing_a_packet);
 	TABLE_TEST(room_rings_not);
+	TABLE_TEST(room_without_drain);
+	TABLE_TEST(room_of_several);
+	TABLE_TEST(room_is_lost);
 	TABLE_TEST(room_was_found);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
