@@ -327,6 +327,32 @@ void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink)
 
 /* --- the end ------------------------------------------------------------- */
 
+/* All of it is there, whatever has become of its claimer since. */
+static bool has_landed(const struct bl_landing *l)
+{
+	const struct bl_own_board *board = l->board;
+	uint64_t state = bl_advert_look(&board->shared->advert[l->index]);
+
+	return BL_ADVERT_GENERATION(state) == board->generation[l->index] &&
+	       BL_ADVERT_CLAIMER(state) == l->arrival.peer->index &&
+	       (BL_ADVERT_STATE(state) == BL_ADVERT_DONE ||
+		(BL_ADVERT_STATE(state) == BL_ADVERT_LEFT && !l->refused));
+}
+
+bl_cold void bl_claim_last(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
+{
+	struct bl_claims *c = ep->claims;
+
+	if (!peer->board || err == -EPROTO) /* nothing of it is believed any more */
+		return;
+	for (uint32_t i = 0; i < c->nlanding;)
+		if (c->landing[i]->board == peer->board && has_landed(c->landing[i]) &&
+		    landing_step(ep, sink, c->landing[i]))
+			landing_free(ep, i);
+		else
+			i++;
+}
+
 bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	struct bl_own_board *board = peer->board; /* there are claims of ep, too, then */

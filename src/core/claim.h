@@ -143,6 +143,9 @@ void bl_claim_progress(struct bl_ep *ep, struct bl_sink *sink);
 void bl_claim_neighbours(struct bl_ep *home);
 /* A peer has connected. */
 void bl_claim_meet(struct bl_ep *ep, struct bl_peer *peer);
+/* The peer has gone (err: how, negative): what it had claimed and finished before is over. A sender
+ * that has copied all may close at once, before we look. */
+bl_cold void bl_claim_last(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 /* The peer is gone: what it had claimed and not finished ends with err. */
 bl_cold void bl_claim_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 			      int err);

@@ -286,7 +286,7 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 	return false;
 }
 
-/* The core is shared, and the one that we wait for perhaps about to answer. */
+/* On a core that is shared: the one that we wait for may be about to answer. True: it has. */
 static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 {
 	struct bl_stay stay;
@@ -303,7 +303,7 @@ static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 	return found;
 }
 
-/* It is ours. */
+/* On a core of our own. True: something is there. */
 static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
 {
 	bool waiting = *now - cq->last_empty < WAITING_TICKS;

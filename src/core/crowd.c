@@ -21,7 +21,7 @@
 #define SHARED_US    100000 /* for so long */
 #define STAY_US	     2	    /* with one that runs: an answer takes less */
 #define VISIT_US     4	    /* with one that doesn't: two or three turns of others */
-#define VISIT_EVERY  32u    /* waits, ... */
+#define VISIT_EVERY  32u    /* empty reads, ... */
 #define VISIT_RARELY 512u   /* ... doubled up to this */
 #define NAP_AFTER_US 1000   /* of reads without a pause: who yields between them hardly naps */
 #define NAP_US	     50	    /* doubled by each in vain */

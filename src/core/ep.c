@@ -789,7 +789,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		}
 		if (err == -ECONNRESET)
 			bl_info("process %u has died", peer->addr.pid);
-		bl_fin_look(ep, sink, peer); /* its last word */
+		bl_fin_look(ep, sink, peer); /* its last words */
+		bl_claim_last(ep, sink, peer, err);
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}
 	if (ep->local.ncold)

@@ -566,8 +566,7 @@ static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len
 	return -EAGAIN;
 }
 
-/* The same, but when the peer has been away for a while there is another way: so look again soon.
- */
+/* The same, but there is another way once the peer has been away for a while: look again soon. */
 static inline int bl_starve_for_now(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
 {
 	ep->starved_for_now = true;

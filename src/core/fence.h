@@ -34,8 +34,7 @@ bl_cold int bl_fence_send(struct bl_ep *ep, const struct bl_send *send, int err)
 bl_cold int bl_fence_rma(struct bl_ep *ep, const struct bl_rma *rma, int err);
 /* Begin what may begin. */
 bl_cold void bl_fence_progress(struct bl_ep *ep);
-/* Something may change now: it waits for room, of which a fence doesn't ask to hear, or for a look.
- */
+/* Something may change now: it waits for a look, or for room, whose coming nobody tells it. */
 bool bl_fence_may_open(const struct bl_ep *ep);
 /* One that hasn't begun ends with ECANCELED; false: there is none with this context. */
 bool bl_fence_cancel(struct bl_ep *ep, const void *context);

@@ -241,6 +241,8 @@ static void spins_while_they_find(void **state)
 
 #define OUR_CORE     8 /* it counts from 1 here */
 #define ANOTHER_CORE 9
+#define LEFT_OURS    (OUR_CORE | BL_TURN_AWAY)
+#define LEFT_ANOTHER (ANOTHER_CORE | BL_TURN_AWAY)
 
 static struct node pair; /* we are the first */
 
@@ -290,32 +292,12 @@ static const struct stay_row stays[] = {
 	{{"runs elsewhere", "its answer is near"}, THEM, ANOTHER_CORE, 1, false, STAYS},
 	{{"has not said anything", "it may run"}, THEM, 0, 1, false, STAYS},
 	{{"runs here", "so it has been stopped in the middle"}, THEM, OUR_CORE, 1, true, LEAVES},
-	{{"left our core", "it can't run before we go"},
-	 THEM,
-	 OUR_CORE | BL_TURN_AWAY,
-	 1,
-	 true,
-	 LEAVES},
-	{{"left another core", "no answer before its turn"},
-	 THEM,
-	 ANOTHER_CORE | BL_TURN_AWAY,
-	 1,
-	 false,
-	 LEAVES},
-	{{"left another core", "it may find us here"},
-	 THEM,
-	 ANOTHER_CORE | BL_TURN_AWAY,
-	 1,
-	 true,
-	 VISITS},
+	{{"left our core", "it can't run before we go"}, THEM, LEFT_OURS, 1, true, LEAVES},
+	{{"left another core", "no answer before its turn"}, THEM, LEFT_ANOTHER, 1, false, LEAVES},
+	{{"left another core", "it may find us here"}, THEM, LEFT_ANOTHER, 1, true, VISITS},
 	{{"runs elsewhere, no company", "it never answered"}, THEM, ANOTHER_CORE, 0, false, LEAVES},
 	{{"runs elsewhere, no company", "perhaps now"}, THEM, ANOTHER_CORE, 0, true, VISITS},
-	{{"left our core, no company", "nobody to find us"},
-	 THEM,
-	 OUR_CORE | BL_TURN_AWAY,
-	 0,
-	 true,
-	 LEAVES},
+	{{"left our core, no company", "nobody to find us"}, THEM, LEFT_OURS, 0, true, LEAVES},
 	{{"from anybody", "who that is isn't known"}, ANYBODY, ANOTHER_CORE, 8, true, LEAVES},
 	{{"nothing posted", "nobody is waited for"}, NOBODY, ANOTHER_CORE, 8, true, LEAVES},
 	{{"from ourselves", "we are here"}, US, ANOTHER_CORE, 8, true, LEAVES},
