@@ -99,7 +99,7 @@ static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, 
  * take what it has for us. */
 static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
 
 	if (!bl_peer_here(ep, peer))

@@ -317,7 +317,7 @@ bl_cold int bl_claim_connect(struct bl_ep *ep, struct bl_peer *src)
 
 static void look_at_rings(struct bl_ep *ep, struct bl_peer *src)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
 		bl_ep_adopt(ep);

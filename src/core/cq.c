@@ -136,14 +136,14 @@ bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_
 	cq->err[cq->err_tail++] = *err;
 	append(cq)->error = true;
 	if (sink->cq == cq) /* what follows must stay behind it */
-		sink->max = sink->n;
+		sink->max = sink->enough = sink->n;
 }
 
 /* Who finds each time what its own operations left here, complete at once, never gets
  * to the lanes: without this its neighbours would wait for it for ever. */
 static bl_cold void look_and_progress(struct bl_cq *cq)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	for (uint32_t i = 0; i < cq->nep; i++)
 		bl_progress(cq->ep[i], &none);
@@ -232,7 +232,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 
 bl_cold void bl_cq_look(struct bl_cq *cq)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	look_around(cq, &none, bl_ticks());
 }
@@ -333,6 +333,8 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 		look_around(cq, sink, bl_ticks());
 		return -EAGAIN;
 	}
+
+	cq->in_row = 0;
 
 	uint64_t now = bl_ticks();
 	bool begins = cq->wait_full != cq->full;

@@ -528,7 +528,7 @@ static void adopted(struct bl_peer *peer)
 static void lost(struct bl_peer *peer)
 {
 	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_ep_peer_gone(ep, &none, peer, -peer->error);
 }
@@ -693,7 +693,7 @@ bool bl_ep_needs_hand(const struct bl_ep *ep)
 
 void bl_ep_progress(struct bl_ep *ep)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	if (unlikely(ep->shared)) {
 		bl_shared_progress(ep);

@@ -101,7 +101,7 @@ uint32_t bl_fins_in_sight(const struct bl_peer *peer)
 
 bl_cold void bl_fin_look_at_all(struct bl_ep *ep)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++)
 		if (ep->local.by_index[i])

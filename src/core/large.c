@@ -761,7 +761,7 @@ void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 /* The receive is over for its owner. Wait until its sender doesn't write any more. */
 static void call_off(struct bl_ep *ep, struct bl_transfer *t, struct bl_patience *patience)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct bl_peer *peer = t->peer;
 
 	if (!t->error)

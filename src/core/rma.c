@@ -39,7 +39,7 @@ struct bl_rma_rest {
 	size_t len, off;     /* done up to here */
 };
 
-static struct bl_sink no_sink = {.cq = &bl_no_queue, .max = SIZE_MAX};
+static struct bl_sink no_sink = BL_SINK_NONE;
 
 /* --- peers ---------------------------------------------------------------- */
 

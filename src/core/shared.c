@@ -77,7 +77,7 @@ bl_cold int bl_shared_expect(struct bl_ep *home, uint64_t index, struct bl_peer 
  * nobody ends. */
 static void name_sources(struct bl_ep *home, struct bl_post_queue *queue, bool tagged)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_post_unindex(queue); /* its keys change */
 	for (struct bl_post *post = queue->head, *next; post; post = next) {
@@ -114,7 +114,7 @@ int bl_shared_ready(struct bl_ep *ep)
 static void drop_user(struct bl_ep *home, struct bl_post *post)
 {
 	struct bl_ep *teller = bl_shared_teller(home);
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct bl_comp_err err = {
 		.comp = {.context = post->context, .flags = BL_MSG | BL_RECV | BL_MULTI_RECV},
 		.err = ECANCELED,
@@ -128,7 +128,7 @@ static void drop_user(struct bl_ep *home, struct bl_post *post)
 /* The receive was the context's, which lives on: its owner hears. */
 static void call_off(struct bl_ep *ep, const struct bl_transfer *t)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct bl_comp_err err = {
 		.comp = {.context = t->context, .flags = t->flags, .buf = t->buf, .tag = t->tag},
 		.olen = t->sent,
@@ -228,7 +228,7 @@ void bl_shared_enabled(struct bl_ep *ep)
 
 void bl_shared_drain(struct bl_ep *home, const struct bl_peer *name)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	for (uint32_t i = 0; i < home->nmember; i++) {
 		struct bl_ep *ep = home->member[i];

@@ -119,7 +119,7 @@ void bl_work_taken_back(struct bl_work *w)
  * it back. */
 bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct bl_comp_err e = {.err = err, .src = BL_ADDR_ANY};
 	struct bl_ep *ep = w->ep;
 	struct bl_cntr *cntr;
@@ -333,7 +333,7 @@ void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink
 
 void bl_work_kick(struct bl_cntr *cntr)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_work_progress(cntr->domain, NULL, &none);
 }

@@ -193,7 +193,7 @@ static void held_up(void **state)
 	last = hold_last(&seq);
 	bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
 	if (row->leaves) {
-		struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+		struct bl_sink none = BL_SINK_NONE;
 
 		receiver->leaves = 4;
 		bl_large_finish(receiver, &none);
@@ -346,7 +346,7 @@ static void lied_to(void **state)
 {
 	const struct lie_row *row = TABLE_ROW(struct lie_row, state);
 	static const uint8_t garbage[8192];
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct bl_peer *peer;
 	_Atomic uint32_t *last;
 	uint64_t number;

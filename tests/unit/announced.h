@@ -100,7 +100,7 @@ static inline void announce(uint32_t i, size_t len, uint64_t flags)
 /* What has come is delivered, and nothing else: copies that are under way rest. */
 static inline void deliver(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	/* However slow this machine is. */
 	receiver->leaves = user_leaves ? BL_LEAVES_MOST : 0;
@@ -110,7 +110,7 @@ static inline void deliver(void)
 
 static inline void hear(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_poll_peer(sender, &none, peer());
 }

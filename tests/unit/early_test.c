@@ -320,7 +320,7 @@ static bool carry_the_rest(bool early)
 static void is_used_again(void **state)
 {
 	const struct reuse_row *row = TABLE_ROW(struct reuse_row, state);
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	static uint8_t sent_bytes[LONGEST], little[8];
 	int tries = 10000;
 	pthread_t thread;
@@ -370,7 +370,7 @@ static void goes_astray(void **state)
 {
 	const struct stray_row *row = TABLE_ROW(struct stray_row, state);
 	static const uint8_t bytes[8193];
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	const struct bl_kept *kept;
 	uint64_t number;
 	uint32_t seq;

@@ -141,7 +141,7 @@ static void so_many(void **state)
 
 static void by_look(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_ep_look(sender, &none, bl_ticks());
 }
@@ -178,7 +178,7 @@ static void go_quiet(void)
 
 static void go_to_sleep(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	int err = -EAGAIN;
 
 	for (int i = 0; i < 3 && err; i++) {
@@ -199,7 +199,7 @@ static void by_service(void)
 
 static void by_packet(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	/* of no request */
 	bl_on_fin(sender, &none, sender->dest[0], 77ull << 32, 0);
@@ -208,7 +208,7 @@ static void by_packet(void)
 /* Whoever waits for the bell hears it. */
 static void by_bell(void)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	bl_peer_notify(receiver->dest[1]);
 	bl_ep_bells(sender, &none);
@@ -337,7 +337,7 @@ static void room_came(void **state)
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1); /* of the last one */
 	assert_int_equal(heard(1, ROOM + 1, &seen), ROOM + 1);
 	for (uint32_t i = 0; i < sender->nrequest; i++) { /* and now a packet for each */
-		struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+		struct bl_sink none = BL_SINK_NONE;
 
 		bl_on_fin(sender, &none, sender->dest[0], bl_request_number(sender->request[i]), 0);
 	}
@@ -574,7 +574,7 @@ static void close_third(void)
 static void from_nobody(void **state)
 {
 	const struct gone_row *row = TABLE_ROW(struct gone_row, state);
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct iovec iov = {from, LEN};
 	struct bl_send send = {&iov, 1, 0, 5, 0, NULL, NODE_FLAGS, NULL};
 	struct bl_peer *peer;
@@ -611,7 +611,7 @@ static const struct last_row lasts[] = {
 static void last_word(void **state)
 {
 	const struct last_row *row = TABLE_ROW(struct last_row, state);
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	struct iovec iov = {from, LEN};
 	struct bl_send send = {&iov, 1, 2, 5, 0, from, NODE_FLAGS, NULL};
 	struct bl_fins *fins;

@@ -398,7 +398,7 @@ static void by_send(void)
 
 static void by_finish(void)
 {
-	bl_large_finish(receiver, &(struct bl_sink){.cq = &bl_no_queue, .max = SIZE_MAX});
+	bl_large_finish(receiver, &(struct bl_sink)BL_SINK_NONE);
 }
 
 struct left_row {
@@ -491,7 +491,7 @@ static void finished_for_its_sender(void **state)
 
 static void sender_dies(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
 	give(LEAST);
@@ -506,7 +506,7 @@ static void sender_dies(void **state)
 /* It dies after it has said that it takes it: what is there may be any part of the message. */
 static void sender_dies_copying(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
 	give(MOST);

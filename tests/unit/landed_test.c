@@ -40,7 +40,7 @@ int __wrap_bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, siz
 int __wrap_bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 			const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	if (sender && !node.ep[1]->nlanding)
 		bl_ep_progress(node.ep[1]);
@@ -55,7 +55,7 @@ int __wrap_bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, siz
 
 static void is_gone(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	row = TABLE_ROW(struct gone_row, state);
 	node_open(&node, 2);

@@ -246,7 +246,7 @@ static void hears(void **state)
 /* The receiver ends before it has taken the message: it isn't delivered. */
 static void receiver_ends(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
 	open_pair();
@@ -260,7 +260,7 @@ static void receiver_ends(void **state)
 /* Its sender ends before it has been received: what came is there, and nobody is told. */
 static void sender_ends(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
 	open_pair();

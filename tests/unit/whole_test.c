@@ -202,7 +202,7 @@ static void grows_with_use(void **state)
 /* Its memory and its place are given back when the neighbour ends. */
 static void over_with_its_neighbour(void **state)
 {
-	struct bl_sink none = {.cq = &bl_no_queue, .max = SIZE_MAX};
+	struct bl_sink none = BL_SINK_NONE;
 	unsigned char there[MORE / 4096];
 	char *tail;
 
