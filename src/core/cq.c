@@ -16,8 +16,8 @@
 
 #define LEAST_SIZE 64
 
-/* An empty read that follows another within this many ticks is a wait: poll a
- * while before returning through the layers above. */
+/* An empty read that follows another within this many ticks, and nothing has come between, is a
+ * wait: poll a while before returning through the layers above. */
 #define WAITING_TICKS 2000
 
 /* A wait that lasts so long gives its core away at each further empty read: what
@@ -306,7 +306,7 @@ static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 /* On a core of our own. True: something is there. */
 static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
 {
-	bool waiting = *now - cq->last_empty < WAITING_TICKS;
+	bool waiting = !begins && *now - cq->last_empty < WAITING_TICKS;
 	bool longer = begins && bl_crowd_may_spin(&cq->crowd);
 	bool found;
 
@@ -323,23 +323,24 @@ static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool beg
 	return found;
 }
 
-bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
+static bool awaits(const struct bl_cq *cq)
 {
-	ssize_t n = harvest(cq, sink);
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		const struct bl_ep *ep = cq->ep[i], *home = ep->home;
 
-	if (n)
-		return n;
-	if (sink->cq == &bl_no_queue) {
-		look_around(cq, sink, bl_ticks());
-		return -EAGAIN;
+		if (home->tagged.head || home->msg.head || (ep->work | ep->requests))
+			return true;
 	}
+	return false;
+}
 
-	cq->in_row = 0;
-
-	uint64_t now = bl_ticks();
+/* An empty read of one who waits; `first` behind one that brought something. */
+static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, bool first)
+{
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
 	bool crowded = bl_crowd_shared(&cq->crowd, now);
+	ssize_t n;
 
 	look_around(cq, sink, now);
 	if (crowded ? stay(cq, sink, &now) : spin(cq, sink, &now, begins))
@@ -347,7 +348,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	n = harvest(cq, sink);
 	if (n)
 		return n;
-	if (crowded && (!(begins | computing) || bl_crowd_waits(cq)))
+	if (crowded && (!(first | computing) || bl_crowd_waits(cq)))
 		bl_crowd_leave(cq);
 	if (begins)
 		bl_crowd_new_wait(&cq->crowd);
@@ -359,6 +360,30 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	}
 	cq->last_empty = now;
 	return -EAGAIN;
+}
+
+bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
+{
+	bool first = cq->empty_full != cq->full;
+	ssize_t n = harvest(cq, sink);
+	uint64_t now;
+
+	if (n)
+		return n;
+	now = bl_ticks();
+	if (sink->cq == &bl_no_queue) {
+		look_around(cq, sink, now);
+		return -EAGAIN;
+	}
+	cq->in_row = 0;
+	cq->empty_full = cq->full;
+	/* Open MPI 4 reads after each message until there is none, and returns to the program,
+	 * which may have nothing to wait for any more: no wait begins. */
+	if (first && !awaits(cq)) {
+		cq->last_empty = now;
+		return -EAGAIN;
+	}
+	return wait_on(cq, sink, now, first);
 }
 
 /* --- counters ----------------------------------------------------------- */

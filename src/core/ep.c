@@ -598,7 +598,7 @@ bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
 {
 	const struct bl_cq *cq = ep->rx_cq;
 
-	return cq && cq->wait_full == cq->full &&
+	return cq && cq->empty_full == cq->full &&
 	       now - cq->last_empty > BL_AWAY_US * bl_ticks_per_us();
 }
 

@@ -100,6 +100,7 @@ struct bl_cq {
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
 	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
+	uint32_t empty_full; /* `full` at the last empty read */
 	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;

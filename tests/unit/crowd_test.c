@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/claim.h"
 #include "core/crowd.h"
+#include "core/stream.h"
 #include "unit/node.h"
 
 #define OTHERS_MOST 8
@@ -162,6 +164,10 @@ static void wait_long(struct bl_cq *cq)
 static void wait_often(struct bl_cq *cq)
 {
 	struct bl_comp comp;
+	char buf[8];
+
+	/* what is waited for */
+	assert_int_equal(bl_recv_buf(cq->ep[0], buf, sizeof buf, 0, 5, 0, NULL, NODE_FLAGS), 0);
 
 	cq->ep[0]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us(); /* they don't live */
 	/* Two of the spins, one of so many waits, within a moment, though this machine may be busy
@@ -213,15 +219,20 @@ struct luck_row {
 	struct row row;
 	const char *spins; /* on a core of our own. +: it found something, -: it didn't */
 	bool again;	   /* the next wait spins as well */
+	uint32_t probe;	   /* else one in so many does */
 };
 
 static const struct luck_row lucks[] = {
-	{{"none yet", "only a probe"}, "", false},
-	{{"a probe in vain", "as before"}, "-", false},
-	{{"once", "good for three in vain"}, "+---", true},
-	{{"once", "and not for four"}, "+----", false},
-	{{"each fourth", "the others cost nobody anything"}, "+---+---+---", true},
-	{{"often", "as good as once"}, "++++++----", false},
+	{{"none yet", "only a probe"}, "", false, 32},
+	{{"a probe in vain", "the next one later"}, "-", false, 64},
+	{{"probes in vain", "rarer each time"}, "--", false, 128},
+	{{"many in vain", "but not for ever"}, "----------", false, 256},
+	{{"in vain, then once", "luck is back"}, "-----+", true, 0},
+	{{"in vain, then lost again", "and probes as often as at first"}, "-----+----", false, 32},
+	{{"once", "good for three in vain"}, "+---", true, 0},
+	{{"once", "and not for four"}, "+----", false, 32},
+	{{"each fourth", "the others cost nobody anything"}, "+---+---+---", true, 0},
+	{{"often", "as good as once"}, "++++++----", false, 32},
 };
 
 static void spins_while_they_find(void **state)
@@ -231,10 +242,63 @@ static void spins_while_they_find(void **state)
 
 	for (const char *spin = what->spins; *spin; spin++)
 		bl_crowd_spun(&crowd, *spin == '+');
-	assert_int_equal(bl_crowd_may_spin(&crowd), what->again);
-	for (crowd.waits = 2; crowd.waits < BL_CROWD_PROBE; crowd.waits++)
-		assert_int_equal(bl_crowd_may_spin(&crowd), what->again);
-	assert_true(bl_crowd_may_spin(&crowd)); /* a probe */
+	for (; crowd.waits <= 512; crowd.waits++)
+		assert_int_equal(bl_crowd_may_spin(&crowd),
+				 what->again || crowd.waits % what->probe == 0);
+}
+
+/* --- which read is a wait ---------------------------------------------------------- */
+
+enum awaited { NOTHING, A_TAGGED, A_MESSAGE, A_SEND, A_COPY };
+
+struct sated_row {
+	struct row row;
+	enum awaited awaited;
+	int brought; /* reads ago */
+	bool wait;   /* the read begins a wait, or goes on with one */
+};
+
+static const struct sated_row sateds[] = {
+	{{"nothing awaited", "it only looks whether there is more"}, NOTHING, 1, false},
+	{{"nothing awaited, again", "for a message without a receive, say"}, NOTHING, 2, true},
+	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, 1, true},
+	{{"a receive", "the same"}, A_MESSAGE, 1, true},
+	{{"a send's end", "the same"}, A_SEND, 1, true},
+	{{"a copy", "the same"}, A_COPY, 1, true},
+};
+
+static void is_a_wait(void **state)
+{
+	const struct sated_row *what = TABLE_ROW(struct sated_row, state);
+	static struct node node;
+	struct bl_comp comp;
+	struct bl_cq *cq;
+	struct bl_ep *ep;
+	char buf[8];
+	uint64_t flags = what->awaited == A_TAGGED ? BL_TAGGED : BL_MSG;
+
+	node_open(&node, 1);
+	cq = node.cq[0];
+	ep = node.ep[0];
+	if (what->awaited == A_TAGGED || what->awaited == A_MESSAGE)
+		assert_int_equal(
+			bl_recv_buf(ep, buf, sizeof buf, 0, 5, 0, NULL, flags | BL_COMPLETION), 0);
+	ep->requests += what->awaited == A_SEND;
+	ep->work += what->awaited == A_COPY;
+	cq->full++;
+	cq->wait_began = cq->last_empty = 0;
+	assert_false(bl_reads_are_rare(ep, 2 * BL_AWAY_US * bl_ticks_per_us()));
+	for (int reads = 0; reads < what->brought; reads++) {
+		assert_int_equal(cq->wait_began, 0);
+		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+		/* Whoever doesn't come back for long has seen that there is no more. */
+		assert_true(
+			bl_reads_are_rare(ep, cq->last_empty + 2 * BL_AWAY_US * bl_ticks_per_us()));
+	}
+	assert_int_equal(cq->wait_began != 0, what->wait);
+	ep->requests -= what->awaited == A_SEND;
+	ep->work -= what->awaited == A_COPY;
+	node_close(&node);
 }
 
 /* --- stays ----------------------------------------------------------------------- */
@@ -522,6 +586,7 @@ int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
+	TABLE_ROWS("sated", is_a_wait, sateds);
 	TABLE_ROWS("stay", stays_with, stays);
 	TABLE_TEST(unknown_cores);
 	TABLE_TEST(returns_by_any_queue);
