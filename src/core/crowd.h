@@ -120,7 +120,7 @@ bl_noinline void bl_crowd_return(struct bl_cq *cq);
  */
 #define BL_CROWD_ALONE	4u
 #define BL_CROWD_PROBE	32u
-#define BL_CROWD_RARELY 3u /* doublings; they also find out that a core is shared (bl_crowd_doubt) */
+#define BL_CROWD_RARELY 3u /* doublings; probes also find out that a core is shared */
 
 static inline bool bl_crowd_may_spin(const struct bl_crowd *crowd)
 {
