@@ -136,7 +136,7 @@ bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_
 	cq->err[cq->err_tail++] = *err;
 	append(cq)->error = true;
 	if (sink->cq == cq) /* what follows must stay behind it */
-		sink->max = sink->enough = sink->n;
+		sink->max = sink->n;
 }
 
 /* Who finds each time what its own operations left here, complete at once, never gets
@@ -334,15 +334,22 @@ static bool awaits(const struct bl_cq *cq)
 	return false;
 }
 
-/* An empty read of one who waits; `first` behind one that brought something. */
-static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, bool first)
+/* A read that brings nothing ends. */
+static void say_empty(struct bl_cq *cq, uint64_t now)
 {
+	cq->empty_full = cq->full;
+	cq->last_empty = now;
+}
+
+/* One who waits has found nothing yet. */
+static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
+{
+	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_TICKS;
 	bool crowded = bl_crowd_shared(&cq->crowd, now);
 	ssize_t n;
 
-	look_around(cq, sink, now);
 	if (crowded ? stay(cq, sink, &now) : spin(cq, sink, &now, begins))
 		return harvest(cq, sink);
 	n = harvest(cq, sink);
@@ -350,40 +357,41 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 		return n;
 	if (crowded && (!(first | computing) || bl_crowd_waits(cq)))
 		bl_crowd_leave(cq);
-	if (begins)
+	if (begins) {
 		bl_crowd_new_wait(&cq->crowd);
-	if (begins | computing) {
 		cq->wait_full = cq->full;
-		cq->wait_began = now;
-	} else if (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()) {
-		now = bl_crowd_give_way(cq, now);
 	}
-	cq->last_empty = now;
+	if (begins | computing)
+		cq->wait_began = now;
+	say_empty(cq, now); /* before a yield: others may read meanwhile */
+	if (!(first | computing) &&
+	    (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()))
+		cq->last_empty = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
 }
 
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 {
-	bool first = cq->empty_full != cq->full;
 	ssize_t n = harvest(cq, sink);
 	uint64_t now;
 
 	if (n)
 		return n;
 	now = bl_ticks();
-	if (sink->cq == &bl_no_queue) {
-		look_around(cq, sink, now);
+	look_around(cq, sink, now);
+	if (sink->cq == &bl_no_queue)
 		return -EAGAIN;
-	}
 	cq->in_row = 0;
-	cq->empty_full = cq->full;
+	n = harvest(cq, sink);
+	if (n)
+		return n;
 	/* Open MPI 4 reads after each message until there is none, and returns to the program,
 	 * which may have nothing to wait for any more: no wait begins. */
-	if (first && !awaits(cq)) {
-		cq->last_empty = now;
+	if (cq->empty_full != cq->full && !awaits(cq)) {
+		say_empty(cq, now);
 		return -EAGAIN;
 	}
-	return wait_on(cq, sink, now, first);
+	return wait_on(cq, sink, now);
 }
 
 /* --- counters ----------------------------------------------------------- */

@@ -136,7 +136,7 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 	struct bl_crowd *crowd = &cq->crowd;
 	bool count = now - crowd->counted > COUNT_US * bl_ticks_per_us();
 	struct rusage usage;
-	uint64_t all, switches;
+	uint64_t all, switches, windows;
 
 	if ((!count && !crowd->outnumbers) || getrusage(RUSAGE_THREAD, &usage))
 		return;
@@ -155,12 +155,14 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 		bl_crowd_shared(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
 	crowd->seen = all;
 	crowd->own = crowd->reads = 0;
-	if (now - crowd->window > WINDOW_US * bl_ticks_per_us()) {
-		crowd->window = now;
-		crowd->switches = all;
-	} else if (all - crowd->switches >= SWITCHES) {
+	/* Whoever looks rarely has seen many windows at once. */
+	windows = 1 + (now - crowd->window) / (WINDOW_US * bl_ticks_per_us());
+	if (crowd->window && all - crowd->switches >= SWITCHES * windows) {
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
+	} else if (windows > 1) {
+		crowd->window = now;
+		crowd->switches = all;
 	}
 }
 

@@ -94,13 +94,13 @@ struct bl_cq {
 	uint32_t mask;
 	uint32_t limit; /* so many in it need a look: it is full, or, 0: somebody sleeps */
 	bool away;	/* the last read has left its core to others, as they are told; crowd.h */
-	uint8_t in_row; /* reads that brought something, with no empty one between; bl_cq_enough */
+	uint8_t in_row; /* reads that found something at once, up to BL_IN_ROW; bl_cq_more */
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
 	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
-	uint32_t empty_full; /* `full` at the last empty read */
+	uint32_t empty_full; /* `full` at the last empty read, `last_empty` */
 	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
@@ -117,13 +117,14 @@ struct bl_sink {
 	size_t n, max, entry;
 	uint64_t *src;
 	size_t had;    /* of `n`, when the lane that is being read came to its turn */
-	size_t enough; /* of `n`: a lane that has brought something is left with what it has more */
+	bool more;     /* a lane that has brought something is asked for more, ... */
+	bool followed; /* ... and one had */
 };
 
-/* All goes to the queues, and lanes are read until they are empty. */
+/* All goes to the queues. */
 #define BL_SINK_NONE                                                                               \
 	{                                                                                          \
-		.cq = &bl_no_queue, .max = SIZE_MAX, .enough = SIZE_MAX                            \
+		.cq = &bl_no_queue, .max = SIZE_MAX                                                \
 	}
 
 /* A posted receive. */
@@ -481,9 +482,9 @@ bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struc
 	if (likely(!slot))
 		return;
 	sink->had = sink->n;
-	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->enough && peer->rx.next != end &&
-	       (slot = bl_rx_peek(&peer->rx)))
-		;
+	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->max && peer->rx.next != end &&
+	       (sink->n == sink->had || sink->more) && (slot = bl_rx_peek(&peer->rx)))
+		sink->followed |= sink->n != sink->had;
 	if (unlikely(ep->requests))
 		bl_fin_look(ep, sink, peer);
 }
@@ -529,30 +530,30 @@ static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t 
 }
 
 /*
- * So many messages a read takes, if its caller has room for more. Mostly one that has come is the
- * last for now, and another look would be at the line that its sender writes next: where it does so
- * already, messages crossing, that line is on its way, and our own next one waits as long, for
- * stores keep their order behind loads (20 to 70 ns of an MPI_Sendrecv of 230 to 500). So only who
- * has found something in BL_IN_ROW reads in a row looks for more, until that is in vain.
+ * Does a read ask a lane that has brought something for more? Mostly there is none yet, and the
+ * look would be at the line that its sender writes next: where it does so already, messages
+ * crossing, that line is on its way, and our own next one waits as long, for stores keep their
+ * order behind loads (20 to 70 ns of an MPI_Sendrecv of 230 to 500). So only after BL_IN_ROW reads
+ * that have found something at once, with no empty one between, and until no lane has more.
  */
 #define BL_IN_ROW 2
-static inline size_t bl_cq_enough(const struct bl_cq *cq, size_t max)
+static inline bool bl_cq_more(const struct bl_cq *cq)
 {
-	return cq->in_row < BL_IN_ROW ? 1 : max;
+	return cq->in_row >= BL_IN_ROW;
 }
 
-static inline void bl_cq_took(struct bl_cq *cq, size_t n)
+static inline void bl_cq_took(struct bl_cq *cq, const struct bl_sink *sink)
 {
-	if (cq->in_row < BL_IN_ROW)
+	if (!sink->more)
 		cq->in_row++;
-	else if (n == 1)
+	else if (!sink->followed)
 		cq->in_row = 0;
 }
 
 static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t entry,
 				 uint64_t *src)
 {
-	struct bl_sink sink = {cq, buf, 0, max, entry, src, 0, bl_cq_enough(cq, max)};
+	struct bl_sink sink = {cq, buf, 0, max, entry, src, 0, bl_cq_more(cq), false};
 
 	if (unlikely(cq->away))
 		bl_crowd_return(cq);
@@ -563,7 +564,7 @@ static inline ssize_t bl_cq_read(struct bl_cq *cq, void *buf, size_t max, size_t
 	for (uint32_t i = 0; i < cq->nep; i++)
 		bl_progress(cq->ep[i], &sink);
 	if (likely(sink.n)) {
-		bl_cq_took(cq, sink.n);
+		bl_cq_took(cq, &sink);
 		bl_cq_brought(cq);
 		return (ssize_t)sink.n;
 	}

@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/claim.h"
 #include "core/crowd.h"
-#include "core/stream.h"
 #include "unit/node.h"
 
 #define OTHERS_MOST 8
@@ -64,8 +62,11 @@ int __real_getrusage(int who, struct rusage *usage);
 int __real_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
 
 /* However many others run on this machine now, the looks are moments apart. */
+static int yields;
+
 int __wrap_sched_yield(void)
 {
+	yields++;
 	return 0;
 }
 
@@ -245,60 +246,6 @@ static void spins_while_they_find(void **state)
 	for (; crowd.waits <= 512; crowd.waits++)
 		assert_int_equal(bl_crowd_may_spin(&crowd),
 				 what->again || crowd.waits % what->probe == 0);
-}
-
-/* --- which read is a wait ---------------------------------------------------------- */
-
-enum awaited { NOTHING, A_TAGGED, A_MESSAGE, A_SEND, A_COPY };
-
-struct sated_row {
-	struct row row;
-	enum awaited awaited;
-	int brought; /* reads ago */
-	bool wait;   /* the read begins a wait, or goes on with one */
-};
-
-static const struct sated_row sateds[] = {
-	{{"nothing awaited", "it only looks whether there is more"}, NOTHING, 1, false},
-	{{"nothing awaited, again", "for a message without a receive, say"}, NOTHING, 2, true},
-	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, 1, true},
-	{{"a receive", "the same"}, A_MESSAGE, 1, true},
-	{{"a send's end", "the same"}, A_SEND, 1, true},
-	{{"a copy", "the same"}, A_COPY, 1, true},
-};
-
-static void is_a_wait(void **state)
-{
-	const struct sated_row *what = TABLE_ROW(struct sated_row, state);
-	static struct node node;
-	struct bl_comp comp;
-	struct bl_cq *cq;
-	struct bl_ep *ep;
-	char buf[8];
-	uint64_t flags = what->awaited == A_TAGGED ? BL_TAGGED : BL_MSG;
-
-	node_open(&node, 1);
-	cq = node.cq[0];
-	ep = node.ep[0];
-	if (what->awaited == A_TAGGED || what->awaited == A_MESSAGE)
-		assert_int_equal(
-			bl_recv_buf(ep, buf, sizeof buf, 0, 5, 0, NULL, flags | BL_COMPLETION), 0);
-	ep->requests += what->awaited == A_SEND;
-	ep->work += what->awaited == A_COPY;
-	cq->full++;
-	cq->wait_began = cq->last_empty = 0;
-	assert_false(bl_reads_are_rare(ep, 2 * BL_AWAY_US * bl_ticks_per_us()));
-	for (int reads = 0; reads < what->brought; reads++) {
-		assert_int_equal(cq->wait_began, 0);
-		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
-		/* Whoever doesn't come back for long has seen that there is no more. */
-		assert_true(
-			bl_reads_are_rare(ep, cq->last_empty + 2 * BL_AWAY_US * bl_ticks_per_us()));
-	}
-	assert_int_equal(cq->wait_began != 0, what->wait);
-	ep->requests -= what->awaited == A_SEND;
-	ep->work -= what->awaited == A_COPY;
-	node_close(&node);
 }
 
 /* --- stays ----------------------------------------------------------------------- */
@@ -503,17 +450,20 @@ static void company_lasts(void **state)
 /* Who reads says whether it is here. */
 struct turn_row {
 	struct row row;
-	bool posted;
+	enum whom posted;
 	const char *reads; /* -: nothing is there, +: something, which another has sent */
 	bool away;
+	int yields;
 };
 
 static const struct turn_row turns[] = {
-	{{"something", "is here"}, false, "+", false},
-	{{"first of a wait", "its caller may yield"}, true, "+-", true},
-	{{"first, for nothing", "its caller goes on"}, false, "+-", false},
-	{{"second, for nothing", "its caller waits for something else"}, false, "+--", true},
-	{{"then something", "is here again"}, false, "+---+", false},
+	{{"something", "is here"}, NOBODY, "+", false, 0},
+	{{"first of a wait", "its caller may yield"}, THEM, "+-", true, 0},
+	{{"first, for anybody", "its caller may have enough"}, ANYBODY, "+-", false, 0},
+	{{"second, for anybody", "its caller waits"}, ANYBODY, "+--", true, 1},
+	{{"first, for nothing", "its caller goes on"}, NOBODY, "+-", false, 0},
+	{{"second, for nothing", "its caller waits for something else"}, NOBODY, "+--", true, 1},
+	{{"then something", "is here again"}, NOBODY, "+---+", false, 2},
 };
 
 static void says_its_turn(void **state)
@@ -526,8 +476,9 @@ static void says_its_turn(void **state)
 	cq = pair.cq[0];
 	cq->last_empty = bl_ticks();
 	bl_crowd_return(cq);
-	if (what->posted)
-		post(1, 6);
+	if (what->posted != NOBODY)
+		post(what->posted == ANYBODY ? BL_ADDR_ANY : 1, 6);
+	yields = 0;
 	for (const char *read = what->reads; *read; read++) {
 		if (*read == '+') {
 			post(1, 5);
@@ -540,7 +491,9 @@ static void says_its_turn(void **state)
 		}
 	}
 	assert_int_equal(cq->away, what->away);
-	assert_int_equal(cq->crowd.skipped > 0, what->posted); /* it was asked whether to stay */
+	assert_int_equal(yields, what->yields);
+	assert_int_equal(cq->crowd.skipped > 0,
+			 what->posted == THEM); /* it was asked whether to stay */
 	assert_int_equal(our_turn(), what->away ? OUR_CORE | BL_TURN_AWAY : OUR_CORE);
 	node_close(&pair);
 }
@@ -586,7 +539,6 @@ int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
-	TABLE_ROWS("sated", is_a_wait, sateds);
 	TABLE_ROWS("stay", stays_with, stays);
 	TABLE_TEST(unknown_cores);
 	TABLE_TEST(returns_by_any_queue);

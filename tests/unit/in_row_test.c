@@ -14,7 +14,7 @@
 struct step {
 	int sent;   /* messages by endpoint 1, just before */
 	int second; /* and by endpoint 2 */
-	int early;  /* and by endpoint 1, before those, that nobody has posted a receive for */
+	int early;  /* and by each, before those, that nobody has posted a receive for */
 	int taken;  /* by a read; NONE; 0: no more steps */
 };
 
@@ -59,9 +59,18 @@ static const struct in_row_row rows[] = {
 	{{"several of two", "one of each, twice; then what is left"},
 	 0,
 	 {{4, 3, 0, 2}, {0, 0, 0, 2}, {0, 0, 0, 3}}},
+	{{"one of each, again and again", "none has more: all begins anew"},
+	 0,
+	 {{1, 1, 0, 2}, {1, 1, 0, 2}, {1, 1, 0, 2}, {2, 2, 0, 2}, {0, 0, 0, 2}, {0, 0, 0, NONE}}},
+	{{"one of two has more", "not in vain"},
+	 0,
+	 {{1, 1, 0, 2}, {1, 1, 0, 2}, {1, 2, 0, 3}, {2, 2, 0, 4}}},
 	{{"early ones before it", "bring nothing, and are passed over"},
 	 0,
 	 {{1, 0, 3, 1}, {0, 0, 0, NONE}}},
+	{{"early ones of another", "the same: its lane has brought nothing"},
+	 0,
+	 {{0, 1, 3, 1}, {0, 0, 0, NONE}}},
 	{{"only early ones", "an empty read"}, 0, {{0, 0, 3, NONE}, {2, 0, 0, 1}, {0, 0, 0, 1}}},
 };
 
@@ -78,11 +87,22 @@ static void send_from(size_t from, int count, uint64_t tag)
 	}
 }
 
+/* Of both. */
+static uint32_t unread(void)
+{
+	uint32_t n = 0;
+
+	for (size_t from = 1; from <= 2; from++)
+		n += node.ep[from]->dest[0]->tx.next - node.ep[0]->dest[from]->rx.next;
+	return n;
+}
+
 /* What nobody had posted a receive for is there all the same. */
 static void take_early(int count)
 {
-	for (int i = 0; i < count; i++) {
-		assert_int_equal(bl_recv_buf(node.ep[0], NULL, 0, 1, 0, 0, NULL, NODE_FLAGS), 0);
+	for (int i = 0; i < 2 * count; i++) {
+		assert_int_equal(
+			bl_recv_buf(node.ep[0], NULL, 0, 1 + i % 2, 0, 0, NULL, NODE_FLAGS), 0);
 		node_completion(&node, 0, NULL);
 	}
 	node_expect_nothing(&node, 0);
@@ -100,6 +120,7 @@ static void is_taken(void **state)
 		ssize_t got;
 
 		send_from(1, s->early, 0);
+		send_from(2, s->early, 0);
 		send_from(1, s->sent, 1);
 		send_from(2, s->second, 2);
 		early += s->early;
@@ -107,6 +128,7 @@ static void is_taken(void **state)
 		got = bl_cq_read(node.cq[0], comp, row->room ? row->room : ROOM, sizeof comp[0],
 				 NULL);
 		assert_int_equal(got, s->taken == NONE ? -EAGAIN : s->taken);
+		assert_int_equal(unread(), left);
 	}
 	assert_int_equal(left, 0);
 	take_early(early);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * empty_test.c: a read that brings nothing: whether it is a wait, and what it does all the same.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/claim.h"
+#include "core/core.h"
+#include "core/large.h"
+#include "core/stream.h"
+#include "unit/node.h"
+
+static struct node node;
+static struct bl_comp comp;
+
+static ssize_t read_one(size_t at)
+{
+	return bl_cq_read(node.cq[at], &comp, 1, sizeof comp, NULL);
+}
+
+static uint64_t us(uint64_t n)
+{
+	return n * bl_ticks_per_us();
+}
+
+static void compute(uint64_t n)
+{
+	uint64_t until = bl_ticks() + us(n);
+
+	while ((int64_t)(bl_ticks() - until) < 0)
+		;
+}
+
+/* --- which read is a wait ---------------------------------------------------------- */
+
+enum awaited { NOTHING, A_TAGGED, A_MESSAGE, A_SEND, A_COPY, OF_ALL };
+
+struct wait_row {
+	struct row row;
+	enum awaited awaited;
+	const char *reads; /* +: brought something, -: nothing, 0: of progress alone */
+	bool wait;	   /* the last one begins a wait, or goes on with one */
+};
+
+static const struct wait_row waits[] = {
+	{{"nothing awaited", "it only looks whether there is more"}, NOTHING, "+-", false},
+	{{"nothing awaited, again", "for a message without a receive, say"}, NOTHING, "+--", true},
+	{{"progress between", "it isn't a read"}, NOTHING, "+0-", false},
+	{{"progress, again", "the same"}, NOTHING, "+-0-", true},
+	{{"brought something again", "it looks again"}, NOTHING, "+-+-", false},
+	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, "+-", true},
+	{{"a receive", "the same"}, A_MESSAGE, "+-", true},
+	{{"a send's end", "the same"}, A_SEND, "+-", true},
+	{{"a copy", "the same"}, A_COPY, "+-", true},
+	{{"a receive of a shared context", "it may be for us"}, OF_ALL, "+-", true},
+};
+
+/* `by` 1: begin to wait for it; -1: no more. */
+static void await(enum awaited what, int by)
+{
+	static char buf[8];
+	struct bl_ep *ep = node.ep[0];
+	uint64_t kind = what == A_MESSAGE ? BL_MSG : BL_TAGGED;
+
+	if (what == OF_ALL) {
+		ep->home = by > 0 ? node.ep[1] : ep;
+		ep = node.ep[1];
+	}
+	if (by > 0 && (what == A_TAGGED || what == A_MESSAGE || what == OF_ALL))
+		assert_int_equal(
+			bl_recv_buf(ep, buf, sizeof buf, 0, 5, 0, NULL, kind | BL_COMPLETION), 0);
+	ep->requests += (uint32_t)(what == A_SEND ? by : 0);
+	ep->work += (uint32_t)(what == A_COPY ? by : 0);
+}
+
+static void is_a_wait(void **state)
+{
+	const struct wait_row *row = TABLE_ROW(struct wait_row, state);
+	bool empty = false;
+	struct bl_cq *cq;
+
+	node_open(&node, 2);
+	cq = node.cq[0];
+	await(row->awaited, 1);
+	cq->wait_began = cq->last_empty = 0;
+	for (const char *at = row->reads; *at; at++) {
+		uint64_t before = bl_ticks();
+
+		cq->wait_began = 0;
+		cq->full += *at == '+';
+		if (*at == '0')
+			assert_int_equal(bl_cq_read(cq, NULL, 0, sizeof comp, NULL), -EAGAIN);
+		if (*at == '-') {
+			assert_int_equal(read_one(0), -EAGAIN);
+			assert_in_range(cq->last_empty, before, bl_ticks());
+		}
+		empty = *at == '0' ? empty : *at == '-';
+		/* Whoever comes back late, and has seen that there is no more, was away. */
+		assert_int_equal(bl_reads_are_rare(node.ep[0], bl_ticks() + us(2 * BL_AWAY_US)),
+				 empty);
+	}
+	assert_int_equal(cq->wait_began != 0, row->wait);
+	await(row->awaited, -1);
+	node_close(&node);
+}
+
+/* --- what it does all the same --------------------------------------------------------- */
+
+/* Of one who only ever finds something and then reads once more. */
+static void looks_after_lives(void **state)
+{
+	struct bl_ep *ep;
+
+	(void)state;
+	node_open(&node, 2);
+	ep = node.ep[0];
+	for (int round = 0; round < 3; round++) {
+		uint64_t due = bl_ticks() - 1;
+
+		node.cq[0]->full = 0; /* each so many reads look anyway */
+		node.cq[0]->empty_full = 1;
+		ep->next_look = due;
+		assert_int_equal(bl_send_buf(ep, "x", 1, 1, 9, 0, NULL, NODE_FLAGS), 0);
+		assert_int_equal(read_one(0), 1);
+		assert_true(ep->next_look == due);
+		assert_int_equal(read_one(0), -EAGAIN);
+		assert_true(ep->next_look != due);
+		node_settle(&node, 1);
+	}
+	node_close(&node);
+}
+
+#define LONG_BYTES 65536u
+
+/* A large message that has come early is over when its receive is posted: whoever computes then has
+ * not left in the middle of anything. */
+static void has_not_left(void **state)
+{
+	static char from[LONG_BYTES], to[LONG_BYTES];
+	struct bl_ep *ep;
+
+	(void)state;
+	node_open(&node, 2);
+	ep = node.ep[0];
+	for (int round = 0; round < 8; round++) {
+		node_send(&node, 1, 0, from, sizeof from, 7, NULL, NODE_FLAGS);
+		node_settle(&node, 0);
+		while (ep->left_at)
+			bl_ep_progress(ep);
+		ep->leaves = round ? ep->leaves : BL_LEAVES_MOST;
+		assert_int_equal(bl_recv_buf(ep, to, sizeof to, 1, 7, 0, NULL, NODE_FLAGS), 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, sizeof to);
+		assert_int_equal(read_one(0), -EAGAIN);
+		assert_true(!ep->left_at);
+		compute(5 * BL_AWAY_US);
+		node_completion(&node, 1, NULL);
+		read_one(0);
+	}
+	assert_int_equal(ep->leaves, 0);
+	node_close(&node);
+}
+
+#define MANY_BYTES (16u << 20)
+
+/* Whoever has found something at each of his reads isn't away because the first empty one is still
+ * under way: it doesn't copy megabytes to the end. */
+static void is_not_away(void **state)
+{
+	char *from = calloc(2, MANY_BYTES), *to = calloc(2, MANY_BYTES);
+	struct bl_ep *ep;
+	struct bl_cq *cq;
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(to);
+	node_open(&node, 2);
+	ep = node.ep[0];
+	cq = node.cq[0];
+	ep->dest[1]->copy.pull = BL_COPY_VM;
+	ep->leaves = node.ep[1]->leaves = 0;
+	for (uint64_t i = 0; i < 2; i++)
+		assert_int_equal(bl_recv_buf(ep, to + i * MANY_BYTES, MANY_BYTES, 1, 7 + i, 0, NULL,
+					     NODE_FLAGS),
+				 0);
+	for (uint64_t i = 0; i < 2; i++)
+		node_send(&node, 1, 0, from + i * MANY_BYTES, MANY_BYTES, 7 + i, NULL, NODE_FLAGS);
+	for (int i = 0; i < 1000 && ep->ntransfer < 2; i++)
+		bl_progress(ep, &(struct bl_sink)BL_SINK_NONE);
+	assert_int_equal(ep->ntransfer, 2);
+	cq->full++;
+	cq->last_empty = bl_ticks() - us(1000);
+	cq->crowd.luck = BL_CROWD_ALONE; /* it spins */
+	ep->leaves = BL_LEAVES_MOST;
+	ep->left_at = 0;
+	ep->next_look = bl_ticks() + us(3600000000ull);
+	assert_int_equal(read_one(0), -EAGAIN);
+	assert_int_equal(ep->ntransfer, 2);
+	while (ep->ntransfer + node.ep[1]->requests)
+		node_progress(&node);
+	node_close(&node);
+	free(from);
+	free(to);
+}
+
+int main(void)
+{
+	TABLE_ROWS("wait", is_a_wait, waits);
+	TABLE_TEST(looks_after_lives);
+	TABLE_TEST(has_not_left);
+	TABLE_TEST(is_not_away);
+	return table_run("empty");
+}
