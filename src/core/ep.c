@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * ep.c: an endpoint's beginning and end, the less frequent parts of progress,
- * domains and address vectors. Serialised by the domain.
+ * and domains. Serialised by the domain.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -49,111 +49,6 @@ int bl_domain_close(struct bl_domain *domain)
 	return 0;
 }
 
-/* --- address vector ----------------------------------------------------- */
-
-int bl_av_open(struct bl_domain *domain, struct bl_av **av)
-{
-	*av = calloc(1, sizeof **av);
-	if (!*av)
-		return -ENOMEM;
-	(*av)->domain = domain;
-	domain->users++;
-	return 0;
-}
-
-int bl_av_close(struct bl_av *av)
-{
-	if (av->nep)
-		return -EBUSY;
-	av->domain->users--;
-	free(av->addr);
-	free(av->used);
-	free(av->ep);
-	free(av);
-	return 0;
-}
-
-static int av_grow(struct bl_av *av)
-{
-	uint64_t room = av->room ? 2 * av->room : 64;
-	struct bl_addr *addr = realloc(av->addr, room * sizeof *addr);
-
-	if (!addr)
-		return -ENOMEM;
-	av->addr = addr;
-	bool *used = realloc(av->used, room * sizeof *used);
-	if (!used)
-		return -ENOMEM;
-	av->used = used;
-	av->room = room;
-	return 0;
-}
-
-/* Endpoints that heard of this address before it was inserted name it now. */
-static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t index)
-{
-	for (uint32_t i = 0; i < av->nep; i++) {
-		struct bl_peer *peer = bl_local_find(&av->ep[i]->local, addr);
-
-		if (peer && peer->av_index == BL_ADDR_ANY)
-			peer->av_index = index;
-	}
-}
-
-int bl_av_insert(struct bl_av *av, const struct bl_addr *addr, uint64_t *index)
-{
-	struct bl_addr copy;
-
-	memcpy(&copy, addr, sizeof copy); /* the caller's may be unaligned */
-	if (!bl_addr_valid(&copy))
-		return -EINVAL;
-	if (av->count == av->room) {
-		int err = av_grow(av);
-
-		if (err)
-			return err;
-	}
-	av->addr[av->count] = copy;
-	av->used[av->count] = true;
-	*index = av->count++;
-	name_source(av, &copy, *index);
-	return 0;
-}
-
-/* The first other place of the same address, or BL_ADDR_ANY. */
-static uint64_t av_again(const struct bl_av *av, const struct bl_addr *addr)
-{
-	for (uint64_t i = 0; i < av->count; i++)
-		if (av->used[i] && !memcmp(av->addr[i].id, addr->id, sizeof addr->id))
-			return i;
-	return BL_ADDR_ANY;
-}
-
-int bl_av_remove(struct bl_av *av, uint64_t index)
-{
-	if (index >= av->count || !av->used[index])
-		return -ENOENT;
-	av->used[index] = false;
-	for (uint32_t i = 0; i < av->nep; i++) {
-		struct bl_ep *ep = av->ep[i];
-		struct bl_peer *peer = bl_local_find(&ep->local, &av->addr[index]);
-
-		if (index < ep->ndest)
-			ep->dest[index] = &bl_nobody;
-		if (peer && peer->av_index == index)
-			peer->av_index = av_again(av, &av->addr[index]);
-	}
-	return 0;
-}
-
-int bl_av_lookup(struct bl_av *av, uint64_t index, struct bl_addr *addr)
-{
-	if (index >= av->count || !av->used[index])
-		return -ENOENT;
-	*addr = av->addr[index];
-	return 0;
-}
-
 /* --- binding ------------------------------------------------------------ */
 
 static int list_add(struct bl_ep ***list, uint32_t *count, struct bl_ep *ep)
@@ -185,7 +80,7 @@ static void list_remove(struct bl_ep **list, uint32_t *count, struct bl_ep *ep)
 static void rename_sources(struct bl_ep *home)
 {
 	for (struct bl_peer *name = home->local.all; name; name = name->next_all)
-		name->av_index = home->av ? av_again(home->av, &name->addr) : BL_ADDR_ANY;
+		name->av_index = home->av ? bl_av_find(home->av, &name->addr) : BL_ADDR_ANY;
 }
 
 /* The endpoint is one of a queue's or counter's, unless it can't wake who waits there. */
@@ -522,7 +417,7 @@ static void adopted(struct bl_peer *peer)
 	ep->looks = 0;
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
-	peer->av_index = av_again(ep->av, &peer->addr);
+	peer->av_index = bl_av_find(ep->av, &peer->addr);
 }
 
 static void lost(struct bl_peer *peer)
@@ -662,11 +557,15 @@ struct visit {
 	struct bl_sink *sink;
 };
 
+/* All that a lane has which nobody polls: it would have to ring again for the rest. */
 static void visit(struct bl_peer *peer, void *arg)
 {
 	struct visit *v = arg;
+	bool more = v->sink->more;
 
+	v->sink->more = true;
 	bl_poll_peer(v->ep, v->sink, peer);
+	v->sink->more = more;
 	bl_fin_look(v->ep, v->sink, peer);
 }
 

@@ -66,6 +66,9 @@ struct bl_av {
 	uint32_t nep;
 };
 
+/* The first place of an address, or BL_ADDR_ANY. */
+uint64_t bl_av_find(const struct bl_av *av, const struct bl_addr *addr);
+
 struct bl_cntr {
 	uint64_t value;
 	bool asleep; /* somebody sleeps until it counts; beside `value`, where counting looks */
