@@ -155,9 +155,9 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 		bl_crowd_shared(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
 	crowd->seen = all;
 	crowd->own = crowd->reads = 0;
-	/* Whoever looks rarely has seen many windows at once. */
+	/* Whoever looks rarely has seen many windows at once; at 0 it begins anew. */
 	windows = 1 + (now - crowd->window) / (WINDOW_US * bl_ticks_per_us());
-	if (crowd->window && all - crowd->switches >= SWITCHES * windows) {
+	if (all - crowd->switches >= SWITCHES * windows) {
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
 	} else if (windows > 1) {

@@ -214,6 +214,43 @@ static void counts_as_shared(void **state)
 	is_found_shared(wait_often, what);
 }
 
+struct rate_row {
+	struct row row;
+	long switches;	/* between a look and the next one */
+	uint64_t apart; /* us */
+	bool shared;
+};
+
+static const struct rate_row rates[] = {
+	{{"four in a millisecond", "others run again and again"}, 4, 1000, true},
+	{{"three", "somebody's moment"}, 3, 1000, false},
+	{{"four, just within a window", "as often as counts"}, 4, 9990, true},
+	{{"four, in a little more", "too rarely"}, 4, 10010, false},
+	{{"four in each of two", "that is often enough"}, 8, 10010, true},
+	{{"of a look each 90 ms", "four in each of ten"}, 40, 90000, true},
+	{{"one less", "too rarely"}, 39, 90000, false},
+};
+
+static void is_often_enough(void **state)
+{
+	const struct rate_row *what = TABLE_ROW(struct rate_row, state);
+	struct crowd_row looks = {.switches = what->switches};
+	static struct node node;
+	struct bl_crowd *crowd;
+	uint64_t now = bl_ticks();
+
+	node_open(&node, 1);
+	crowd = &node.cq[0]->crowd;
+	switched = 0;
+	*crowd = (struct bl_crowd){.outnumbers = true, .counted = now, .window = now};
+	row = &looks;
+	bl_crowd_doubt(node.cq[0], now + what->apart * bl_ticks_per_us());
+	row = NULL;
+	assert_int_equal(crowd->until != 0, what->shared);
+	assert_true(what->shared || crowd->window); /* the next one begins */
+	node_close(&node);
+}
+
 /* --- spins ----------------------------------------------------------------------- */
 
 struct luck_row {
@@ -538,6 +575,7 @@ static void naps_when(void **state)
 int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
+	TABLE_ROWS("rate", is_often_enough, rates);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
 	TABLE_ROWS("stay", stays_with, stays);
 	TABLE_TEST(unknown_cores);
