@@ -341,8 +341,9 @@ static void say_empty(struct bl_cq *cq, uint64_t now)
 	cq->last_empty = now;
 }
 
-/* One who waits has found nothing yet. */
-static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
+/* One who waits has found nothing yet. Nothing `awaited`: for a message that it will ask for when
+ * it has come (MPI_Probe), say, which would not end a spin. */
+static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, bool awaited)
 {
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
@@ -350,7 +351,9 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 	bool crowded = bl_crowd_shared(&cq->crowd, now);
 	ssize_t n;
 
-	if (crowded ? stay(cq, sink, &now) : spin(cq, sink, &now, begins))
+	if (!awaited)
+		warm_all(cq);
+	if (crowded ? stay(cq, sink, &now) : awaited && spin(cq, sink, &now, begins))
 		return harvest(cq, sink);
 	n = harvest(cq, sink);
 	if (n)
@@ -373,6 +376,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 {
 	ssize_t n = harvest(cq, sink);
+	bool awaited;
 	uint64_t now;
 
 	if (n)
@@ -387,11 +391,12 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 		return n;
 	/* Open MPI 4 reads after each message until there is none, and returns to the program,
 	 * which may have nothing to wait for any more: no wait begins. */
-	if (cq->empty_full != cq->full && !awaits(cq)) {
+	awaited = awaits(cq);
+	if (!awaited && cq->empty_full != cq->full) {
 		say_empty(cq, now);
 		return -EAGAIN;
 	}
-	return wait_on(cq, sink, now);
+	return wait_on(cq, sink, now, awaited);
 }
 
 /* --- counters ----------------------------------------------------------- */

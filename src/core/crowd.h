@@ -52,19 +52,19 @@ struct bl_peer;
 
 /* What a queue's empty reads have found out about its core. */
 struct bl_crowd {
-	uint64_t counted;	/* ticks: when it was found out that ... */
-	bool outnumbers;	/* there are more of us than cores */
-	uint64_t before;	/* switches away from us, then */
-	uint64_t until;		/* ticks: it is shared with others, as far as we know */
-	uint64_t window;	/* ticks: since when switches are counted */
-	uint64_t switches;	/* away from us, then */
-	uint32_t waits;		/* so far */
-	uint64_t seen;		/* switches, when last looked at; since then ... */
-	uint32_t reads, own;	/* ... empty reads that gave way, and our own yields among them */
-	uint32_t luck;		/* > 0: a wait on a core of our own may begin with a spin */
-	uint32_t probe_in_vain; /* spins without luck, so many in a row, up to BL_CROWD_RARELY */
-	uint32_t core;		/* its number + 1, at our last return; 0: not known */
-	uint32_t company;	/* > 0: who says that it runs mostly answers */
+	uint64_t counted;    /* ticks: when it was found out that ... */
+	bool outnumbers;     /* there are more of us than cores */
+	uint64_t before;     /* switches away from us, then */
+	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
+	uint64_t window;     /* ticks: since when switches are counted */
+	uint64_t switches;   /* away from us, then */
+	uint32_t waits;	     /* so far */
+	uint64_t seen;	     /* switches, when last looked at; since then ... */
+	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
+	uint32_t luck;	     /* > 0: a wait on a core of our own may begin with a spin */
+	uint32_t rarely;     /* without luck: probes have become rarer, so many times */
+	uint32_t core;	     /* its number + 1, at our last return; 0: not known */
+	uint32_t company;    /* > 0: who says that it runs mostly answers */
 	uint32_t visit_every, skipped; /* empty reads between visits; so far */
 	bool left_to_caller;	       /* who gives way himself between two reads */
 	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
@@ -113,29 +113,31 @@ void bl_crowd_leave(struct bl_cq *cq);
 bl_noinline void bl_crowd_return(struct bl_cq *cq);
 
 /*
- * On a core of our own a wait begins with a spin only while spins are of use: one that finds
- * something is good for so many in vain. Without that one of so many waits tries, and after each in
- * vain one of twice as many: some libraries always read once more than there is to come, and a spin
- * costs as much as thirty messages.
+ * On a core of our own a wait begins with a spin only while spins are of use. One in vain, for
+ * something that needs its caller's next step, say, costs 4 us, and one that finds something saves
+ * a way through the library above, or a yield there: 0.2 us, or 1 on some machines. So it takes
+ * BL_CROWD_VAIN that have found something to make up for one in vain. Without luck one of so many
+ * waits tries, and of twice as many each time that luck has run out.
  */
-#define BL_CROWD_ALONE	4u
+#define BL_CROWD_LUCK	32u /* at most */
+#define BL_CROWD_VAIN	16u
 #define BL_CROWD_PROBE	32u
 #define BL_CROWD_RARELY 3u /* doublings; probes also find out that a core is shared */
 
 static inline bool bl_crowd_may_spin(const struct bl_crowd *crowd)
 {
-	return crowd->luck || !(crowd->waits % (BL_CROWD_PROBE << crowd->probe_in_vain));
+	return crowd->luck || !(crowd->waits % (BL_CROWD_PROBE << crowd->rarely));
 }
 
 static inline void bl_crowd_spun(struct bl_crowd *crowd, bool found)
 {
 	if (found) {
-		crowd->luck = BL_CROWD_ALONE;
-		crowd->probe_in_vain = 0;
-	} else if (crowd->luck) {
-		crowd->luck--;
-	} else if (crowd->probe_in_vain < BL_CROWD_RARELY) {
-		crowd->probe_in_vain++;
+		crowd->luck += crowd->luck < BL_CROWD_LUCK;
+		if (crowd->luck >= BL_CROWD_VAIN)
+			crowd->rarely = 0;
+	} else {
+		crowd->luck -= bl_min(crowd->luck, BL_CROWD_VAIN);
+		crowd->rarely += !crowd->luck && crowd->rarely < BL_CROWD_RARELY;
 	}
 }
 

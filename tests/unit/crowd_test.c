@@ -265,12 +265,14 @@ static const struct luck_row lucks[] = {
 	{{"a probe in vain", "the next one later"}, "-", false, 64},
 	{{"probes in vain", "rarer each time"}, "--", false, 128},
 	{{"many in vain", "but not for ever"}, "----------", false, 256},
-	{{"in vain, then once", "luck is back"}, "-----+", true, 0},
-	{{"in vain, then lost again", "and probes as often as at first"}, "-----+----", false, 32},
-	{{"once", "good for three in vain"}, "+---", true, 0},
-	{{"once", "and not for four"}, "+----", false, 32},
-	{{"each fourth", "the others cost nobody anything"}, "+---+---+---", true, 0},
-	{{"often", "as good as once"}, "++++++----", false, 32},
+	{{"in vain, then once", "perhaps luck is back"}, "-----+", true, 0},
+	{{"once, then in vain", "not worth it"}, "+-", false, 64},
+	{{"three of four", "the fourth costs more than they save"}, "+++-+++-", false, 128},
+	{{"as often as pays", "even: no more"}, "++++++++++++++++-", false, 64},
+	{{"once more", "good for one in vain"}, "+++++++++++++++++-", true, 0},
+	{{"long ago in vain", "forgotten"}, "----++++++++++++++++-", false, 64},
+	{{"often", "good for one"}, "++++++++++++++++++++++++++++++++++++++++-", true, 0},
+	{{"often", "and not for two"}, "++++++++++++++++++++++++++++++++++++++++--", false, 64},
 };
 
 static void spins_while_they_find(void **state)

@@ -190,7 +190,7 @@ static void is_not_away(void **state)
 	assert_int_equal(ep->ntransfer, 2);
 	cq->full++;
 	cq->last_empty = bl_ticks() - us(1000);
-	cq->crowd.luck = BL_CROWD_ALONE; /* it spins */
+	cq->crowd.luck = BL_CROWD_LUCK; /* it spins */
 	ep->leaves = BL_LEAVES_MOST;
 	ep->left_at = 0;
 	ep->next_look = bl_ticks() + us(3600000000ull);
