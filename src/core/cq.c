@@ -313,7 +313,8 @@ static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool beg
 	if (!waiting && !longer)
 		return false;
 	found = poll_on(cq, sink, bl_knobs()->spin, longer ? *now + BL_FIRST_TICKS : 0);
-	if (longer)
+	/* One that was cut short says nothing. */
+	if (longer && (found || !(others_have_some(cq) || has_work(cq))))
 		bl_crowd_spun(&cq->crowd, found);
 	if (longer && !found)
 		bl_crowd_doubt(cq, bl_ticks());
@@ -323,6 +324,8 @@ static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool beg
 	return found;
 }
 
+/* A receive, a send or a copy. (One-sided operations by the target's hand aren't counted once they
+ * have all been asked for, and then nobody spins for them.) */
 static bool awaits(const struct bl_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->nep; i++) {
@@ -351,7 +354,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool crowded = bl_crowd_shared(&cq->crowd, now);
 	ssize_t n;
 
-	if (!awaited)
+	if (!awaited && !begins)
 		warm_all(cq);
 	if (crowded ? stay(cq, sink, &now) : awaited && spin(cq, sink, &now, begins))
 		return harvest(cq, sink);
@@ -361,7 +364,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	if (crowded && (!(first | computing) || bl_crowd_waits(cq)))
 		bl_crowd_leave(cq);
 	if (begins) {
-		bl_crowd_new_wait(&cq->crowd);
+		bl_crowd_new_wait(&cq->crowd, awaited);
 		cq->wait_full = cq->full;
 	}
 	if (begins | computing)

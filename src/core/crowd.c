@@ -29,9 +29,9 @@
 #define NO_NAP_US    1000   /* ... this, doubled each time ... */
 #define VAIN_MOST    11	    /* ... until so many */
 
-void bl_crowd_new_wait(struct bl_crowd *crowd)
+void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited)
 {
-	crowd->waits++;
+	crowd->waits += awaited;
 	crowd->vain = 0;
 	crowd->no_nap = 0;
 }
@@ -157,7 +157,7 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 	crowd->own = crowd->reads = 0;
 	/* Whoever looks rarely has seen many windows at once; at 0 it begins anew. */
 	windows = 1 + (now - crowd->window) / (WINDOW_US * bl_ticks_per_us());
-	if (all - crowd->switches >= SWITCHES * windows) {
+	if (crowd->window && (int64_t)(all - crowd->switches) >= (int64_t)(SWITCHES * windows)) {
 		crowd->until = now + SHARED_US * bl_ticks_per_us();
 		crowd->window = 0;
 	} else if (windows > 1) {

@@ -79,8 +79,8 @@ struct bl_stay {
 	bool left; /* it has left its core meanwhile, or is no longer awaited */
 };
 
-/* A new wait begins: the last one ended with something. */
-void bl_crowd_new_wait(struct bl_crowd *crowd);
+/* A new wait begins: the last one ended with something. `awaited`: it might have spun. */
+void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited);
 
 /* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
 void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);
@@ -136,8 +136,8 @@ static inline void bl_crowd_spun(struct bl_crowd *crowd, bool found)
 		if (crowd->luck >= BL_CROWD_VAIN)
 			crowd->rarely = 0;
 	} else {
+		crowd->rarely += crowd->luck < BL_CROWD_VAIN && crowd->rarely < BL_CROWD_RARELY;
 		crowd->luck -= bl_min(crowd->luck, BL_CROWD_VAIN);
-		crowd->rarely += !crowd->luck && crowd->rarely < BL_CROWD_RARELY;
 	}
 }
 

@@ -111,6 +111,7 @@ static void crosses_no_more(void **state)
 	assert_non_null(node.ep[0]->warm);
 	node_expect_nothing(&node, 0); /* only that there is no more of what came before */
 	node_expect_nothing(&node, 0);
+	node_expect_nothing(&node, 0);
 	assert_null(node.ep[0]->warm);
 
 	send_to(0, 1, LONG);

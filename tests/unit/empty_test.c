@@ -41,19 +41,24 @@ struct wait_row {
 	enum awaited awaited;
 	const char *reads; /* +: brought something, -: nothing, 0: of progress alone */
 	bool wait;	   /* the last one begins a wait, or goes on with one */
+	bool spins;	   /* which began with a spin, in vain */
 };
 
 static const struct wait_row waits[] = {
-	{{"nothing awaited", "it only looks whether there is more"}, NOTHING, "+-", false},
-	{{"nothing awaited, again", "for a message without a receive, say"}, NOTHING, "+--", true},
-	{{"progress between", "it isn't a read"}, NOTHING, "+0-", false},
-	{{"progress, again", "the same"}, NOTHING, "+-0-", true},
-	{{"brought something again", "it looks again"}, NOTHING, "+-+-", false},
-	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, "+-", true},
-	{{"a receive", "the same"}, A_MESSAGE, "+-", true},
-	{{"a send's end", "the same"}, A_SEND, "+-", true},
-	{{"a copy", "the same"}, A_COPY, "+-", true},
-	{{"a receive of a shared context", "it may be for us"}, OF_ALL, "+-", true},
+	{{"nothing awaited", "it only looks whether there is more"}, NOTHING, "+-", false, false},
+	{{"nothing awaited, again", "for a message without a receive, say"},
+	 NOTHING,
+	 "+--",
+	 true,
+	 false},
+	{{"progress between", "it isn't a read"}, NOTHING, "+0-", false, false},
+	{{"progress, again", "the same"}, NOTHING, "+-0-", true, false},
+	{{"brought something again", "it looks again"}, NOTHING, "+-+-", false, false},
+	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, "+-", true, true},
+	{{"a receive", "the same"}, A_MESSAGE, "+-", true, true},
+	{{"a send's end", "the same"}, A_SEND, "+-", true, true},
+	{{"a copy", "the same, and copies: a spin that is cut short"}, A_COPY, "+-", true, false},
+	{{"a receive of a shared context", "it may be for us"}, OF_ALL, "+-", true, true},
 };
 
 /* `by` 1: begin to wait for it; -1: no more. */
@@ -84,6 +89,7 @@ static void is_a_wait(void **state)
 	cq = node.cq[0];
 	await(row->awaited, 1);
 	cq->wait_began = cq->last_empty = 0;
+	cq->crowd.luck = BL_CROWD_LUCK;
 	for (const char *at = row->reads; *at; at++) {
 		uint64_t before = bl_ticks();
 
@@ -101,6 +107,7 @@ static void is_a_wait(void **state)
 				 empty);
 	}
 	assert_int_equal(cq->wait_began != 0, row->wait);
+	assert_int_equal(cq->crowd.luck, BL_CROWD_LUCK - (row->spins ? BL_CROWD_VAIN : 0));
 	await(row->awaited, -1);
 	node_close(&node);
 }

@@ -140,8 +140,10 @@ static void is_taken(void **state)
 
 	node_open(&node, 3);
 	node_expect_nothing(&node, 0);
-	if (row->cold && bl_local_stop_polling(&node.ep[0]->local))
+	if (row->cold && bl_local_stop_polling(&node.ep[0]->local)) {
+		node_close(&node);
 		skip(); /* no membarrier here */
+	}
 	for (const struct step *s = row->step; s < row->step + STEPS_MOST && s->taken; s++) {
 		ssize_t got;
 
