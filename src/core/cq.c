@@ -345,7 +345,7 @@ static void say_empty(struct bl_cq *cq, uint64_t now)
 }
 
 /* One who waits has found nothing yet. Nothing `awaited`: for a message that it will ask for when
- * it has come (MPI_Probe), say, which would not end a spin. */
+ * it has come (MPI_Probe), say, which mostly ends no spin. */
 static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, bool awaited)
 {
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
