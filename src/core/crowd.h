@@ -58,7 +58,7 @@ struct bl_crowd {
 	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
 	uint64_t window;     /* ticks: since when switches are counted */
 	uint64_t switches;   /* away from us, then */
-	uint32_t waits;	     /* so far */
+	uint32_t waits;	     /* so far, that might have spun */
 	uint64_t seen;	     /* switches, when last looked at; since then ... */
 	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
 	uint32_t luck;	     /* > 0: a wait on a core of our own may begin with a spin */
@@ -117,7 +117,7 @@ bl_noinline void bl_crowd_return(struct bl_cq *cq);
  * something that needs its caller's next step, say, costs 4 us, and one that finds something saves
  * a way through the library above, or a yield there: 0.2 us, or 1 on some machines. So it takes
  * BL_CROWD_VAIN that have found something to make up for one in vain. Without luck one of so many
- * waits tries, and of twice as many each time that luck has run out.
+ * waits tries, and of twice as many after each in vain that no luck has paid for.
  */
 #define BL_CROWD_LUCK	32u /* at most */
 #define BL_CROWD_VAIN	16u
