@@ -192,9 +192,7 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 	return 0;
 }
 
-/* Have the lines of the next long packet that we send on their way. Once for each
- * that was sent: in an idle moment, or when a long one has come in. */
-static void warm_payload(struct bl_ep *ep)
+void bl_warm_payload(struct bl_ep *ep)
 {
 	uint32_t len;
 	const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
@@ -208,7 +206,7 @@ bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
 {
 	if (ep->warm) { /* no idle moment came before the other's message */
 		ep->crosses = bl_crosses(ep->warm);
-		warm_payload(ep);
+		bl_warm_payload(ep);
 	}
 	ep->unsaid += len;
 	if (ep->unsaid >= BL_SAY_BYTES) {
@@ -223,7 +221,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		struct bl_ep *ep = cq->ep[i];
 
 		if (unlikely(ep->warm != NULL) && !ep->crosses)
-			warm_payload(ep);
+			bl_warm_payload(ep);
 		bl_claim_upkeep(ep, now);
 		if (unlikely((int64_t)(now - ep->next_look) >= 0))
 			bl_ep_look(ep, sink, now);
@@ -251,7 +249,7 @@ static void warm_all(struct bl_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->nep; i++)
 		if (unlikely(cq->ep[i]->warm != NULL))
-			warm_payload(cq->ep[i]);
+			bl_warm_payload(cq->ep[i]);
 }
 
 /* What came was for another queue of the same endpoints, which our caller may read next. */
@@ -307,7 +305,7 @@ static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
 {
 	bool waiting = !begins && *now - cq->last_empty < WAITING_TICKS;
-	bool longer = begins && bl_crowd_may_spin(&cq->crowd);
+	bool longer = begins && bl_luck_may_spin(&cq->crowd.read);
 	bool found;
 
 	if (!waiting && !longer)
@@ -315,13 +313,20 @@ static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool beg
 	found = poll_on(cq, sink, bl_knobs()->spin, longer ? *now + BL_FIRST_TICKS : 0);
 	/* One that was cut short says nothing. */
 	if (longer && (found || !(others_have_some(cq) || has_work(cq))))
-		bl_crowd_spun(&cq->crowd, found);
+		bl_luck_spun(&cq->crowd.read, found);
 	if (longer && !found)
 		bl_crowd_doubt(cq, bl_ticks());
 	if (!found)
 		warm_all(cq);
 	*now = bl_ticks();
 	return found;
+}
+
+/* Whoever keeps a buffer for many messages (MPICH and Intel MPI do, for what isn't an MPI
+ * message) listens, and mostly waits for none of them. */
+static bool is_single(const struct bl_post *post)
+{
+	return post && !(post->flags & BL_POST_MULTI);
 }
 
 /* A receive, a send or a copy. (One-sided operations by the target's hand aren't counted once they
@@ -331,7 +336,7 @@ static bool awaits(const struct bl_cq *cq)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		const struct bl_ep *ep = cq->ep[i], *home = ep->home;
 
-		if (home->tagged.head || home->msg.head || (ep->work | ep->requests))
+		if (home->tagged.head || is_single(home->msg.head) || (ep->work | ep->requests))
 			return true;
 	}
 	return false;

@@ -31,7 +31,7 @@
 
 void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited)
 {
-	crowd->waits += awaited;
+	crowd->read.waits += awaited;
 	crowd->vain = 0;
 	crowd->no_nap = 0;
 }

@@ -50,6 +50,16 @@
 struct bl_cq;
 struct bl_peer;
 
+/*
+ * Whether spins at the beginning of a wait are of use: see the end of this file. `waits`, so far,
+ * that might have spun.
+ */
+struct bl_luck {
+	uint32_t luck;	 /* > 0: a wait may begin with a spin */
+	uint32_t rarely; /* without luck: probes have become rarer, so many times */
+	uint32_t waits;
+};
+
 /* What a queue's empty reads have found out about its core. */
 struct bl_crowd {
 	uint64_t counted;    /* ticks: when it was found out that ... */
@@ -58,11 +68,10 @@ struct bl_crowd {
 	uint64_t until;	     /* ticks: it is shared with others, as far as we know */
 	uint64_t window;     /* ticks: since when switches are counted */
 	uint64_t switches;   /* away from us, then */
-	uint32_t waits;	     /* so far, that might have spun */
 	uint64_t seen;	     /* switches, when last looked at; since then ... */
 	uint32_t reads, own; /* ... empty reads that gave way, and our own yields among them */
-	uint32_t luck;	     /* > 0: a wait on a core of our own may begin with a spin */
-	uint32_t rarely;     /* without luck: probes have become rarer, so many times */
+	struct bl_luck read; /* of reads, on a core of our own, ... */
+	struct bl_luck peek; /* ... and of looks for a message without a receive; peek.c */
 	uint32_t core;	     /* its number + 1, at our last return; 0: not known */
 	uint32_t company;    /* > 0: who says that it runs mostly answers */
 	uint32_t visit_every, skipped; /* empty reads between visits; so far */
@@ -116,28 +125,28 @@ bl_noinline void bl_crowd_return(struct bl_cq *cq);
  * On a core of our own a wait begins with a spin only while spins are of use. One in vain, for
  * something that needs its caller's next step, say, costs 4 us, and one that finds something saves
  * a way through the library above, or a yield there: 0.2 us, or 1 on some machines. So it takes
- * BL_CROWD_VAIN that have found something to make up for one in vain. Without luck one of so many
+ * BL_LUCK_VAIN that have found something to make up for one in vain. Without luck one of so many
  * waits tries, and of twice as many after each in vain that no luck has paid for.
  */
-#define BL_CROWD_LUCK	32u /* at most */
-#define BL_CROWD_VAIN	16u
-#define BL_CROWD_PROBE	32u
-#define BL_CROWD_RARELY 3u /* doublings; probes also find out that a core is shared */
+#define BL_LUCK_MOST   32u /* at most */
+#define BL_LUCK_VAIN   16u
+#define BL_LUCK_PROBE  32u
+#define BL_LUCK_RARELY 3u /* doublings; probes also find out that a core is shared */
 
-static inline bool bl_crowd_may_spin(const struct bl_crowd *crowd)
+static inline bool bl_luck_may_spin(const struct bl_luck *luck)
 {
-	return crowd->luck || !(crowd->waits % (BL_CROWD_PROBE << crowd->rarely));
+	return luck->luck || !(luck->waits % (BL_LUCK_PROBE << luck->rarely));
 }
 
-static inline void bl_crowd_spun(struct bl_crowd *crowd, bool found)
+static inline void bl_luck_spun(struct bl_luck *luck, bool found)
 {
 	if (found) {
-		crowd->luck += crowd->luck < BL_CROWD_LUCK;
-		if (crowd->luck >= BL_CROWD_VAIN)
-			crowd->rarely = 0;
+		luck->luck += luck->luck < BL_LUCK_MOST;
+		if (luck->luck >= BL_LUCK_VAIN)
+			luck->rarely = 0;
 	} else {
-		crowd->rarely += crowd->luck < BL_CROWD_VAIN && crowd->rarely < BL_CROWD_RARELY;
-		crowd->luck -= bl_min(crowd->luck, BL_CROWD_VAIN);
+		luck->rarely += luck->luck < BL_LUCK_VAIN && luck->rarely < BL_LUCK_RARELY;
+		luck->luck -= bl_min(luck->luck, BL_LUCK_VAIN);
 	}
 }
 

@@ -103,7 +103,8 @@ struct bl_cq {
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
 	uint32_t wait_full;  /* `full` then */
 	uint32_t full;	     /* reads that brought something */
-	uint32_t empty_full; /* `full` at the last empty read, `last_empty` */
+	uint32_t empty_full; /* `full` at the last empty read, `last_empty`; ... */
+	uint32_t peek_full;  /* ... and when a message was last looked for in vain; peek.c */
 	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
@@ -409,6 +410,10 @@ bl_noinline bool bl_deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink);
 
+/* Have the lines of the next long packet that we send on their way. Once for each
+ * that was sent: in an idle moment, or when a long one has come in. */
+void bl_warm_payload(struct bl_ep *ep); /* ep->warm: whose */
+
 #define BL_SAY_BYTES 16384u /* of long packets: then who sends them hears that they are read */
 /* A packet longer than a slot has been read. */
 bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
@@ -521,6 +526,14 @@ static inline void bl_cq_brought(struct bl_cq *cq)
 {
 	if (unlikely(!(++cq->full % BL_LOOK_READS)))
 		bl_cq_look(cq);
+}
+
+/* Something of its caller's has ended without a word here: what it waits for next is another wait.
+ */
+static inline void bl_cq_renew(struct bl_cq *cq)
+{
+	if (cq)
+		cq->wait_full = cq->full - 1;
 }
 
 /* A message of len bytes is over. Whoever moves megabytes between two reads takes a good

@@ -3,11 +3,62 @@
  * peek.c: looking at messages that have come early: FI_PEEK, and FI_CLAIM of what was
  * found; see recv.h. Serialised by the domain.
  */
+#include "base/knobs.h"
 #include "core/match.h"
 #include "core/recv.h"
 #include "core/shared.h"
 
 static struct bl_sink no_sink; /* completions go to the queues */
+
+/* Poll for so many passes; or, until > 0, until then. False: in vain; true: a message has come, or
+ * there is something else to do. */
+static bool poll_early(struct bl_ep *ep, const struct bl_unex_queue *early, uint64_t passes,
+		       uint64_t until)
+{
+	const struct bl_cq *cq = ep->rx_cq;
+	struct bl_unex **tail = early->tail;
+	struct bl_sink none = BL_SINK_NONE;
+
+	for (uint64_t pass = 1; early->tail == tail && cq->head == cq->tail && !ep->work; pass++) {
+		if (until ? (int64_t)(bl_ticks() - until) >= 0 : pass > passes)
+			return false;
+		bl_progress(ep, &none);
+	}
+	return true;
+}
+
+/*
+ * What is looked for isn't there. MPI_Probe looks again, by a long way through an error's
+ * completion, as a read does in a wait: so the first look behind a read that brought something
+ * begins with a spin while such spins find something, and further ones poll a little.
+ */
+static struct bl_unex **find_waiting(struct bl_ep *ep, struct bl_unex_queue *early,
+				     const struct bl_post *wanted, bool tagged)
+{
+	struct bl_unex **at = bl_unex_find(early, wanted, tagged);
+	struct bl_cq *cq = ep->rx_cq;
+	struct bl_luck *luck;
+	uint64_t now, spin = bl_knobs()->spin;
+	bool begins, longer, cut_short;
+
+	if (*at || !cq || unlikely(ep->shared) || cq->head != cq->tail || !spin)
+		return at;
+	now = bl_ticks();
+	luck = &cq->crowd.peek;
+	begins = cq->peek_full != cq->full;
+	cq->peek_full = cq->full;
+	luck->waits += begins;
+	longer = begins && bl_luck_may_spin(luck);
+	if (bl_crowd_shared(&cq->crowd, now) || (begins ? !longer : !luck->luck))
+		return at;
+	if (ep->warm && !ep->crosses)
+		bl_warm_payload(ep);
+	cut_short = poll_early(ep, early, spin, longer ? now + BL_FIRST_TICKS : 0);
+	at = bl_unex_find(early, wanted, tagged);
+	if (longer && (*at || !cut_short))
+		bl_luck_spun(luck, *at);
+	return at;
+}
 
 /* FI_PEEK: say what waits, keep it for a claim, or drop it. */
 int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged)
@@ -24,7 +75,7 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 	/* Always: a read that finds this answer waiting makes no progress either, so one
 	 * that only probes, for a message that is there, would never see any other. */
 	bl_ep_progress(ep);
-	at = bl_unex_find(early, &wanted, tagged);
+	at = find_waiting(ep, early, &wanted, tagged);
 	u = *at;
 	if (!u) {
 		err = bl_recv_reach(ep, src, recv->src);

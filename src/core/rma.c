@@ -134,6 +134,8 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 			bl_cntr_up(cntr);
 		if (flags & BL_COMPLETION && ep->tx_cq)
 			bl_complete(ep->tx_cq, sink, context, cflags, len, NULL, 0, 0, BL_ADDR_ANY);
+		else
+			bl_cq_renew(ep->tx_cq);
 		return;
 	}
 	if (cntr)

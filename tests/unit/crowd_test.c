@@ -173,7 +173,7 @@ static void wait_often(struct bl_cq *cq)
 	cq->ep[0]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us(); /* they don't live */
 	/* Two of the spins, one of so many waits, within a moment, though this machine may be busy
 	 */
-	for (int waits = 0; waits < 64 * (int)BL_CROWD_PROBE && !cq->crowd.until; waits++) {
+	for (int waits = 0; waits < 64 * (int)BL_LUCK_PROBE && !cq->crowd.until; waits++) {
 		cq->full++;
 		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
 	}
@@ -281,13 +281,13 @@ static const struct luck_row lucks[] = {
 static void spins_while_they_find(void **state)
 {
 	const struct luck_row *what = TABLE_ROW(struct luck_row, state);
-	struct bl_crowd crowd = {.waits = 1};
+	struct bl_luck luck = {.waits = 1};
 
 	for (const char *spin = what->spins; *spin; spin++)
-		bl_crowd_spun(&crowd, *spin == '+');
-	for (; crowd.waits <= 512; crowd.waits++)
-		assert_int_equal(bl_crowd_may_spin(&crowd),
-				 what->again || crowd.waits % what->probe == 0);
+		bl_luck_spun(&luck, *spin == '+');
+	for (; luck.waits <= 512; luck.waits++)
+		assert_int_equal(bl_luck_may_spin(&luck),
+				 what->again || luck.waits % what->probe == 0);
 }
 
 /* --- stays ----------------------------------------------------------------------- */

@@ -8,6 +8,8 @@
 #include "core/claim.h"
 #include "core/core.h"
 #include "core/large.h"
+#include "core/mr.h"
+#include "core/rma.h"
 #include "core/stream.h"
 #include "unit/node.h"
 
@@ -34,14 +36,16 @@ static void compute(uint64_t n)
 
 /* --- which read is a wait ---------------------------------------------------------- */
 
-enum awaited { NOTHING, A_TAGGED, A_MESSAGE, A_SEND, A_COPY, OF_ALL };
+enum awaited { NOTHING, A_TAGGED, A_MESSAGE, MANY, A_SEND, A_COPY, OF_ALL };
 
 struct wait_row {
 	struct row row;
 	enum awaited awaited;
-	const char *reads; /* +: brought something, -: nothing, 0: of progress alone */
-	bool wait;	   /* the last one begins a wait, or goes on with one */
-	bool spins;	   /* which began with a spin, in vain */
+	/* +: brought something, -: nothing, 0: of progress alone, w: a write between, of which no
+	 * completion tells */
+	const char *reads;
+	bool wait;  /* the last one begins a wait, or goes on with one */
+	bool spins; /* which began with a spin, in vain */
 };
 
 static const struct wait_row waits[] = {
@@ -56,6 +60,14 @@ static const struct wait_row waits[] = {
 	{{"brought something again", "it looks again"}, NOTHING, "+-+-", false, false},
 	{{"a tagged receive", "the caller waits for it"}, A_TAGGED, "+-", true, true},
 	{{"a receive", "the same"}, A_MESSAGE, "+-", true, true},
+	{{"a buffer for many", "for what may never come"}, MANY, "+-", false, false},
+	{{"the same, again", "a wait, without a spin"}, MANY, "+--", true, false},
+	{{"waits on", "it has begun before"}, NOTHING, "+---", false, false},
+	{{"a write between", "its caller has done something: another wait"},
+	 NOTHING,
+	 "+---w-",
+	 true,
+	 false},
 	{{"a send's end", "the same"}, A_SEND, "+-", true, true},
 	{{"a copy", "the same, and copies: a spin that is cut short"}, A_COPY, "+-", true, false},
 	{{"a receive of a shared context", "it may be for us"}, OF_ALL, "+-", true, true},
@@ -67,6 +79,11 @@ static void await(enum awaited what, int by)
 	static char buf[8];
 	struct bl_ep *ep = node.ep[0];
 	uint64_t kind = what == A_MESSAGE ? BL_MSG : BL_TAGGED;
+	struct iovec room = {buf, sizeof buf};
+	const struct bl_recv many = {.iov = &room,
+				     .niov = 1,
+				     .src = BL_ADDR_ANY,
+				     .flags = BL_MSG | BL_COMPLETION | BL_MULTI_RECV};
 
 	if (what == OF_ALL) {
 		ep->home = by > 0 ? node.ep[1] : ep;
@@ -75,8 +92,36 @@ static void await(enum awaited what, int by)
 	if (by > 0 && (what == A_TAGGED || what == A_MESSAGE || what == OF_ALL))
 		assert_int_equal(
 			bl_recv_buf(ep, buf, sizeof buf, 0, 5, 0, NULL, kind | BL_COMPLETION), 0);
+	if (by > 0 && what == MANY) {
+		bl_ep_set_min_multi_recv(ep, 1);
+		assert_int_equal(bl_recv(ep, &many), 0);
+	}
 	ep->requests += (uint32_t)(what == A_SEND ? by : 0);
 	ep->work += (uint32_t)(what == A_COPY ? by : 0);
+}
+
+/* Endpoint 0 writes to endpoint 1. */
+static void write_there(void)
+{
+	static uint64_t there, value = 1;
+	struct iovec from = {&value, sizeof value};
+	struct iovec room = {&there, sizeof there};
+	struct bl_rma_place to = {0, sizeof there, 5};
+	const struct bl_mr_attr attr = {
+		.iov = &room, .niov = 1, .flags = BL_MR_WRITE, .key = to.key};
+	const struct bl_rma rma = {.what = BL_RMA_WRITE,
+				   .iov = &from,
+				   .niov = 1,
+				   .place = &to,
+				   .nplace = 1,
+				   .dest = 1};
+	struct bl_mr *mr;
+
+	assert_int_equal(bl_mr_open(node.domain, &attr, &mr), 0);
+	assert_int_equal(bl_rma(node.ep[0], &rma), 0);
+	assert_int_equal(there, 1);
+	there = 0;
+	bl_mr_close(mr);
 }
 
 static void is_a_wait(void **state)
@@ -89,7 +134,7 @@ static void is_a_wait(void **state)
 	cq = node.cq[0];
 	await(row->awaited, 1);
 	cq->wait_began = cq->last_empty = 0;
-	cq->crowd.luck = BL_CROWD_LUCK;
+	cq->crowd.read.luck = BL_LUCK_MOST;
 	for (const char *at = row->reads; *at; at++) {
 		uint64_t before = bl_ticks();
 
@@ -101,13 +146,15 @@ static void is_a_wait(void **state)
 			assert_int_equal(read_one(0), -EAGAIN);
 			assert_in_range(cq->last_empty, before, bl_ticks());
 		}
-		empty = *at == '0' ? empty : *at == '-';
+		if (*at == 'w')
+			write_there();
+		empty = *at == '0' || *at == 'w' ? empty : *at == '-';
 		/* Whoever comes back late, and has seen that there is no more, was away. */
 		assert_int_equal(bl_reads_are_rare(node.ep[0], bl_ticks() + us(2 * BL_AWAY_US)),
 				 empty);
 	}
 	assert_int_equal(cq->wait_began != 0, row->wait);
-	assert_int_equal(cq->crowd.luck, BL_CROWD_LUCK - (row->spins ? BL_CROWD_VAIN : 0));
+	assert_int_equal(cq->crowd.read.luck, BL_LUCK_MOST - (row->spins ? BL_LUCK_VAIN : 0));
 	await(row->awaited, -1);
 	node_close(&node);
 }
@@ -197,7 +244,7 @@ static void is_not_away(void **state)
 	assert_int_equal(ep->ntransfer, 2);
 	cq->full++;
 	cq->last_empty = bl_ticks() - us(1000);
-	cq->crowd.luck = BL_CROWD_LUCK; /* it spins */
+	cq->crowd.read.luck = BL_LUCK_MOST; /* it spins */
 	ep->leaves = BL_LEAVES_MOST;
 	ep->left_at = 0;
 	ep->next_look = bl_ticks() + us(3600000000ull);

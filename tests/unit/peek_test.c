@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * peek_test.c: a look for a message that has no receive (FI_PEEK) and isn't there: whether it polls
+ * a while, as the first read of a wait does, and what that finds. What a look says of what is
+ * there, tests/process/peek.c shows.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/core.h"
+#include "core/large.h"
+#include "core/shared.h"
+#include "unit/node.h"
+
+#define TAG 7
+
+static struct node node;
+
+/* Endpoint 0 looks for TAG of anybody. */
+static bool look(bool tagged)
+{
+	uint64_t kind = tagged ? BL_TAGGED : BL_MSG;
+	const struct bl_recv recv = {
+		.src = BL_ADDR_ANY, .tag = TAG, .flags = kind | BL_PEEK | BL_COMPLETION};
+	struct bl_comp comp;
+	struct bl_comp_err err;
+	ssize_t n;
+
+	assert_int_equal(bl_recv(node.ep[0], &recv), 0);
+	do {
+		n = bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL);
+	} while (n == 1 && comp.flags & BL_SEND); /* what was there already */
+	if (n == 1)
+		return true;
+	assert_int_equal(n, -BL_EAVAIL);
+	assert_int_equal(bl_cq_readerr(node.cq[0], &err), 1);
+	assert_int_equal(err.err, ENOMSG);
+	return false;
+}
+
+/* --- whether it polls ---------------------------------------------------------------- */
+
+#define MOST BL_LUCK_MOST
+#define LESS (BL_LUCK_MOST - BL_LUCK_VAIN)
+
+enum state { ALONE, SHARED_CORE, COPIES, HAS_COMPLETION };
+
+struct row_of_looks {
+	struct row row;
+	enum state state;
+	uint32_t luck, waits;
+	const char *looks; /* in vain; +: a read that brings something before */
+	uint32_t after;	   /* luck */
+	bool other;	   /* looks for messages without tags */
+};
+
+static const struct row_of_looks rows[] = {
+	{{"with luck", "a spin, in vain"}, ALONE, MOST, 1, "-", LESS, false},
+	{{"without a tag", "the same"}, ALONE, MOST, 1, "-", LESS, true},
+	{{"looks again", "the wait has begun before"}, ALONE, MOST, 1, "---", LESS, false},
+	{{"another wait", "another spin"}, ALONE, MOST, 1, "-+-", 0, false},
+	{{"without luck", "none"}, ALONE, 0, 1, "-", 0, false},
+	{{"a core that others want", "none"}, SHARED_CORE, MOST, 1, "-", MOST, false},
+	{{"a copy under way", "none, or one that is cut short"}, COPIES, MOST, 1, "-", MOST, false},
+	{{"something else is over", "its caller wants to hear of it"},
+	 HAS_COMPLETION,
+	 MOST,
+	 1,
+	 "-",
+	 MOST,
+	 false},
+};
+
+static void polls(void **state)
+{
+	const struct row_of_looks *row = TABLE_ROW(struct row_of_looks, state);
+	struct bl_cq *cq;
+
+	node_open(&node, 2);
+	cq = node.cq[0];
+	cq->full = 1;
+	cq->crowd.peek = (struct bl_luck){.luck = row->luck, .waits = row->waits};
+	if (row->state == SHARED_CORE)
+		cq->crowd.until = bl_ticks() + 3600000000ull * bl_ticks_per_us();
+	node.ep[0]->work += row->state == COPIES;
+	if (row->state == HAS_COMPLETION)
+		bl_cq_append(cq, &(struct bl_comp){.flags = BL_SEND}, BL_ADDR_ANY);
+	for (const char *at = row->looks; *at; at++) {
+		cq->full += *at == '+';
+		if (*at == '-')
+			assert_false(look(!row->other));
+	}
+	node.ep[0]->work -= row->state == COPIES;
+	assert_int_equal(cq->crowd.peek.luck, row->after);
+	assert_int_equal(cq->crowd.peek.rarely, 0);
+	assert_int_equal(cq->crowd.read.luck, 0); /* that's another matter */
+	node_close(&node);
+}
+
+/* Without luck one of so many tries, and rarer ones when that was in vain. */
+static void tries(void **state)
+{
+	const uint32_t due[] = {BL_LUCK_PROBE, 2 * BL_LUCK_PROBE, 4 * BL_LUCK_PROBE};
+	struct bl_luck *luck;
+
+	(void)state;
+	node_open(&node, 2);
+	luck = &node.cq[0]->crowd.peek;
+	luck->waits = 1;
+	for (size_t i = 0; i < bl_countof(due); i++) {
+		do {
+			assert_int_equal(luck->rarely, i);
+			node.cq[0]->full++;
+			assert_false(look(true));
+		} while (luck->waits < due[i]);
+		assert_int_equal(luck->rarely, i + 1);
+	}
+	node_close(&node);
+}
+
+/* A look in vain is an idle moment: the lines of the next long packet are asked for. */
+static void asks_for_lines(void **state)
+{
+	struct bl_ep *ep;
+
+	(void)state;
+	node_open(&node, 2);
+	ep = node.ep[0];
+	for (int crosses = 0; crosses < 2; crosses++) {
+		node.cq[0]->full++;
+		node.cq[0]->crowd.peek.luck = MOST;
+		node_settle(&node, 1);
+		bl_warm_later(ep, ep->dest[1]);
+		ep->crosses = crosses;
+		assert_false(look(true));
+		assert_true((ep->warm != NULL) == crosses);
+	}
+	ep->warm = NULL;
+	node_close(&node);
+}
+
+/* --- what comes meanwhile --------------------------------------------------------------- */
+
+static _Atomic int looking, sent;
+static uint64_t late;
+
+/* Endpoint 1, which nobody else uses meanwhile, sends when endpoint 0 begins to look, or a little
+ * later. */
+static void *send_then(void *tag)
+{
+	uint64_t until;
+
+	while (!atomic_load_explicit(&looking, memory_order_acquire))
+		;
+	until = bl_ticks() + late;
+	while ((int64_t)(bl_ticks() - until) < 0)
+		;
+	if (bl_send_buf(node.ep[1], "x", 1, 0, *(uint64_t *)tag, 0, NULL, BL_TAGGED))
+		abort();
+	atomic_store_explicit(&sent, 1, memory_order_release);
+	return NULL;
+}
+
+#define DEADLINE_S 20
+
+/* As often as it takes until one comes in the middle of a spin; what it says of that is `want`. */
+static void comes(uint64_t tag, uint32_t want, bool found)
+{
+	struct bl_luck *luck = &node.cq[0]->crowd.peek;
+	time_t deadline = time(NULL) + DEADLINE_S;
+	bool spun = false;
+
+	for (int round = 0; !spun; round++) {
+		pthread_t thread;
+		bool there;
+
+		assert_true(time(NULL) < deadline);
+		node.cq[0]->full++;
+		*luck = (struct bl_luck){.luck = BL_LUCK_VAIN + 1, .waits = 1};
+		late = (uint64_t)(round % 64) * 100;
+		atomic_store(&sent, 0);
+		atomic_store(&looking, 0);
+		assert_int_equal(pthread_create(&thread, NULL, send_then, &tag), 0);
+		atomic_store_explicit(&looking, 1, memory_order_release);
+		there = look(true);
+		spun = luck->waits == 2 && luck->luck == want && there == found &&
+		       atomic_load_explicit(&sent, memory_order_acquire);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		node_settle(&node, 0);
+		if (found)
+			assert_true(there || look(true));
+		/* off the queue */
+		assert_int_equal(bl_recv_buf(node.ep[0], (char[8]){0}, 8, BL_ADDR_ANY, tag, 0, NULL,
+					     NODE_FLAGS),
+				 0);
+		node_completion(&node, 0, NULL);
+	}
+}
+
+static void finds_it(void **state)
+{
+	(void)state;
+	node_open(&node, 2);
+	comes(TAG, BL_LUCK_VAIN + 2, true);
+	node_close(&node);
+}
+
+/* It ends the spin, which has said nothing then. */
+static void finds_another(void **state)
+{
+	(void)state;
+	node_open(&node, 2);
+	comes(TAG + 1, BL_LUCK_VAIN + 1, false);
+	node_close(&node);
+}
+
+int main(void)
+{
+	TABLE_ROWS("look", polls, rows);
+	TABLE_TEST(tries);
+	TABLE_TEST(asks_for_lines);
+	TABLE_TEST(finds_it);
+	TABLE_TEST(finds_another);
+	return table_run("peek");
+}
