@@ -421,6 +421,10 @@ bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
 bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			      uint32_t head, const uint8_t *bytes, const struct bl_post *post);
 
+/* One in a slot has been read whose sender wants to hear of that. */
+bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			      uint32_t head);
+
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
 {
@@ -449,10 +453,13 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 				(BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 
 			bl_post_unlink(&ep->tagged, at);
-			if (likely(len <= BL_SLOT_INLINE))
+			if (likely(len <= BL_SLOT_INLINE)) {
 				bl_move(post->buf, bytes, len);
-			else
+				if (unlikely(head & BL_HEAD(0, 0, BL_SLOT_TELL)))
+					bl_took_told(ep, peer, slot, head);
+			} else {
 				bl_take_long(ep, peer, slot, head, bytes, post);
+			}
 			if (unlikely(ep->rx_cntr != NULL))
 				bl_cntr_up(ep->rx_cntr);
 			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,

@@ -204,7 +204,8 @@ static bool in_dialogue(struct bl_peer *peer)
 /* As one packet, if there is room. */
 static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	if (len <= BL_SLOT_INLINE) /* to be told of; the request's number has no place there */
+	if (len > BL_SLOT_TOLD &&
+	    len <= BL_SLOT_INLINE) /* the request's number has no place there */
 		return false;
 	if (len <= ep->eager_max)
 		return true;
@@ -244,6 +245,38 @@ static struct bl_request *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
 	return r;
 }
 
+/* The same in a slot, for which there is room. */
+static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len,
+		    uint32_t op, uint32_t flags)
+{
+	struct bl_request *r = await_delivery(ep, peer, send, len);
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+	size_t at = BL_SLOT_TOLD_WORD(len), all = 8 * (at + 1);
+	bool stream = bl_tx_streams(tx, peer->rx.next);
+
+	if (unlikely(!r))
+		return -EAGAIN;
+	bl_prefetch_write(slot);
+	if (stream) {
+		bl_tx_slot_prefetch(tx, all);
+		bl_rx_settle(&peer->rx);
+	}
+	slot->word[at] = bl_request_number(r);
+	if (likely(send->niov == 1))
+		bl_slot_fill(slot, send->iov[0].iov_base, len);
+	else
+		bl_iov_gather(slot->bytes, send->iov, send->niov, 0, len);
+	bl_compiler_barrier();
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_TELL | BL_SLOT_HEARD(peer->rx.next));
+	slot->tag = send->tag;
+	slot->data = send->data;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_tx_slot_pass_on(slot, all, stream);
+	bl_peer_notify(peer);
+	return 0;
+}
+
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
@@ -255,6 +288,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 
 	if (!may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
+	if (len <= BL_SLOT_TOLD)
+		return put_told(ep, peer, send, len, op, flags);
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
 	if (unlikely(!to && len > bl_eager_to(ep, peer))) /* not what a dialogue looks like */

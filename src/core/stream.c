@@ -24,9 +24,9 @@
  *
  * What is sent ahead is in the ring before the send returns: as much as there is room for when
  * the receiver was here a moment ago, or shares its core with others and may be here without
- * having a turn, and all of a message that fits a slot of which the sender wants to hear that it
- * was delivered (a longer one is a packet by itself: bl_put_whole). Where the receive is posted
- * later the receiver keeps those bytes (early.c). What it has no memory for it drops, all is copied
+ * having a turn, and all of a message that just fits a slot of which the sender wants to hear that
+ * it was delivered (a shorter or longer one is a packet by itself: bl_put_whole). Where the receive
+ * is posted later the receiver keeps those bytes (early.c). What it has no memory for it drops, all is copied
  * once, and FIN says so: then some of the next aren't sent ahead.
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
@@ -229,7 +229,7 @@ static bool shares_core(const struct bl_ep *ep)
 }
 
 /*
- * A message no longer than a slot, of which the sender wants to hear that it has been delivered: no
+ * A message that just fits a slot, of which the sender wants to hear that it has been delivered: no
  * slot for it behind the RTS now, and its receiver is at work and will make room sooner than it
  * could copy it by a system call.
  */
@@ -241,7 +241,7 @@ bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 }
 
 /*
- * What is put in the ring right behind the RTS: a message no longer than a slot of which the
+ * What is put in the ring right behind the RTS: a message that just fits a slot of which the
  * sender wants to hear that it has been delivered, and one to be carried, of which the rest, if
  * there is no room for it yet, is asked for by CTS when the first bytes are on their way already. A
  * receiver that has no receive for it keeps them.

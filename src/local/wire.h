@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 14 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 15 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
@@ -80,7 +80,7 @@ enum bl_op {
 #define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
 #define BL_SLOT_LENT  0x02u /* RTS: a key for each piece follows the pieces */
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
-#define BL_SLOT_TELL  0x08u /* message longer than a slot: FIN when it has been delivered */
+#define BL_SLOT_TELL  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
@@ -111,16 +111,22 @@ struct bl_slot {
 	uint64_t data; /* remote CQ data; see the operations */
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
+		uint64_t word[BL_SLOT_INLINE / 8];
 		struct { /* len > BL_SLOT_INLINE */
 			uint32_t at;
 			uint32_t unused;
-			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts */
+			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts; below */
 		};
 	};
 };
 static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
 static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
 static_assert(offsetof(struct bl_slot, request) == 32, "shared layout");
+
+/* BL_SLOT_TELL, and the bytes lie in the slot: the request's number lies behind them, for which
+ * there is room up to so many of them. */
+#define BL_SLOT_TOLD	       (BL_SLOT_INLINE - 8u)
+#define BL_SLOT_TOLD_WORD(len) (((len) + 7) / 8) /* in bl_slot.word */
 
 struct bl_piece {
 	uint64_t base, len;

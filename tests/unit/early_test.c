@@ -18,13 +18,14 @@ struct keep_row {
 };
 
 #define HEAD sizeof(struct bl_kept)
+#define SLOT BL_SLOT_INLINE
 
 static const struct keep_row keeps[] = {
 	{{"the last bytes", "that there is memory for"}, BL_KEPT_MOST - 20000 - HEAD, 20000, true},
 	{{"one byte too many", "dropped"}, BL_KEPT_MOST - 19999 - HEAD, 20000, false},
-	{{"full", "a byte, dropped"}, BL_KEPT_MOST, 1, false},
-	{{"a byte left", "for a byte"}, BL_KEPT_MOST - 1 - HEAD, 1, true},
-	{{"nothing else", "a byte"}, 0, 1, true},
+	{{"full", "a slot, dropped"}, BL_KEPT_MOST, SLOT, false},
+	{{"a slot left", "for a slot"}, BL_KEPT_MOST - SLOT - HEAD, SLOT, true},
+	{{"nothing else", "a slot"}, 0, SLOT, true},
 };
 
 static uint64_t early_bytes(void)

@@ -69,7 +69,19 @@ struct which_row {
 };
 
 static const struct which_row which[] = {
-	{{"a slot", "its number has no place there"}, BL_SLOT_INLINE, 1, 0, 0, false, false},
+	{{"nothing", "but its tag"}, 0, 1, 0, 0, false, true},
+	{{"a byte", "its number behind it"}, 1, 1, 0, 0, false, true},
+	{{"eight", "its number just behind them"}, 8, 1, 0, 0, false, true},
+	{{"nine", "its number in the next place"}, 9, 1, 0, 0, false, true},
+	{{"32", "its number ends the first line"}, 32, 1, 0, 0, false, true},
+	{{"33", "its number is in the next line"}, 33, 1, 0, 0, false, true},
+	{{"40", "all that the first line holds"}, 40, 1, 0, 0, false, true},
+	{{"with data, short", "for the completion"}, 100, 1, BL_REMOTE_CQ_DATA, 0, false, true},
+	{{"in pieces, short", "8 of them"}, 100, 8, 0, 0, false, true},
+	{{"almost a slot", "its number ends it"}, BL_SLOT_TOLD, 1, 0, 0, false, true},
+	{{"in pieces", "the same"}, BL_SLOT_TOLD, 8, 0, 0, false, true},
+	{{"a byte more", "its number has no place there"}, BL_SLOT_TOLD + 1, 1, 0, 0, false, false},
+	{{"a slot", "the same"}, BL_SLOT_INLINE, 1, 0, 0, false, false},
 	{{"more than a slot", "the shortest"}, BL_SLOT_INLINE + 1, 1, 0, 0, false, true},
 	{{"eager limit", "in a ring as it was made"}, EAGER, 1, 0, 0, false, true},
 	{{"eager limit in pieces", "8 of them"}, EAGER, 8, 0, 0, false, true},
@@ -138,19 +150,30 @@ struct when_row {
 	struct row row;
 	enum when when;
 	bool full; /* the receiver's ring, so that a bit says it */
+	size_t len;
 };
 
 static const struct when_row whens[] = {
-	{{"posted", "at once"}, POSTED, false},
-	{{"posted, no slot", "by a bit"}, POSTED, true},
-	{{"later", "when it has been received"}, LATER, false},
-	{{"later, no slot", "by a bit"}, LATER, true},
-	{{"later, any source", "when it has been received"}, ANY, false},
-	{{"too short", "and not of that"}, SHORT, false},
-	{{"for several", "at once"}, SHARED, false},
-	{{"discarded", "it isn't wanted"}, DISCARDED, false},
-	{{"claimed", "when it has been received"}, CLAIMED, false},
-	{{"claimed, dropped", "it isn't wanted"}, DROPPED, false},
+	{{"posted", "at once"}, POSTED, false, EAGER},
+	{{"posted, no slot", "by a bit"}, POSTED, true, EAGER},
+	{{"later", "when it has been received"}, LATER, false, EAGER},
+	{{"later, no slot", "by a bit"}, LATER, true, EAGER},
+	{{"later, any source", "when it has been received"}, ANY, false, EAGER},
+	{{"too short", "and not of that"}, SHORT, false, EAGER},
+	{{"for several", "at once"}, SHARED, false, EAGER},
+	{{"discarded", "it isn't wanted"}, DISCARDED, false, EAGER},
+	{{"claimed", "when it has been received"}, CLAIMED, false, EAGER},
+	{{"claimed, dropped", "it isn't wanted"}, DROPPED, false, EAGER},
+	{{"in a slot: posted", "at once"}, POSTED, false, 60},
+	{{"in a slot: posted, no slot", "by a bit"}, POSTED, true, 60},
+	{{"in a slot: later", "when it has been received"}, LATER, false, 60},
+	{{"in a slot: later, no slot", "by a bit"}, LATER, true, 60},
+	{{"in a slot: later, any source", "when it has been received"}, ANY, false, 60},
+	{{"in a slot: too short", "and not of that"}, SHORT, false, 60},
+	{{"in a slot: for several", "at once"}, SHARED, false, 60},
+	{{"in a slot: discarded", "it isn't wanted"}, DISCARDED, false, 60},
+	{{"in a slot: claimed", "when it has been received"}, CLAIMED, false, 60},
+	{{"in a slot: claimed, dropped", "it isn't wanted"}, DROPPED, false, 60},
 };
 
 static struct bl_recv look_for(uint64_t flags)
@@ -183,6 +206,7 @@ static void fill_its_ring(void)
 static void hears(void **state)
 {
 	const struct when_row *row = TABLE_ROW(struct when_row, state);
+	size_t len = row->len, less = len / 4;
 	struct iovec room = {to, LONGEST};
 	struct bl_recv several = {
 		.iov = &room,
@@ -194,20 +218,20 @@ static void hears(void **state)
 
 	open_pair();
 	if (row->when == POSTED)
-		post(EAGER);
+		post(len);
 	if (row->when == SHORT)
-		post(1000);
+		post(less);
 	if (row->when == SHARED)
 		assert_int_equal(bl_recv(receiver, &several), 0);
 	if (row->full)
 		fill_its_ring();
 	if (row->when == SHARED) {
-		struct bl_send send = {&(struct iovec){from, EAGER},	 1,   0, 0, 7, from,
+		struct bl_send send = {&(struct iovec){from, len},	 1,   0, 0, 7, from,
 				       BL_MSG | BL_COMPLETION | DELIVER, NULL};
 
 		assert_int_equal(bl_send(sender, &send), 0);
 	} else {
-		send_by(EAGER, 1, DELIVER);
+		send_by(len, 1, DELIVER);
 	}
 	if (!row->full)
 		not_told(); /* for the receiver hasn't looked */
@@ -218,30 +242,32 @@ static void hears(void **state)
 		assert_int_equal(atomic_load(&peer()->tx.lane->fins.some), 0);
 	}
 	if (row->when == LATER)
-		post(EAGER);
+		post(len);
 	if (row->when == ANY)
-		assert_int_equal(
-			bl_recv_buf(receiver, to, EAGER, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS), 0);
+		assert_int_equal(bl_recv_buf(receiver, to, len, BL_ADDR_ANY, 9, 0, to, NODE_FLAGS),
+				 0);
 	if (row->when == DISCARDED)
 		look(BL_PEEK | BL_DISCARD);
 	if (row->when == CLAIMED || row->when == DROPPED) {
 		look(BL_PEEK | BL_CLAIM);
-		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER);
+		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 		not_told();
 		look(BL_CLAIM | (row->when == DROPPED ? BL_DISCARD : 0));
 	}
 	assert_int_equal(atomic_load(&peer()->tx.lane->fins.some) != 0, row->full);
 	if (row->when == SHORT)
-		assert_int_equal(node_error(&node, 0).olen, EAGER - 1000);
+		assert_int_equal(node_error(&node, 0).olen, len - less);
 	else
-		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER);
+		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 	if (row->when != DISCARDED && row->when != DROPPED)
-		check(row->when == SHORT ? 1000 : EAGER);
+		check(row->when == SHORT ? less : len);
 	told();
 	node_settle(&node, 1);
 	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
 	node_close(&node);
 }
+
+static const size_t either[] = {8, EAGER};
 
 /* The receiver ends before it has taken the message: it isn't delivered. */
 static void receiver_ends(void **state)
@@ -249,12 +275,14 @@ static void receiver_ends(void **state)
 	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
-	open_pair();
-	send_by(EAGER, 1, DELIVER);
-	bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
-	assert_int_equal(node_error(&node, 1).err, ECONNRESET);
-	assert_int_equal(sender->requests, 0);
-	node_close(&node);
+	for (size_t i = 0; i < bl_countof(either); i++) {
+		open_pair();
+		send_by(either[i], 1, DELIVER);
+		bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
+		assert_int_equal(node_error(&node, 1).err, ECONNRESET);
+		assert_int_equal(sender->requests, 0);
+		node_close(&node);
+	}
 }
 
 /* Its sender ends before it has been received: what came is there, and nobody is told. */
@@ -263,12 +291,14 @@ static void sender_ends(void **state)
 	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
-	open_pair();
-	send_by(EAGER, 1, DELIVER);
-	node_settle(&node, 0);
-	bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
-	receive(EAGER);
-	node_close(&node);
+	for (size_t i = 0; i < bl_countof(either); i++) {
+		open_pair();
+		send_by(either[i], 1, DELIVER);
+		node_settle(&node, 0);
+		bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
+		receive(either[i]);
+		node_close(&node);
+	}
 }
 
 /* It isn't to complete: its counter says that it has been delivered. */
@@ -355,19 +385,20 @@ static void asks_for_more(void **state)
 	node_close(&node);
 }
 
-/* A message in a slot that says so has no number: nobody is told. */
-static void tells_in_a_slot(void **state)
+/* One that fills its slot has no place for a number: nobody is told. */
+static void fills_its_slot(void **state)
 {
+	const size_t len = BL_SLOT_INLINE;
 	uint32_t n;
 
 	(void)state;
 	open_pair();
 	n = receiver->dest[1]->tx.next;
-	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, 200);
-	receive(200);
-	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, 200);
+	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, len);
+	receive(len);
+	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, len);
 	bl_ep_progress(receiver); /* early */
-	receive(200);
+	receive(len);
 	assert_int_equal(receiver->dest[1]->tx.next, n);
 	node_close(&node);
 }
@@ -619,7 +650,7 @@ int main(void)
 	TABLE_TEST(counted);
 	TABLE_TEST(to_itself);
 	TABLE_TEST(asks_for_more);
-	TABLE_TEST(tells_in_a_slot);
+	TABLE_TEST(fills_its_slot);
 	TABLE_ROWS("large", large_ones, larges);
 	TABLE_TEST(large_ones_teach);
 	TABLE_TEST(receivers_learn);
