@@ -26,8 +26,8 @@
  * the receiver was here a moment ago, or shares its core with others and may be here without
  * having a turn, and all of a message that just fits a slot of which the sender wants to hear that
  * it was delivered (a shorter or longer one is a packet by itself: bl_put_whole). Where the receive
- * is posted later the receiver keeps those bytes (early.c). What it has no memory for it drops, all is copied
- * once, and FIN says so: then some of the next aren't sent ahead.
+ * is posted later the receiver keeps those bytes (early.c). What it has no memory for it drops, all
+ * is copied once, and FIN says so: then some of the next aren't sent ahead.
  *
  * A chunk is taken from the coop counter only when there is room for it, and put there
  * at once: so nobody waits for one who has gone, and no byte is copied by two.
