@@ -23,7 +23,7 @@ enum bl_knob_kind {
 #define BL_KNOBS(X)                                                                                \
 	X(log, BL_KNOB_CHOICE, 0, 0, 2, "warn|info|debug",                                         \
 	  "How much to say. Under libfabric, FI_LOG_LEVEL decides instead.")                       \
-	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 256, 14336, NULL,                                 \
+	X(eager_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 512, 14336, NULL,                                 \
 	  "Longest message that goes through the ring in two short copies; a longer one is "       \
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start; where that is 6 KiB, up to 8 KiB go through the ring while their "   \
@@ -62,8 +62,8 @@ enum bl_knob_kind {
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \
 	  "the first message, for tests.")                                                         \
 	X(spin, BL_KNOB_COUNT, 100, 0, 100000, NULL,                                               \
-	  "Polls inside one empty completion queue read that follows another closely; 0 polls "    \
-	  "once.")                                                                                 \
+	  "Polls inside one empty completion queue read, or look for a message (FI_PEEK), that "   \
+	  "follows another closely; 0 polls once.")                                                \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

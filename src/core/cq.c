@@ -16,10 +16,6 @@
 
 #define LEAST_SIZE 64
 
-/* An empty read that follows another within this many ticks, and nothing has come between, is a
- * wait: poll a while before returning through the layers above. */
-#define WAITING_TICKS 2000
-
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
@@ -304,7 +300,7 @@ static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 /* On a core of our own. True: something is there. */
 static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
 {
-	bool waiting = !begins && *now - cq->last_empty < WAITING_TICKS;
+	bool waiting = !begins && *now - cq->last_empty < BL_WAITING_TICKS;
 	bool longer = begins && bl_luck_may_spin(&cq->crowd.read);
 	bool found;
 
@@ -342,6 +338,11 @@ static bool awaits(const struct bl_cq *cq)
 	return false;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) > 0 ? a : b;
+}
+
 /* A read that brings nothing ends. */
 static void say_empty(struct bl_cq *cq, uint64_t now)
 {
@@ -374,10 +375,13 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	}
 	if (begins | computing)
 		cq->wait_began = now;
+	else if (cq->renewed) /* since when nobody else has had the core: that may be long ago */
+		cq->wait_began = later(cq->wait_began, cq->gave_way);
+	cq->renewed = false;
 	say_empty(cq, now); /* before a yield: others may read meanwhile */
 	if (!(first | computing) &&
 	    (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()))
-		cq->last_empty = bl_crowd_give_way(cq, now);
+		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
 }
 

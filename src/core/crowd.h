@@ -122,7 +122,8 @@ void bl_crowd_leave(struct bl_cq *cq);
 bl_noinline void bl_crowd_return(struct bl_cq *cq);
 
 /*
- * On a core of our own a wait begins with a spin only while spins are of use. One in vain, for
+ * On a core of our own a wait begins with a spin only while spins are of use: one by empty reads,
+ * or one by looks for a message (FI_PEEK), each with an account of its own. One in vain, for
  * something that needs its caller's next step, say, costs 4 us, and one that finds something saves
  * a way through the library above, or a yield there: 0.2 us, or 1 on some machines. So it takes
  * BL_LUCK_VAIN that have found something to make up for one in vain. Without luck one of so many

@@ -101,10 +101,13 @@ struct bl_cq {
 	struct bl_queued *ring;
 	uint64_t last_empty; /* ticks */
 	uint64_t wait_began; /* ticks: the first empty read since one that brought something */
-	uint32_t wait_full;  /* `full` then */
+	uint64_t gave_way;   /* ticks: an empty read last gave its core away */
+	uint64_t last_look;  /* ticks: for a message, in vain; peek.c */
+	uint32_t wait_full;  /* `full` at wait_began */
 	uint32_t full;	     /* reads that brought something */
 	uint32_t empty_full; /* `full` at the last empty read, `last_empty`; ... */
-	uint32_t peek_full;  /* ... and when a message was last looked for in vain; peek.c */
+	uint32_t peek_full;  /* ... and at last_look */
+	bool renewed;	     /* bl_cq_renew(), since the last empty read */
 	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
@@ -525,7 +528,10 @@ bl_cold void bl_cq_look(struct bl_cq *cq);
  * core away after each read, MPICH even after one that has brought what they wait for, and a
  * message arrives in less time than two yields take. */
 #define BL_FIRST_TICKS 10000u
-#define BL_LOOK_READS  32 /* few, because each may have copied megabytes */
+/* One that follows another within so many, and nothing has come between, polls a while, too, before
+ * it returns through the layers above. */
+#define BL_WAITING_TICKS 2000u
+#define BL_LOOK_READS	 32 /* few, because each may have copied megabytes */
 
 /* A read brought something. One that is never idle must look around as well: so
  * whoever counts looks, or two that count in turn would pass over it for ever. */
@@ -535,12 +541,12 @@ static inline void bl_cq_brought(struct bl_cq *cq)
 		bl_cq_look(cq);
 }
 
-/* Something of its caller's has ended without a word here: what it waits for next is another wait.
- */
+/* Something of its caller's has ended without a word here: a wait that follows has not lasted since
+ * before, and gives its core away no sooner than another that begins. */
 static inline void bl_cq_renew(struct bl_cq *cq)
 {
 	if (cq)
-		cq->wait_full = cq->full - 1;
+		cq->renewed = true;
 }
 
 /* A message of len bytes is over. Whoever moves megabytes between two reads takes a good

@@ -412,8 +412,6 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (err != -EMSGSIZE)
 		return err;
 	bl_claim_ask(ep, peer, len);
-	if (unlikely(bl_ahead_waits(ep, peer, len)))
-		return bl_starve_for_now(ep, peer, (uint32_t)len);
 	r = bl_request_new(ep);
 	if (!r)
 		return -EAGAIN;

@@ -10,53 +10,70 @@
 
 static struct bl_sink no_sink; /* completions go to the queues */
 
-/* Poll for so many passes; or, until > 0, until then. False: in vain; true: a message has come, or
- * there is something else to do. */
-static bool poll_early(struct bl_ep *ep, const struct bl_unex_queue *early, uint64_t passes,
-		       uint64_t until)
+static bool nothing_came(const struct bl_ep *ep)
 {
-	const struct bl_cq *cq = ep->rx_cq;
+	const struct bl_cq *rx = ep->rx_cq, *tx = ep->tx_cq;
+
+	return rx->head == rx->tail && (!tx || tx->head == tx->tail) && !ep->work;
+}
+
+/* Poll until something is there, or, in vain, for so many passes; or, until > 0, until then. */
+static void poll_early(struct bl_ep *ep, const struct bl_unex_queue *early, uint64_t until)
+{
+	uint64_t passes = until ? UINT64_MAX : bl_knobs()->spin;
 	struct bl_unex **tail = early->tail;
 	struct bl_sink none = BL_SINK_NONE;
 
-	for (uint64_t pass = 1; early->tail == tail && cq->head == cq->tail && !ep->work; pass++) {
-		if (until ? (int64_t)(bl_ticks() - until) >= 0 : pass > passes)
-			return false;
+	if (ep->warm && !ep->crosses)
+		bl_warm_payload(ep);
+	for (; passes && early->tail == tail && nothing_came(ep); passes--) {
+		if (until && (int64_t)(bl_ticks() - until) >= 0)
+			return;
 		bl_progress(ep, &none);
 	}
-	return true;
 }
 
 /*
  * What is looked for isn't there. MPI_Probe looks again, by a long way through an error's
  * completion, as a read does in a wait: so the first look behind a read that brought something
- * begins with a spin while such spins find something, and further ones poll a little.
+ * begins with a spin while such spins find something, and while they do each that follows another
+ * closely polls a little. False: not this one. Else as long as poll_early() is told.
  */
-static struct bl_unex **find_waiting(struct bl_ep *ep, struct bl_unex_queue *early,
-				     const struct bl_post *wanted, bool tagged)
+static bool may_poll(struct bl_cq *cq, uint64_t now, uint64_t *until)
 {
-	struct bl_unex **at = bl_unex_find(early, wanted, tagged);
-	struct bl_cq *cq = ep->rx_cq;
-	struct bl_luck *luck;
-	uint64_t now, spin = bl_knobs()->spin;
-	bool begins, longer, cut_short;
+	struct bl_luck *luck = &cq->crowd.peek;
+	bool begins = cq->peek_full != cq->full;
+	bool longer = begins && bl_luck_may_spin(luck);
+	bool follows = !begins && now - cq->last_look < BL_WAITING_TICKS;
 
-	if (*at || !cq || unlikely(ep->shared) || cq->head != cq->tail || !spin)
-		return at;
-	now = bl_ticks();
-	luck = &cq->crowd.peek;
-	begins = cq->peek_full != cq->full;
-	cq->peek_full = cq->full;
 	luck->waits += begins;
-	longer = begins && bl_luck_may_spin(luck);
-	if (bl_crowd_shared(&cq->crowd, now) || (begins ? !longer : !luck->luck))
-		return at;
-	if (ep->warm && !ep->crosses)
-		bl_warm_payload(ep);
-	cut_short = poll_early(ep, early, spin, longer ? now + BL_FIRST_TICKS : 0);
-	at = bl_unex_find(early, wanted, tagged);
-	if (longer && (*at || !cut_short))
-		bl_luck_spun(luck, *at);
+	cq->peek_full = cq->full;
+	*until = longer ? now + BL_FIRST_TICKS : 0;
+	return (longer || (follows && luck->luck)) && !bl_crowd_shared(&cq->crowd, now);
+}
+
+/* The same message, or none: what a look that may poll has found in the end. */
+static struct bl_unex **find_waiting(struct bl_ep *ep, struct bl_unex_queue *early,
+				     const struct bl_post *wanted, bool tagged,
+				     struct bl_unex **none)
+{
+	struct bl_unex **tail = early->tail, **at = none;
+	struct bl_cq *cq = ep->rx_cq;
+	uint64_t until;
+
+	if (!cq || unlikely(ep->shared) || cq->head != cq->tail || !bl_knobs()->spin)
+		return none;
+	if (may_poll(cq, bl_ticks(), &until)) {
+		poll_early(ep, early, until);
+		if (early->tail != tail)
+			at = bl_unex_find(early, wanted, tagged);
+		/* One that was cut short by something else says nothing. */
+		if (until && (*at || (early->tail == tail && nothing_came(ep))))
+			bl_luck_spun(&cq->crowd.peek, *at);
+		if (until && !*at)
+			bl_crowd_doubt(cq, bl_ticks());
+	}
+	cq->last_look = bl_ticks();
 	return at;
 }
 
@@ -75,12 +92,15 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 	/* Always: a read that finds this answer waiting makes no progress either, so one
 	 * that only probes, for a message that is there, would never see any other. */
 	bl_ep_progress(ep);
-	at = find_waiting(ep, early, &wanted, tagged);
-	u = *at;
-	if (!u) {
+	at = bl_unex_find(early, &wanted, tagged);
+	if (!*at) {
 		err = bl_recv_reach(ep, src, recv->src);
 		if (err)
 			return err; /* whoever looks again and again must hear of it */
+		at = find_waiting(ep, early, &wanted, tagged, at);
+	}
+	u = *at;
+	if (!u) {
 		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
 			return -ENOMSG; /* nobody's queue would say so */
 		bl_recv_refuse(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);

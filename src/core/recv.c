@@ -429,27 +429,21 @@ static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arriv
 	return true;
 }
 
-/* The number of the sender's request for a message that came whole. If there is none *flags say so
- * now. */
-static uint64_t request_of(const struct bl_slot *slot, uint32_t head, uint32_t *flags)
+/* The number of the sender's request for a message that came whole; 0: he wants to hear of none. */
+static uint64_t request_of(const struct bl_slot *slot, uint32_t head)
 {
 	uint32_t len = BL_HEAD_LEN(head);
+	const uint64_t *at =
+		len > BL_SLOT_INLINE ? &slot->request : &slot->word[BL_SLOT_TOLD_WORD(len)];
 
-	if (likely(!(*flags & BL_SLOT_TELL)))
-		return 0;
-	if (len > BL_SLOT_INLINE)
-		return *(const volatile uint64_t *)&slot->request;
-	if (likely(len <= BL_SLOT_TOLD))
-		return *(const volatile uint64_t *)&slot->word[BL_SLOT_TOLD_WORD(len)];
-	*flags &= ~BL_SLOT_TELL; /* nobody sends that */
-	return 0;
+	return BL_HEAD_FLAGS(head) & BL_SLOT_TELL ? *(const volatile uint64_t *)at : 0;
 }
 
 bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			      uint32_t head, const uint8_t *bytes, const struct bl_post *post)
 {
 	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
-	uint64_t request = request_of(slot, head, &flags);
+	uint64_t request = request_of(slot, head);
 
 	copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
 	bl_claim_came(ep, post, true, peer, len);
@@ -460,10 +454,7 @@ bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			      uint32_t head)
 {
-	uint32_t flags = BL_HEAD_FLAGS(head);
-	uint64_t request = request_of(slot, head, &flags);
-
-	tell(ep, peer, request, flags);
+	tell(ep, peer, request_of(slot, head), BL_HEAD_FLAGS(head));
 }
 
 static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -486,8 +477,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_TAGGED:
 	case BL_OP_MSG:
 		a.len = len;
-		a.request = request_of(slot, head, &flags);
-		a.slot_flags = (uint8_t)flags;
+		a.request = request_of(slot, head);
 		return arrive_bytes(ep, sink, &a, op == BL_OP_TAGGED, bytes);
 	case BL_OP_TAGGED_RTS:
 	case BL_OP_MSG_RTS:

@@ -204,9 +204,6 @@ static bool in_dialogue(struct bl_peer *peer)
 /* As one packet, if there is room. */
 static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	if (len > BL_SLOT_TOLD &&
-	    len <= BL_SLOT_INLINE) /* the request's number has no place there */
-		return false;
 	if (len <= ep->eager_max)
 		return true;
 	if (peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
@@ -253,10 +250,11 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
 	size_t at = BL_SLOT_TOLD_WORD(len), all = 8 * (at + 1);
-	bool stream = bl_tx_streams(tx, peer->rx.next);
+	bool stream;
 
 	if (unlikely(!r))
 		return -EAGAIN;
+	stream = bl_tx_streams(tx, peer->rx.next);
 	bl_prefetch_write(slot);
 	if (stream) {
 		bl_tx_slot_prefetch(tx, all);
@@ -288,7 +286,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 
 	if (!may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
-	if (len <= BL_SLOT_TOLD)
+	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);
 	to = bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());

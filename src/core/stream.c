@@ -229,20 +229,7 @@ static bool shares_core(const struct bl_ep *ep)
 }
 
 /*
- * A message that just fits a slot, of which the sender wants to hear that it has been delivered: no
- * slot for it behind the RTS now, and its receiver is at work and will make room sooner than it
- * could copy it by a system call.
- */
-bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
-{
-	return len <= BL_SLOT_INLINE && len <= ep->eager_max && peer->copy.pull == BL_COPY_VM &&
-	       !peer->copy.lend && bl_tx_fits(&peer->tx, 1, PIECE, len) != len &&
-	       bl_gives_room(peer);
-}
-
-/*
- * What is put in the ring right behind the RTS: a message that just fits a slot of which the
- * sender wants to hear that it has been delivered, and one to be carried, of which the rest, if
+ * What is put in the ring right behind the RTS: of a message to be carried, the rest of which, if
  * there is no room for it yet, is asked for by CTS when the first bytes are on their way already. A
  * receiver that has no receive for it keeps them.
  */

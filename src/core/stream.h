@@ -61,7 +61,6 @@ enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_r
 /* Sender, about to announce the message: so many bytes of it follow at once; then they do; and
  * were they of use? */
 uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r);
-bool bl_ahead_waits(const struct bl_ep *ep, struct bl_peer *peer, size_t len);
 void bl_ahead_send(struct bl_ep *ep, struct bl_request *r);
 void bl_ahead_told(struct bl_request *r, bool of_use);
 /* Receiver: a message has met its receive, and some of it follows. may_ask: for the rest. */

@@ -40,11 +40,11 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 15 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 16 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	64u
 #define BL_SLOT_SIZE	320u
-#define BL_SLOT_INLINE	296u /* bytes of a message in its slot */
+#define BL_SLOT_INLINE	288u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
 #define BL_COOPS	46u
 #define BL_ADVERTS	14u
@@ -111,7 +111,7 @@ struct bl_slot {
 	uint64_t data; /* remote CQ data; see the operations */
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
-		uint64_t word[BL_SLOT_INLINE / 8];
+		uint64_t word[BL_SLOT_INLINE / 8 + 1];
 		struct { /* len > BL_SLOT_INLINE */
 			uint32_t at;
 			uint32_t unused;
@@ -123,10 +123,9 @@ static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
 static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
 static_assert(offsetof(struct bl_slot, request) == 32, "shared layout");
 
-/* BL_SLOT_TELL, and the bytes lie in the slot: the request's number lies behind them, for which
- * there is room up to so many of them. */
-#define BL_SLOT_TOLD	       (BL_SLOT_INLINE - 8u)
-#define BL_SLOT_TOLD_WORD(len) (((len) + 7) / 8) /* in bl_slot.word */
+/* BL_SLOT_TELL, and the bytes lie in the slot: the request's number is the word behind them. */
+#define BL_SLOT_TOLD_WORD(len) (((len) + 7) / 8)
+static_assert(8 * (BL_SLOT_TOLD_WORD(BL_SLOT_INLINE) + 1) == BL_SLOT_SIZE - 24, "the last word");
 
 struct bl_piece {
 	uint64_t base, len;

@@ -357,7 +357,7 @@ static void operate(struct input *in)
 
 static void receive(struct input *in)
 {
-	static const size_t lengths[] = {0, 1, 40, 296, 8192, 30000, 65536, LARGE};
+	static const size_t lengths[] = {0, 1, 40, 288, 8192, 30000, 65536, LARGE};
 	unsigned how = (unsigned)number(in, 1);
 	struct bl_recv recv = {
 		.src = BL_ADDR_ANY,
@@ -408,7 +408,7 @@ static void look(struct input *in)
 
 static void send(struct input *in)
 {
-	static const size_t lengths[] = {0, 8, 297, 4096, 20000, 65536, 100000, LARGE};
+	static const size_t lengths[] = {0, 8, 289, 4096, 20000, 65536, 100000, LARGE};
 	unsigned how = (unsigned)number(in, 1);
 	struct iovec iov[2] = {{outgoing, lengths[how & 7]}, {outgoing, 100}};
 	struct bl_send send = {iov,

@@ -11,7 +11,7 @@
 static void one(struct t_node *n, struct t_rng *common, struct t_rng *own, uint64_t k, size_t iovs,
 		bool unexpected)
 {
-	static const size_t maxima[] = {40, 296, 1000, 9000, 40000, 300000, 3000000};
+	static const size_t maxima[] = {40, 288, 1000, 9000, 40000, 300000, 3000000};
 	size_t max = maxima[t_rand_below(common, 7)];
 	size_t len = t_rand_below(common, max + 1), room = len + t_rand_below(common, 2) * 100;
 	bool tagged = t_rand(common) & 1, with_flags = t_rand(common) & 1;

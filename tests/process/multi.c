@@ -140,7 +140,7 @@ static void consume(size_t size, size_t min, const size_t *lens, size_t nlens, b
 	free(t);
 }
 
-static const size_t small[] = {1, 8, 40, 64, 100, 296, 0, 333};
+static const size_t small[] = {1, 8, 40, 64, 100, 288, 0, 333};
 static const size_t mixed[] = {8, 5000, 70000, 41, 20000, 0, 300000, 16384};
 
 static void consume_small(void)

@@ -16,7 +16,7 @@
 static size_t mixed_length(struct t_rng *rng)
 {
 	static const size_t lens[] = {8,    300000, 16, 8,     5000, 40,  100000, 8,
-				      8193, 8,	    24, 20000, 296,  297, 16385,  12};
+				      8193, 8,	    24, 20000, 288,  289, 16385,  12};
 
 	return lens[t_rand_below(rng, 16)];
 }

@@ -92,7 +92,7 @@ static void wait_job(struct t_node *n, struct job *j, size_t len)
 
 static size_t length(struct t_rng *rng)
 {
-	static const size_t lens[] = {8, 8, 16, 40, 200, 297, 5000, 8, 20000, 8, 100000, 300000};
+	static const size_t lens[] = {8, 8, 16, 40, 200, 289, 5000, 8, 20000, 8, 100000, 300000};
 
 	return lens[t_rand_below(rng, 12)];
 }

@@ -18,15 +18,7 @@ struct ahead_row {
 static const struct ahead_row aheads[] = {
 	{{"nothing", "has no bytes"}, 0, 1, true, true, 0},
 	{{"one byte", "is a packet by itself"}, 1, 1, true, false, 0},
-	{{"almost a slot", "the same"}, BL_SLOT_TOLD, 1, true, false, 0},
-	{{"a byte more", "to be told of its delivery"},
-	 BL_SLOT_TOLD + 1,
-	 1,
-	 true,
-	 false,
-	 BL_SLOT_TOLD + 1},
-	{{"a slot", "is full"}, BL_SLOT_INLINE, 1, true, false, BL_SLOT_INLINE},
-	{{"a slot in pieces", "8 of them"}, BL_SLOT_INLINE, 8, true, false, BL_SLOT_INLINE},
+	{{"a slot", "the same"}, BL_SLOT_INLINE, 1, true, false, 0},
 	{{"above the limit", "the receiver isn't here"}, EAGER + 1, 1, true, false, 0},
 	{{"carried, delivered", "the receiver is here"}, EAGER + 1, 1, true, true, EAGER + 1},
 	{{"carried", "the shortest"}, EAGER + 1, 1, false, true, EAGER + 1},
@@ -229,7 +221,7 @@ struct multi_row {
 static const struct multi_row multis[] = {
 	{{"to be carried", "all of it ahead"}, 16000, 0, 16000},
 	{{"the longest", "a part of it ahead"}, CARRIED, 0, PIECES},
-	{{"delivered", "in a slot"}, BL_SLOT_INLINE, BL_DELIVERY_COMPLETE, BL_SLOT_INLINE},
+	{{"delivered", "in a slot"}, BL_SLOT_INLINE, BL_DELIVERY_COMPLETE, 0},
 };
 
 /* What goes into one buffer completes in the order in which it was sent. */
@@ -272,8 +264,6 @@ struct room_row {
 static const struct room_row rooms[] = {
 	{{"one slot", "for the description"}, BL_SLOTS - 1, 8, 20000, false, 0},
 	{{"two slots", "one packet"}, BL_SLOTS - 2, 8, 20000, false, 8192},
-	{{"two slots, short", "all of it"}, BL_SLOTS - 2, 8, BL_SLOT_INLINE, true, BL_SLOT_INLINE},
-	{{"one slot, short", "none"}, BL_SLOTS - 1, 8, BL_SLOT_INLINE, true, 0},
 	{{"4 KiB of payload", "not one packet"}, 8, EAGER, 20000, false, 0},
 	{{"8 KiB of payload", "one packet"}, 7, EAGER, 20000, false, 8192},
 	{{"12 KiB of payload", "one packet, no half"}, 6, EAGER, 20000, false, 8192},

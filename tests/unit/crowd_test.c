@@ -14,7 +14,8 @@
 #include "core/crowd.h"
 #include "unit/node.h"
 
-#define OTHERS_MOST 8
+#define OTHERS_MOST    8
+#define GIVES_AFTER_US 30 /* of a wait */
 
 struct crowd_row {
 	struct row row;
@@ -179,6 +180,24 @@ static void wait_often(struct bl_cq *cq)
 	}
 }
 
+/* For what others do to memory of theirs, say, which it looks at by operations of its own: now and
+ * then it gives its core away, no sooner than one that begins to wait. */
+static void wait_between_operations(struct bl_cq *cq)
+{
+	uint64_t began = bl_ticks(), least = (uint64_t)GIVES_AFTER_US * bl_ticks_per_us();
+	struct bl_comp comp;
+
+	cq->ep[0]->next_look = began + 3600000000ull * bl_ticks_per_us(); /* they don't live */
+	cq->last_empty = cq->wait_began = cq->gave_way = began;
+	for (yields = 0; yields < 32 && !cq->crowd.until;) {
+		bl_cq_renew(cq);
+		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+		assert_true(bl_ticks() - began >= (uint64_t)yields * least);
+		assert_true(bl_ticks() - began < 60000000ull * bl_ticks_per_us());
+	}
+	assert_true(yields);
+}
+
 static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row *what)
 {
 	struct bl_peer **own;
@@ -212,6 +231,7 @@ static void counts_as_shared(void **state)
 
 	is_found_shared(wait_long, what);
 	is_found_shared(wait_often, what);
+	is_found_shared(wait_between_operations, what);
 }
 
 struct rate_row {

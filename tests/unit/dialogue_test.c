@@ -25,7 +25,7 @@ static const struct head_row heads[] = {
 	{{"last operation", "the largest that there is"}, 0, BL_OP_RMA_DONE, 0},
 	{{"all of an operation", "5 bits, more than there are"}, 0, 0x1f, 0},
 	{{"first flag", "the lowest beside the operation"}, 0, BL_OP_TAGGED, BL_SLOT_DATA},
-	{{"last flag", "the neighbour of the two bits"}, 297, BL_OP_TAGGED, BL_SLOT_PAST},
+	{{"last flag", "the neighbour of the two bits"}, 289, BL_OP_TAGGED, BL_SLOT_PAST},
 	{{"all flags", "every other bit is set"}, 0x7ffff, 0x1f, ALL_FLAGS},
 };
 

@@ -17,15 +17,15 @@ struct keep_row {
 	bool kept;
 };
 
-#define HEAD sizeof(struct bl_kept)
-#define SLOT BL_SLOT_INLINE
+#define HEAD	 sizeof(struct bl_kept)
+#define SHORTEST ((size_t)EAGER + 1)
 
 static const struct keep_row keeps[] = {
 	{{"the last bytes", "that there is memory for"}, BL_KEPT_MOST - 20000 - HEAD, 20000, true},
 	{{"one byte too many", "dropped"}, BL_KEPT_MOST - 19999 - HEAD, 20000, false},
-	{{"full", "a slot, dropped"}, BL_KEPT_MOST, SLOT, false},
-	{{"a slot left", "for a slot"}, BL_KEPT_MOST - SLOT - HEAD, SLOT, true},
-	{{"nothing else", "a slot"}, 0, SLOT, true},
+	{{"full", "the shortest, dropped"}, BL_KEPT_MOST, SHORTEST, false},
+	{{"little left", "for the shortest"}, BL_KEPT_MOST - SHORTEST - HEAD, SHORTEST, true},
+	{{"nothing else", "the shortest"}, 0, SHORTEST, true},
 };
 
 static uint64_t early_bytes(void)

@@ -84,7 +84,7 @@ struct knob_row {
 };
 
 static const struct knob_row knobs[] = {
-	{{"least", "the least that it takes"}, "256", 256, "eager"},
+	{{"least", "the least that it takes"}, "512", 512, "eager"},
 	{{"another", "as no machine is measured"}, "6000", 6000, "dialogue"},
 	{{"a class", "whose other limit is measured as another"}, "6144", 6144, "dialogue"},
 	{{"most", "the most that it takes"}, "14336", 14336, "eager"},
@@ -121,7 +121,7 @@ static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 
-	assert_in_range(plan->eager_max, 256, 14336);
+	assert_in_range(plan->eager_max, 512, 14336);
 	/* Of the three classes one has another limit for dialogues. */
 	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
 	assert_int_equal(plan->inject_max, plan->eager_max);

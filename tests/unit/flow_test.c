@@ -124,10 +124,10 @@ static void is_free_at_once(size_t len, bool early, bool call, uint64_t flags)
 /* Where more may be injected than is eager for who waits for it. */
 static void injected_beyond_eager(void **state)
 {
-	const size_t lens[] = {255, 256, 257, 296, 297, 4096, 8191, 8192};
+	const size_t lens[] = {288, 289, 511, 512, 513, 4096, 8191, 8192};
 
 	open_with(2, state);
-	node.ep[1]->eager_max = 256;
+	node.ep[1]->eager_max = 512;
 	node.ep[1]->inject_max = 8192;
 	for (size_t i = 0; i < bl_countof(lens); i++)
 		for (int early = 0; early < 2; early++) {
@@ -149,7 +149,7 @@ static void injected_behind_a_fence(void **state)
 	struct bl_send send = {&iov, 1, 0, 9, 0, NULL, BL_TAGGED | BL_INJECT, NULL};
 
 	open_with(2, state);
-	node.ep[1]->eager_max = 256;
+	node.ep[1]->eager_max = 512;
 	node.ep[1]->inject_max = 8192;
 	node_send(&node, 1, 0, from, LONGEST, 1, from, BL_TAGGED | BL_COMPLETION);
 	memcpy(buf, from, sizeof buf);
@@ -185,7 +185,7 @@ static void pieces(uint8_t *memory, size_t len, size_t n, uint64_t *seed, struct
 
 static void in_pieces(void **state)
 {
-	static const size_t lengths[] = {0, 1, 40, 41, 296, 297, 4000, 60000, 300000};
+	static const size_t lengths[] = {0, 1, 40, 41, 288, 289, 4000, 60000, 300000};
 	uint64_t seed = 8;
 
 	open_with(2, state);

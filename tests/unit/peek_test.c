@@ -15,7 +15,8 @@
 #include "core/shared.h"
 #include "unit/node.h"
 
-#define TAG 7
+#define TAG	   7
+#define DEADLINE_S 20
 
 static struct node node;
 static int others; /* completions that a look has met */
@@ -69,6 +70,14 @@ static const struct row_of_looks rows[] = {
 	{{"with luck", "a spin, in vain"}, ALONE, MOST, 1, "-", LESS, 1, false},
 	{{"without a tag", "the same"}, ALONE, MOST, 1, "-", LESS, 1, true},
 	{{"looks again", "the wait has begun before"}, ALONE, MOST, 1, "---", LESS, 1, false},
+	{{"at last, a probe", "one of so many waits tries"},
+	 ALONE,
+	 0,
+	 BL_LUCK_PROBE,
+	 "-",
+	 0,
+	 1,
+	 false},
 	{{"another wait", "another spin"}, ALONE, MOST, 1, "-+-", 0, 2, false},
 	{{"without luck", "none"}, ALONE, 0, 1, "-", 0, 1, false},
 	{{"a core that others want", "none"}, SHARED_CORE, MOST, 1, "-", MOST, 1, false},
@@ -108,7 +117,7 @@ static void polls(void **state)
 	assert_true(row->after >= row->luck || bl_ticks() - began >= BL_FIRST_TICKS);
 	assert_int_equal(cq->crowd.peek.luck, row->after);
 	assert_int_equal(cq->crowd.peek.waits, row->waits + row->begun);
-	assert_int_equal(cq->crowd.peek.rarely, 0);
+	assert_int_equal(cq->crowd.peek.rarely, row->waits == BL_LUCK_PROBE);
 	assert_int_equal(cq->crowd.read.luck, 0); /* that's another matter */
 	node_close(&node);
 }
@@ -128,7 +137,7 @@ static void tries(void **state)
 			assert_int_equal(luck->rarely, i);
 			node.cq[0]->full++;
 			assert_false(look(true));
-		} while (luck->waits < due[i]);
+		} while (luck->waits <= due[i]);
 		assert_int_equal(luck->rarely, i + 1);
 	}
 	node_close(&node);
@@ -155,6 +164,39 @@ static void asks_for_lines(void **state)
 	node_close(&node);
 }
 
+/* One that goes on with a wait, so long after the last one. True: it polls. */
+static bool polls_after(uint64_t ticks, uint32_t luck)
+{
+	struct bl_ep *ep = node.ep[0];
+	struct bl_cq *cq = node.cq[0];
+
+	cq->crowd.peek.luck = luck;
+	cq->peek_full = cq->full;
+	ep->crosses = false;
+	bl_warm_later(ep, ep->dest[1]);
+	cq->last_look = bl_ticks() - ticks;
+	assert_false(look(true));
+	return !ep->warm;
+}
+
+/* A program that computes, and looks now and then for what doesn't come, pays for no poll, whatever
+ * luck it had before. */
+static void polls_when_close(void **state)
+{
+	time_t deadline = time(NULL) + DEADLINE_S;
+
+	(void)state;
+	node_open(&node, 2);
+	while (!polls_after(0, 1)) /* unless something has held it up */
+		assert_true(time(NULL) < deadline);
+	for (int i = 0; i < 100; i++) {
+		assert_false(polls_after(BL_WAITING_TICKS, MOST));
+		assert_false(polls_after(0, 0));
+	}
+	node.ep[0]->warm = NULL;
+	node_close(&node);
+}
+
 /* --- what comes meanwhile --------------------------------------------------------------- */
 
 static _Atomic int looking, sent;
@@ -176,8 +218,6 @@ static void *send_then(void *tag)
 	atomic_store_explicit(&sent, 1, memory_order_release);
 	return NULL;
 }
-
-#define DEADLINE_S 20
 
 enum meets { NO_RECEIVE, A_RECEIVE };
 
@@ -251,6 +291,7 @@ int main(void)
 	TABLE_ROWS("look", polls, rows);
 	TABLE_TEST(tries);
 	TABLE_TEST(asks_for_lines);
+	TABLE_TEST(polls_when_close);
 	TABLE_TEST(finds_it);
 	TABLE_TEST(finds_another);
 	TABLE_TEST(finds_what_is_awaited);

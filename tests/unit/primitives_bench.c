@@ -74,7 +74,7 @@ static void through_the_ring(void *arg, unsigned times)
 
 static void bench_ring(void)
 {
-	static const uint32_t lengths[] = {0, 8, 40, 41, 296, 297, 4096, 16384};
+	static const uint32_t lengths[] = {0, 8, 40, 41, 288, 289, 4096, 16384};
 	static struct ring r;
 	struct bl_lane *lane = aligned_alloc(BL_PAIR, sizeof *lane);
 

@@ -6,6 +6,7 @@
  */
 #define CARRIED 131072u
 #define LONGEST 140000u
+#include "base/knobs.h"
 #include "core/claim.h"
 #include "unit/ahead.h"
 
@@ -64,32 +65,28 @@ struct which_row {
 	struct row row;
 	size_t len, niov;
 	uint64_t flags;
-	size_t eager; /* the limit; 0: EAGER */
 	bool lends, one_packet;
 };
 
 static const struct which_row which[] = {
-	{{"nothing", "but its tag"}, 0, 1, 0, 0, false, true},
-	{{"a byte", "its number behind it"}, 1, 1, 0, 0, false, true},
-	{{"eight", "its number just behind them"}, 8, 1, 0, 0, false, true},
-	{{"nine", "its number in the next place"}, 9, 1, 0, 0, false, true},
-	{{"32", "its number ends the first line"}, 32, 1, 0, 0, false, true},
-	{{"33", "its number is in the next line"}, 33, 1, 0, 0, false, true},
-	{{"40", "all that the first line holds"}, 40, 1, 0, 0, false, true},
-	{{"with data, short", "for the completion"}, 100, 1, BL_REMOTE_CQ_DATA, 0, false, true},
-	{{"in pieces, short", "8 of them"}, 100, 8, 0, 0, false, true},
-	{{"almost a slot", "its number ends it"}, BL_SLOT_TOLD, 1, 0, 0, false, true},
-	{{"in pieces", "the same"}, BL_SLOT_TOLD, 8, 0, 0, false, true},
-	{{"a byte more", "its number has no place there"}, BL_SLOT_TOLD + 1, 1, 0, 0, false, false},
-	{{"a slot", "the same"}, BL_SLOT_INLINE, 1, 0, 0, false, false},
-	{{"more than a slot", "the shortest"}, BL_SLOT_INLINE + 1, 1, 0, 0, false, true},
-	{{"eager limit", "in a ring as it was made"}, EAGER, 1, 0, 0, false, true},
-	{{"eager limit in pieces", "8 of them"}, EAGER, 8, 0, 0, false, true},
-	{{"with data", "for the completion"}, EAGER, 1, BL_REMOTE_CQ_DATA, 0, false, true},
-	{{"above the limit", "the ring isn't long"}, EAGER + 1, 1, 0, 0, false, false},
-	{{"low limit", "a slot is longer"}, 280, 1, 0, 256, false, false},
-	{{"lends", "as any that short"}, EAGER, 1, 0, 0, true, true},
-	{{"lends, longer", "the module copies it once"}, EAGER + 1, 1, 0, 0, true, false},
+	{{"nothing", "but its tag"}, 0, 1, 0, false, true},
+	{{"a byte", "its number behind it"}, 1, 1, 0, false, true},
+	{{"eight", "its number just behind them"}, 8, 1, 0, false, true},
+	{{"nine", "its number in the next place"}, 9, 1, 0, false, true},
+	{{"32", "its number ends the first line"}, 32, 1, 0, false, true},
+	{{"33", "its number is in the next line"}, 33, 1, 0, false, true},
+	{{"40", "all that the first line holds"}, 40, 1, 0, false, true},
+	{{"with data, short", "for the completion"}, 100, 1, BL_REMOTE_CQ_DATA, false, true},
+	{{"in pieces, short", "8 of them"}, 100, 8, 0, false, true},
+	{{"a slot", "its number ends it"}, BL_SLOT_INLINE, 1, 0, false, true},
+	{{"a slot in pieces", "the same"}, BL_SLOT_INLINE, 8, 0, false, true},
+	{{"more than a slot", "the shortest"}, BL_SLOT_INLINE + 1, 1, 0, false, true},
+	{{"eager limit", "in a ring as it was made"}, EAGER, 1, 0, false, true},
+	{{"eager limit in pieces", "8 of them"}, EAGER, 8, 0, false, true},
+	{{"with data", "for the completion"}, EAGER, 1, BL_REMOTE_CQ_DATA, false, true},
+	{{"above the limit", "the ring isn't long"}, EAGER + 1, 1, 0, false, false},
+	{{"lends", "as any that short"}, EAGER, 1, 0, true, true},
+	{{"lends, longer", "the module copies it once"}, EAGER + 1, 1, 0, true, false},
 };
 
 static void which_are(void **state)
@@ -99,8 +96,6 @@ static void which_are(void **state)
 	uint32_t n;
 
 	open_pair();
-	if (row->eager)
-		sender->eager_max = row->eager;
 	peer()->copy.lend = row->lends;
 	post(LONGEST - 80000);
 	n = peer()->tx.next;
@@ -119,18 +114,15 @@ static void which_are(void **state)
 	node_close(&node);
 }
 
-/* A long ring, and a limit below a slot's length: what fits a slot lies there. */
-static void below_a_slot(void **state)
+/* Whatever the limit, what fits a slot is eager: its number would not be looked for elsewhere. */
+static void limit_is_above_a_slot(void **state)
 {
+	const struct bl_knob_info *info = bl_knob_table;
+
 	(void)state;
-	open_pair();
-	stretch();
-	sender->eager_max = 256;
-	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
-	send_by(280, 1, 0);
-	receive(280);
-	told();
-	node_close(&node);
+	while (strcmp(info->name, "eager_max"))
+		info++;
+	assert_true(info->least >= BL_SLOT_INLINE);
 }
 
 /* --- when ------------------------------------------------------------------- */
@@ -385,21 +377,30 @@ static void asks_for_more(void **state)
 	node_close(&node);
 }
 
-/* One that fills its slot has no place for a number: nobody is told. */
-static void fills_its_slot(void **state)
+/* A number that isn't anybody's comes back to its sender, who knows of no such request. */
+static void number_of_nobody(void **state)
 {
-	const size_t len = BL_SLOT_INLINE;
+	const uint64_t number = 0x123456789abcdef;
 	uint32_t n;
 
 	(void)state;
 	open_pair();
 	n = receiver->dest[1]->tx.next;
-	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, len);
-	receive(len);
-	bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, len);
-	bl_ep_progress(receiver); /* early */
-	receive(len);
-	assert_int_equal(receiver->dest[1]->tx.next, n);
+	for (int early = 0; early < 2; early++) {
+		bl_tx_slot(&peer()->tx)->word[BL_SLOT_TOLD_WORD(BL_SLOT_INLINE)] = number;
+		bl_put_packet(peer(), BL_OP_TAGGED, BL_SLOT_TELL, 9, 7, from, BL_SLOT_INLINE);
+		if (early)
+			bl_ep_progress(receiver);
+		receive(BL_SLOT_INLINE);
+	}
+	assert_int_equal(receiver->dest[1]->tx.next, n + 2);
+	for (uint32_t i = n; i < n + 2; i++)
+		assert_int_equal(receiver->dest[1]->tx.slot[i % BL_SLOTS].tag, number);
+	node_settle(&node, 1);
+	assert_false(peer()->broken);
+	send_by(8, 1, DELIVER);
+	receive(8);
+	told();
 	node_close(&node);
 }
 
@@ -643,14 +644,14 @@ int main(void)
 	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
 	unsetenv("FI_BEELINE_STRETCH");
 	TABLE_ROWS("which", which_are, which);
-	TABLE_TEST(below_a_slot);
+	TABLE_TEST(limit_is_above_a_slot);
 	TABLE_ROWS("when", hears, whens);
 	TABLE_TEST(receiver_ends);
 	TABLE_TEST(sender_ends);
 	TABLE_TEST(counted);
 	TABLE_TEST(to_itself);
 	TABLE_TEST(asks_for_more);
-	TABLE_TEST(fills_its_slot);
+	TABLE_TEST(number_of_nobody);
 	TABLE_ROWS("large", large_ones, larges);
 	TABLE_TEST(large_ones_teach);
 	TABLE_TEST(receivers_learn);
