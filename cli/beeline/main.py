@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+from types import FrameType
+from typing import Any
 
 from beeline import __version__, bench, doctor, env, run, setup, stat
 from beeline.errors import EXIT_FAILURE, BeelineError
@@ -14,8 +17,17 @@ from beeline.errors import EXIT_FAILURE, BeelineError
 COMMANDS = (run, env, bench, stat, doctor, setup)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class Parser(argparse.ArgumentParser):
+    """Takes options by their whole names only: a slip of the pen that happens to begin one
+    is a slip all the same. Its subparsers are such, too, and the innermost is `parser`."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+        self.set_defaults(parser=self)
+
+
+def build_parser() -> Parser:
+    parser = Parser(
         prog="beeline",
         description="The shortest path between MPI processes on one Linux machine.",
         epilog="beeline COMMAND --help tells more; so does the manual page, beeline(1).",
@@ -27,8 +39,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def end(number: int, _frame: FrameType | None) -> None:
+    """A signal that ends us does so in order: what we have started ends as well."""
+    raise SystemExit(128 + number)
+
+
 def main(argv: list[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
+    args, unknown = build_parser().parse_known_args(argv)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # not where nohup has it ignored
+            signal.signal(number, end)
     try:
         return args.func(args)
     except BeelineError as error:

@@ -21,12 +21,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="run an MPI program over Beeline",
         description="Finds out which MPI the command's mpiexec belongs to, sets what that MPI "
         "needs to use Beeline, and runs the command.",
-        usage="beeline run [--mpi MPI] [--verbose] [--] COMMAND [ARG ...]",
+        usage="beeline run [--mpi KIND] [--verbose] [--] COMMAND [ARG ...]",
     )
     parser.add_argument(
         "--mpi",
         choices=mpis.KINDS,
-        help="do not look: it is this one (for a launcher that says nothing about itself)",
+        metavar="KIND",
+        help="mpich, openmpi or impi: do not look, it is this one (for a launcher that says "
+        "nothing about itself)",
     )
     parser.add_argument(
         "--verbose", "-v", action="store_true", help="say what was found and set, on stderr"
@@ -46,6 +48,20 @@ def overrides(argv: list[str], values: dict[str, str]) -> list[str]:
     return found
 
 
+def other_mpi(argv: list[str], kind: str) -> list[str]:
+    """--mpi has been believed; but the command's mpiexec may know better."""
+    try:
+        launcher = mpis.find_launcher(argv)
+        mpi = mpis.identify(launcher) if launcher else None
+    except BeelineError:
+        return []
+    if mpi is None or mpi.kind == kind:
+        return []
+    return [
+        f"{mpi.mpiexec} is {mpi.title}: with the settings of --mpi {kind} it runs without Beeline"
+    ]
+
+
 def main(args: argparse.Namespace) -> int:
     argv: list[str] = args.command
     if argv and argv[0] == "--":
@@ -58,6 +74,8 @@ def main(args: argparse.Namespace) -> int:
     if args.mpi:
         found = f"{mpis.TITLES[args.mpi]}, as --mpi says"
         wanted = env.for_kind(args.mpi)
+        for warning in other_mpi(argv, args.mpi):
+            warn(warning)
     else:
         launcher = mpis.find_launcher(argv)
         if launcher is None:

@@ -180,11 +180,11 @@ def _command(pid: int) -> str:
 
 
 def processes() -> Iterator[int]:
-    """Those of this user."""
+    """Those of this user; for root, everybody's."""
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             try:
-                if owner(int(entry.name)) == os.geteuid():
+                if os.geteuid() in (0, owner(int(entry.name))):
                     yield int(entry.name)
             except NotThere:
                 pass
@@ -509,7 +509,7 @@ def endpoints_of(pid: int) -> list[Endpoint]:
 
 
 def all_endpoints() -> list[Endpoint]:
-    """Those of this user."""
+    """Those of this user; for root, everybody's."""
     found: list[Endpoint] = []
     for pid in sorted(processes()):
         try:

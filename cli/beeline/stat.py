@@ -92,7 +92,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "stat",
         help="show what running processes have sent and received, and how",
-        description="Counters of this user's running endpoints, or of those of one process.",
+        description="Counters of this user's running endpoints (for root, everybody's), or of "
+        "those of one process.",
     )
     parser.add_argument("pid", metavar="PID", type=int, nargs="?", help="this process only")
     parser.add_argument(
@@ -143,8 +144,8 @@ def collect(pid: int | None) -> list[Endpoint]:
 
 def nothing(pid: int | None) -> str:
     if pid is None:
-        name = segments.user_name(os.geteuid())
-        return f"no process of {name} has a Beeline endpoint open"
+        whose = f" of {segments.user_name(os.geteuid())}" if os.geteuid() else ""
+        return f"no process{whose} has a Beeline endpoint open"
     return f"process {pid} has no Beeline endpoint open"
 
 

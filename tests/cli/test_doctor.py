@@ -140,6 +140,26 @@ def test_files_of_mpich(tmp_path: Path) -> None:
     assert found.command == "export MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_NUM_CELLS=1"
 
 
+def test_no_room_for_files_of_mpis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs(tmp_path)
+
+    def says(blocks: int, flags: int) -> None:
+        values = [*real[:4], blocks, *real[5:8], flags, *real[9:]]
+        monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(values))
+
+    least = machine.SHM_LEAST // real.f_frsize
+    for blocks, flags, state, room in (
+        (least, 0, OK, None),
+        (least - 1, 0, NOTE, (least - 1) * real.f_frsize),
+        (least, os.ST_RDONLY, NOTE, 0),
+    ):
+        says(blocks, flags)
+        found = machine.dev_shm(tmp_path)
+        assert found.state == state
+        assert (found.data or {}).get("room") == room
+    assert machine.dev_shm(tmp_path / "none").state == NOTE
+
+
 def test_few_open_files() -> None:
     status, record = run("sh", "-c", 'ulimit -n 20; exec "$@"', "sh")
     found = line(record, "open files")

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -213,6 +216,10 @@ def test_run_names_what_stands_in_the_way(beeline, fake_mpi) -> None:
         ((), 2, "required"),
         (("bench", "local", "--sizes", "big"), 2, "is no size"),
         (("bench", "local", "--cpus", "a,b"), 2, "--cpus"),
+        (("bench", "local", "--cpus", "0,0"), 2, "two different ones"),
+        (("bench", "local", "--seconds", "-5"), 2, "--seconds: more than 0"),
+        (("bench", "local", "--size", "8"), 2, "unrecognized arguments: --size"),
+        (("stat", "--wach"), 2, "usage: beeline stat"),
         (("bench", "local", "--mpi", "lam"), 2, "give one of mpich, openmpi, impi"),
         (("bench", "local", "--mpi", "/no/mpiexec"), 127, "not found"),
     ],
@@ -222,6 +229,63 @@ def test_mistakes_are_explained(argv: tuple[str, ...], status: int, says: str, b
     assert done.returncode == status, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_run_doubts_what_it_is_told(beeline, fake_mpi) -> None:
+    launcher = str(fake_mpi("openmpi-5.0.11"))
+    done = beeline("run", "--mpi", "mpich", "--", launcher)
+    assert done.returncode == 0
+    assert f"{launcher} is Open MPI 5.0.11: with the settings of --mpi mpich" in done.stderr
+    for words in (("--mpi", "openmpi", "--", launcher), ("--mpi", "mpich", "--", "true")):
+        assert beeline("run", *words).stderr == ""
+
+
+def leaders(pid: int) -> list[int]:
+    """Its children that lead a session of their own: all of a measuring program's are in one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            _, parent, _, session, *_ = path.read_text().rpartition(")")[2].split()
+            if int(parent) == pid and session == path.parent.name:
+                found.append(int(session))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
+    ids=["terminated", "hung up", "interrupted"],
+)
+def test_what_it_measures_with_ends_too(number: signal.Signals, status: int) -> None:
+    command = os.environ.get("BEELINE")
+    if not command or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("it takes the command (make build) and two processors")
+    process = subprocess.Popen(
+        [command, "bench", "local", "--mpi", "none"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline, started = time.monotonic() + 60, []
+    while not started and process.poll() is None and time.monotonic() < deadline:
+        started = leaders(process.pid)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert started and process.returncode == status, said
+    assert "Traceback" not in said
+    while alive_in(started) and time.monotonic() < deadline:
+        pass
+    assert not alive_in(started)
+
+
+def alive_in(sessions: list[int]) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session, *_ = path.read_text().rpartition(")")[2].split()
+            if int(session) in sessions and state not in "ZX":
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_bench_with_a_launcher_of_no_mpi(beeline, tmp_path: Path) -> None:

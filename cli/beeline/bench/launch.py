@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,23 +57,45 @@ def parse(text: str) -> Output:
     return output
 
 
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Signals by which we end wait until this is over: whoever is started meanwhile is known
+    then, and ends with us."""
+    came: list[int] = []
+    old = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):
+            old[number] = signal.signal(number, lambda n, _: came.append(n))
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
 def execute(argv: list[str], environ: Mapping[str, str]) -> str:
     """Run to the end and return stdout. A hang takes the whole process group along."""
-    process = subprocess.Popen(
-        argv,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    process = None
     try:
+        with held():
+            process = subprocess.Popen(
+                argv,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
         text, _ = process.communicate(timeout=TIMEOUT)
     except BaseException as error:  # also when interrupted: leave nothing spinning
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, with all of its own
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if isinstance(error, subprocess.TimeoutExpired):
             raise LaunchError(f"no end after {TIMEOUT:.0f} s: {' '.join(argv)}") from None
         raise

@@ -158,13 +158,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated; none: "
         "the library and the machine alone",
     )
-    parser.add_argument("--sizes", type=parse_sizes, metavar="LIST", help="for example 0,8,64k,4M")
+    parser.add_argument(
+        "--sizes",
+        type=parse_sizes,
+        metavar="LIST",
+        help="under the MPIs, for example 0,8,64k,4M (without MPI always the same few)",
+    )
     parser.add_argument(
         "--tests",
         type=parse_tests,
         metavar="LIST",
         default=list(summary.TESTS),
-        help="of " + ", ".join(summary.TESTS),
+        help="under the MPIs, of " + ", ".join(summary.TESTS),
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="launches of each kind")
     parser.add_argument(
@@ -187,9 +192,14 @@ def choose_cpus(text: str | None) -> tuple[int, int]:
     if text is None:
         return machine.near_pair(allowed)
     parts = text.split(",")
+    usable = ",".join(map(str, sorted(allowed)))
     if len(parts) != 2 or not all(p.isdigit() and int(p) in allowed for p in parts):
-        usable = ",".join(map(str, sorted(allowed)))
         raise BeelineError(f"--cpus {text}: give two of these, as A,B: {usable}", EXIT_USAGE)
+    if int(parts[0]) == int(parts[1]):
+        raise BeelineError(
+            f"--cpus {text}: two different ones of these, for either rank polls: {usable}",
+            EXIT_USAGE,
+        )
     return int(parts[0]), int(parts[1])
 
 
@@ -212,6 +222,8 @@ def prepare(args: argparse.Namespace) -> Session:
     paths.provider_dir()  # nothing to compare without it: say so now
     if args.rounds is not None and args.rounds < 1:
         raise BeelineError("--rounds: at least 1", EXIT_USAGE)
+    if args.seconds is not None and not args.seconds > 0:
+        raise BeelineError("--seconds: more than 0", EXIT_USAGE)
     programs: dict[str, Path] = {}
     usable = []
     everything = chosen + mpis.find_all()

@@ -225,6 +225,19 @@ def _user_is_known() -> bool:
     return False
 
 
+SHM_LEAST = 16 << 20  # bytes, for a few ranks of any MPI
+
+
+def _room(folder: Path) -> int:
+    """Bytes that may be written there."""
+    try:
+        where = os.statvfs(folder)
+    except OSError:
+        return 0
+    may_write = os.access(folder, os.W_OK) and not where.f_flag & os.ST_RDONLY
+    return where.f_bavail * where.f_frsize if may_write else 0
+
+
 def dev_shm(folder: Path = Path("/dev/shm")) -> Finding:
     """Beeline uses none of it; MPICH does, whatever carries its messages."""
     found = []
@@ -233,6 +246,17 @@ def dev_shm(folder: Path = Path("/dev/shm")) -> Finding:
             with contextlib.suppress(FileNotFoundError):  # its job ends just now
                 if (status := path.stat()).st_uid == os.geteuid():
                     found.append(status.st_blocks * 512)
+    room = _room(folder)
+    if room < SHM_LEAST:
+        return Finding(
+            "/dev/shm",
+            NOTE,
+            f"has room for {mib(room)}, or may not be written to",
+            "Beeline uses none of it, but whatever carries their messages MPICH keeps about 1 MiB "
+            "per rank there, and may end with a bus error without, and Open MPI 5 keeps 16 MiB",
+            "mount -o remount,rw,size=50% /dev/shm    # as root; of a container: --shm-size=1g",
+            {"files": len(found), "bytes": sum(found), "room": room},
+        )
     if not found:
         return Finding("/dev/shm", OK, "Beeline uses none of it")
     return Finding(
