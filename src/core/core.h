@@ -222,6 +222,6 @@ int bl_cancel(struct bl_ep *ep, void *context);
 
 /* --- one-sided operations: core/mr.h, core/rma.h ------------------------ */
 
-#include "core/ep.h" /* the structures and the inline paths */
+#include "core/cq.h" /* with ep.h: the structures and the inline paths */
 
 #endif

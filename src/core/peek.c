@@ -52,25 +52,26 @@ static bool may_poll(struct bl_cq *cq, uint64_t now, uint64_t *until)
 	return (longer || (follows && luck->luck)) && !bl_crowd_shared(&cq->crowd, now);
 }
 
-/* The same message, or none: what a look that may poll has found in the end. */
-static struct bl_unex **find_waiting(struct bl_ep *ep, struct bl_unex_queue *early,
-				     const struct bl_post *wanted, bool tagged,
-				     struct bl_unex **none)
+/* What is looked for may come while a look that may poll does so. NULL: it hasn't. */
+static struct bl_unex **wait_for(struct bl_ep *ep, struct bl_unex_queue *early,
+				 const struct bl_post *wanted, bool tagged)
 {
-	struct bl_unex **tail = early->tail, **at = none;
+	struct bl_unex **tail = early->tail, **at = NULL;
 	struct bl_cq *cq = ep->rx_cq;
 	uint64_t until;
 
 	if (!cq || unlikely(ep->shared) || cq->head != cq->tail || !bl_knobs()->spin)
-		return none;
+		return NULL;
 	if (may_poll(cq, bl_ticks(), &until)) {
 		poll_early(ep, early, until);
 		if (early->tail != tail)
 			at = bl_unex_find(early, wanted, tagged);
+		if (at && !*at)
+			at = NULL;
 		/* One that was cut short by something else says nothing. */
-		if (until && (*at || (early->tail == tail && nothing_came(ep))))
-			bl_luck_spun(&cq->crowd.peek, *at);
-		if (until && !*at)
+		if (until && (at || (early->tail == tail && nothing_came(ep))))
+			bl_luck_spun(&cq->crowd.peek, at);
+		if (until && !at)
 			bl_crowd_doubt(cq, bl_ticks());
 	}
 	cq->last_look = bl_ticks();
@@ -93,13 +94,14 @@ int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, b
 	 * that only probes, for a message that is there, would never see any other. */
 	bl_ep_progress(ep);
 	at = bl_unex_find(early, &wanted, tagged);
-	if (!*at) {
+	u = *at;
+	if (!u) {
 		err = bl_recv_reach(ep, src, recv->src);
 		if (err)
 			return err; /* whoever looks again and again must hear of it */
-		at = find_waiting(ep, early, &wanted, tagged, at);
+		at = wait_for(ep, early, &wanted, tagged);
+		u = at ? *at : NULL;
 	}
-	u = *at;
 	if (!u) {
 		if (unlikely(ep->shared) && !bl_shared_teller(ep)->rx_cq)
 			return -ENOMSG; /* nobody's queue would say so */

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beeline import env, paths
+from beeline import child, env, paths
 from beeline import mpi as mpis
 from beeline.errors import BeelineError
 from beeline.mpi import Mpi
@@ -57,52 +55,16 @@ def parse(text: str) -> Output:
     return output
 
 
-@contextlib.contextmanager
-def held() -> Iterator[None]:
-    """Signals by which we end wait until this is over: whoever is started meanwhile is known
-    then, and ends with us."""
-    came: list[int] = []
-    old = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if callable(signal.getsignal(number)):
-            old[number] = signal.signal(number, lambda n, _: came.append(n))
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-    if came:
-        signal.raise_signal(came[0])
-
-
 def execute(argv: list[str], environ: Mapping[str, str]) -> str:
     """Run to the end and return stdout. A hang takes the whole process group along."""
-    process = None
-    try:
-        with held():
-            process = subprocess.Popen(
-                argv,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        text, _ = process.communicate(timeout=TIMEOUT)
-    except BaseException as error:  # also when interrupted: leave nothing spinning
-        if process:
-            with contextlib.suppress(ProcessLookupError):  # it has just ended, with all of its own
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise LaunchError(f"no end after {TIMEOUT:.0f} s: {' '.join(argv)}") from None
-        raise
+    done = child.run(argv, environ, TIMEOUT)
+    text = done.text
+    if done.status is None:
+        raise LaunchError(f"no end after {TIMEOUT:.0f} s: {' '.join(argv)}")
     if "\ndone" not in text and not text.startswith("done"):
         parse(text)  # corrupt data is the better message
         tail = "\n".join(f"    {line}" for line in text.splitlines()[-12:])
-        raise LaunchError(f"{' '.join(argv)}\n  ended with status {process.returncode}:\n{tail}")
+        raise LaunchError(f"{' '.join(argv)}\n  ended with status {done.status}:\n{tail}")
     return text
 
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 from typing import Any
 
-from beeline import env, paths
+from beeline import child, env, paths
 from beeline import mpi as mpis
 from beeline.doctor.finding import NOTE, OK, Finding
 from beeline.mpiprobe import MARK
@@ -74,24 +72,8 @@ def answers(text: str) -> list[dict[str, Any]]:
 
 def start(mpi: mpis.Mpi) -> str:
     """The output of two ranks, or of as much of them as there was in time."""
-    process = subprocess.Popen(
-        command(mpi),
-        env=environment(mpi),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        return process.communicate(timeout=LIMIT)[0]
-    except BaseException as error:  # also when interrupted: leave nothing behind
-        os.killpg(process.pid, signal.SIGKILL)
-        text = process.communicate()[0]
-        if isinstance(error, subprocess.TimeoutExpired):
-            return text + f"\nno end after {LIMIT:.0f} s"
-        raise
+    done = child.run(command(mpi), environment(mpi), LIMIT)
+    return done.text + (f"\nno end after {LIMIT:.0f} s" if done.status is None else "")
 
 
 def set_here(mpi: mpis.Mpi) -> bool:
