@@ -32,6 +32,24 @@ static inline uint64_t bl_ticks(void)
 #endif
 }
 
+/* The same when all loads before it have been done, and before any that follow: to time them. */
+static inline uint64_t bl_ticks_settled(void)
+{
+	uint64_t now;
+
+#if defined(__x86_64__)
+	__builtin_ia32_lfence();
+	now = bl_ticks();
+	__builtin_ia32_lfence();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("isb" ::: "memory");
+	now = bl_ticks();
+#else
+	now = bl_ticks();
+#endif
+	return now;
+}
+
 /* Ticks in a microsecond; measured once, at least 1. */
 uint64_t bl_ticks_per_us(void);
 

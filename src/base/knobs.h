@@ -39,10 +39,10 @@ enum bl_knob_kind {
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
 	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, else 0: never.")      \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, so that messages "  \
-	  "up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 neighbours to "    \
-	  "whom messages of 4 KiB and more go, where messages are carried; always for 16, at "     \
-	  "once.")                                                                                 \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, or to 2 MiB where " \
+	  "a core's own cache has more than 512 KiB, so that messages up to FI_BEELINE_CARRY_MAX " \
+	  "go through it whole: auto is for up to 16 neighbours to whom long messages go, where "  \
+	  "messages are carried; always for 16, at once.")                                         \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

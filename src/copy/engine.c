@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "copy/coop.h"
 #include "copy/move.h"
+#include "place/place.h"
 
 enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
 /* The words of the knob `copy`. */
@@ -204,11 +205,14 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 
 /* --- measuring --------------------------------------------------------- */
 
-#define TRIALS	48 /* the least of them: a busy machine disturbs most, not all */
-#define SMALL	1
-#define LARGE	65536
-#define SLOWEST 1000000.0
-#define DEAR_NS 1000.0 /* a system call: two copies through the caches do for longer messages */
+#define TRIALS	    48 /* the least of them: a busy machine disturbs most, not all */
+#define SMALL	    1
+#define LARGE	    65536
+#define SLOWEST	    1000000.0
+#define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
+#define FAR_NS	    500.0  /* far away, of two copies: what both cost of no bytes, */
+#define FAR_NS_KB   117.0  /* and of each KiB */
+#define LATER_CACHE (1u << 20)
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -253,6 +257,33 @@ static size_t eager_class(double enter_ns, size_t *dialogue_max)
 	return max;
 }
 
+/*
+ * Where it is far, two copies past the caches take FAR_NS_KB, and one by two processes as long as
+ * two system calls and half of the bytes in each: up to where the two meet. (A page or two more or
+ * less: that differs from one process to the next and harms nobody.)
+ */
+static size_t far_class(double enter_ns, double per_kb)
+{
+	double most = (double)plan.carry_max, slope = FAR_NS_KB - per_kb / 2;
+
+	if (slope <= 0)
+		return plan.carry_max;
+	return clamp_page((2 * enter_ns - FAR_NS) / slope * 1024.0,
+			  bl_min((double)plan.eager_max, most), most);
+}
+
+/* Below 4 KiB the wait for the stores costs what they gain; not where what lies in another core's
+ * cache comes later than what lies in memory: AMD's later kinds, whose own caches are large. */
+static size_t past_class(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_is("amd") && bl_place_cache() >= LATER_CACHE)
+		return 289;
+#endif
+	return 4096;
+}
+
 static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
@@ -281,15 +312,19 @@ static void measure(void)
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
 			 : enter < DEAR_NS		  ? 0
 							  : 98304;
+	plan.carry_far =
+		knobs->carry_max != BL_KNOB_AUTO ? plan.carry_max : far_class(enter, per_kb);
+	plan.past_min = past_class();
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != COPY_RING;
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
-		 "injected to %zu, carried to %zu, both hands from %zu, pieces of %zu",
+		 "injected to %zu, carried to %zu, far away to %zu, both hands from %zu, pieces of "
+		 "%zu",
 		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max, plan.carry_max,
-		 plan.both_hands_min, plan.chunk_max);
+		 plan.carry_far, plan.both_hands_min, plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

@@ -75,6 +75,8 @@ struct bl_copy_plan {
 	size_t inject_max;     /* one of these two */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
 	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
+	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
+	size_t past_min;   /* from here on stores pass the caches by where the other is far */
 	size_t chunk_max;  /* a piece, when two processes share a message */
 	bool may_vm;	   /* the knob allows process_vm_* */
 	bool may_module;   /* and the module */

@@ -600,9 +600,11 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		flags |= bl_tx_store(tx, to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
-		if (stream)
-			bl_tx_payload_prefetch(tx, len);
-		bl_warm_later(ep, peer);
+		if (likely(!(flags & BL_SLOT_PAST))) {
+			if (stream)
+				bl_tx_payload_prefetch(tx, len);
+			bl_warm_later(ep, peer);
+		}
 	}
 	bl_compiler_barrier();
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));

@@ -296,6 +296,8 @@ static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE &&
 /* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
  * is long. */
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
+/* And bytes of the longest one that goes through the ring at all. */
+size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer);
 /* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
 bool bl_is_laden(struct bl_peer *peer, size_t len);
 /* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The

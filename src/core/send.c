@@ -160,11 +160,24 @@ static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		bl_work_over(send->work, 0);
 }
 
+/* Where it is far, or the ring so short that each line crosses from one cache to the other, what
+ * both wait for is copied once sooner. Of many at a time each copies some, and the ring is better.
+ */
+size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	const struct bl_tx *tx = &peer->tx;
+
+	if (likely(!bl_tx_is_far(tx) && tx->pay_size == BL_PAYLOAD_OF(ep->local.seg.lane_span)))
+		return bl_copy_plan()->carry_max;
+	return (uint8_t)(tx->next - tx->asked) > BL_TURN ? bl_copy_plan()->carry_max
+							 : bl_copy_plan()->carry_far;
+}
+
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	size_t longest = bl_copy_plan()->carry_max;
+	size_t longest = bl_carry_to(ep, peer);
 
-	return peer->tx.pay_size == BL_PAYLOAD_MOST && longest > ep->eager_max ? longest
+	return peer->tx.pay_size != BL_PAYLOAD_SIZE && longest > ep->eager_max ? longest
 									       : ep->eager_max;
 }
 
@@ -179,7 +192,7 @@ bool bl_is_laden(struct bl_peer *peer, size_t len)
 /* A message could have been one packet if the ring were long. */
 static void wants_longer(struct bl_peer *peer)
 {
-	if (peer->tx.pay_size != BL_PAYLOAD_MOST && ++peer->tx.nlong >= BL_STRETCH_USES)
+	if (peer->tx.pay_size == BL_PAYLOAD_SIZE && ++peer->tx.nlong >= BL_STRETCH_USES)
 		bl_stretch_look(peer);
 }
 
@@ -214,7 +227,8 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return false;
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
 		return false;
-	if (len > bl_eager_to(ep, peer)) {
+	if (len > bl_eager_to(ep, peer) &&
+	    !(bl_tx_is_far(&peer->tx) && bl_tx_tries_again(&peer->tx))) {
 		wants_longer(peer);
 		return false;
 	}
@@ -317,7 +331,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	bl_pass_on(slot);
 	if (bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, len, false);
-	if (len <= BL_PREFETCH_MOST)
+	if (len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)

@@ -243,7 +243,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 	if (r->len > ep->eager_max && unlikely(bl_is_laden(r->peer, r->len)))
 		return 0;
 	if (r->len > eager_to) {
-		if (r->len > bl_copy_plan()->carry_max)
+		if (r->len > bl_carry_to(ep, r->peer))
 			return 0;
 		bl_say_active(ep, bl_ticks());
 		if (!is_at_work(r->peer) && !shares_core(ep))
@@ -369,7 +369,7 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 	struct bl_cts cts;
 	size_t rest;
 
-	if (t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
+	if (t->want > bl_carry_to(ep, t->peer) || t->want >= BL_CLAIM_MIN ||
 	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || t->multi ||
 	    !sender_waits(t->peer))
 		return false;

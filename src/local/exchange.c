@@ -97,7 +97,7 @@ static void exchange_end(struct bl_exchange *x)
 		x->peer->call_after_ms = 0; /* if we want it, it's our turn */
 		pthread_mutex_unlock(&x->local->lock);
 	}
-	bl_lane_drop(x->link.ours);
+	bl_lane_drop(x->link.ours, x->link.ours_span);
 	x->link.ours = NULL;
 	bl_link_unmap(&x->link);
 	*count_of(x) -= 1;
@@ -140,11 +140,11 @@ static int make_lane(struct bl_exchange *x, struct bl_spares *spares)
 	int fd;
 
 	pthread_mutex_lock(&local->lock);
-	fd = bl_lane_make(&local->seg, &x->link.ours);
+	fd = bl_lane_make(&local->seg, &x->link);
 	if (bl_spares_spend(spares, fd)) {
 		x->spares = spares;
 		spares->spent = true;
-		fd = bl_lane_make(&local->seg, &x->link.ours);
+		fd = bl_lane_make(&local->seg, &x->link);
 	}
 	pthread_mutex_unlock(&local->lock);
 	return fd;

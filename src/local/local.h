@@ -52,6 +52,7 @@ enum { BL_FD_HEADER, BL_FD_BELLS, BL_FD_LANE, BL_FDS };
 /* The memory that two endpoints share, as one of them has it mapped. */
 struct bl_link {
 	struct bl_lane *ours, *theirs;
+	size_t ours_span, theirs_span;	    /* bytes that are mapped of them */
 	const struct bl_seg_header *header; /* theirs, and so is the rest */
 	struct bl_bells *bells;
 };
@@ -134,7 +135,8 @@ struct bl_segment {
 	void *life_page;	     /* BL_SEG_HEADER before the header, private; see service.c */
 	int bells_fd;
 	struct bl_bells *bells;
-	int node; /* NUMA node, or negative */
+	int node;	  /* NUMA node, or negative */
+	size_t lane_span; /* bytes that a lane can be stretched to: its file's */
 	/* Bytes that we may take without asking for room again; since when. */
 	size_t granted;
 	uint64_t granted_at;
@@ -153,7 +155,8 @@ struct bl_local {
 	uint32_t nby_index;
 	bool enabled;
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
-	uint32_t nstretched;	    /* neighbours with longer rings */
+	uint32_t nstretched;	    /* neighbours with longer rings, */
+	uint32_t nlongest;	    /* and with rings longer than BL_LANE_LONG */
 	uint32_t drowsy;	    /* so many more bells before a lane is polled again; sleep.c */
 	uint32_t sleepers;	    /* BL_SLEEP_FUTEX ones; sleep.c */
 	int wake_socket;	    /* to wake and be woken by; -1 until it is needed */
@@ -231,6 +234,9 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
  * then. stretch.c */
 bool bl_stretch_look(struct bl_peer *peer);
+/* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG or BL_LANE_MOST. Any
+ * thread. */
+size_t bl_stretch_span(void);
 /* This neighbour has ended: nobody reads its ring any more. */
 void bl_stretch_over(struct bl_peer *peer);
 
@@ -329,17 +335,18 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);
 void bl_segment_close(struct bl_segment *seg);
 /* Where to show the neighbour of this index; made, and cleared. 0 or -errno, logged. */
 int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats **stats);
-/* A lane of BL_LANE_SIZE, bound, touched and mapped: its descriptor, which the caller closes when
- * the neighbour has been sent it; or -errno, logged. */
-int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane);
-/* Pages for all of it, and for its first BL_LANE_SIZE bytes only. 0 or -errno. Owner. */
-int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane);
-void bl_lane_shrink(struct bl_lane *lane);
-void bl_lane_unmap(struct bl_lane *lane);
+/* Our lane of a link: BL_LANE_SIZE bytes, bound and touched, of lane_span that are mapped: its
+ * descriptor, which the caller closes when the neighbour has been sent it; or -errno, logged. */
+int bl_lane_make(struct bl_segment *seg, struct bl_link *link);
+/* Pages for its first `size` bytes, and for the first BL_LANE_SIZE of `span` only. 0 or -errno.
+ * Owner. */
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size);
+void bl_lane_shrink(struct bl_lane *lane, size_t span);
+void bl_lane_unmap(struct bl_lane *lane, size_t span);
 /* The same, and its memory is given back, whoever has been sent it: what one who calls and
  * hangs up keeps of ours would count as ours without end. Of a connection that never came to
  * be, or whose other end is dead. */
-void bl_lane_drop(struct bl_lane *lane);
+void bl_lane_drop(struct bl_lane *lane, size_t span);
 /* Map what a neighbour has sent, after checking sizes and seals. 0 or -errno;
  * bl_link_unmap() in either case. */
 int bl_link_map(struct bl_link *link, const int fd[BL_FDS]);

@@ -108,6 +108,7 @@ static void unmap_theirs(struct bl_peer *peer)
 {
 	struct bl_link link = {
 		.theirs = peer->rx.lane,
+		.theirs_span = (size_t)1 << peer->rx.span,
 		.header = peer->header,
 		.bells = peer->bells,
 	};
@@ -122,7 +123,7 @@ static void unmap_theirs(struct bl_peer *peer)
 static void free_peer(struct bl_peer *peer)
 {
 	unmap_theirs(peer);
-	bl_lane_unmap(peer->tx.lane);
+	bl_lane_unmap(peer->tx.lane, peer->local->seg.lane_span);
 	free(peer->control);
 }
 
@@ -313,7 +314,7 @@ int bl_peer_give_index_locked(struct bl_peer *peer)
 		return err; /* not of a donor's, which is there */
 	if (donor) {
 		donor->stats = &bl_no_lane_stats;
-		bl_lane_drop(donor->tx.lane);
+		bl_lane_drop(donor->tx.lane, local->seg.lane_span);
 		donor->tx.lane = NULL;
 	} else {
 		local->nindexes++;
@@ -336,6 +337,7 @@ int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t b
 	peer->tx.lane = link->ours;
 	peer->rx.lane = link->theirs;
 	peer->rx.slot = link->theirs->slot;
+	peer->rx.span = (uint8_t)__builtin_ctzl(link->theirs_span);
 	peer->rx.left = (uint16_t)(peer->rx.next - 1);
 	peer->header = link->header;
 	peer->bells = link->bells;
@@ -396,7 +398,7 @@ int bl_peer_connect_self_locked(struct bl_peer *peer)
 {
 	struct bl_segment *seg = &peer->local->seg;
 	struct bl_link link = {0};
-	int fd[BL_FDS] = {seg->fd, seg->bells_fd, bl_lane_make(seg, &link.ours)};
+	int fd[BL_FDS] = {seg->fd, seg->bells_fd, bl_lane_make(seg, &link)};
 	int err = fd[BL_FD_LANE];
 
 	if (err < 0)
@@ -541,9 +543,7 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 			atomic_store_explicit(&local->attention, 1, memory_order_release);
 			continue;
 		}
-		peer->tx.slot = peer->tx.lane->slot;
-		peer->tx.limit = BL_SLOTS;
-		peer->tx.pay_size = BL_PAYLOAD_SIZE;
+		bl_tx_begin(&peer->tx);
 		peer->adopted = true;
 		bl_stats_peer_ready(peer);
 		make_hot(peer);

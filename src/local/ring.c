@@ -12,22 +12,86 @@
 #include "local/ring.h"
 
 #include "base/clock.h"
+#include "copy/engine.h"
 #include "copy/move.h"
 
+#define LONG	      4096u  /* bytes; stores that are long enough to be timed */
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
 #define LOOK_EVERY    16u    /* counts; two of them, one of which is a store in any case (nlong) */
-#define SLOW_ENOUGH   3u     /* in a row: a single one may have been interrupted */
 #define PAST_FOR      255u   /* then it is tried again */
 
-bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
+#define FAR_NS	    100u /* for one line: near ones take 40 to 60, far ones 140 and more */
+#define PROBE_EVERY 64u	 /* packets */
+#define PROBE_AGAIN 8u	 /* where there was nothing to see, or it was far */
+
+_Atomic uint32_t bl_tx_past_min = LONG;
+
+void bl_tx_begin(struct bl_tx *tx)
 {
-	uint32_t nth = tx->nlong++;
+	atomic_store_explicit(&bl_tx_past_min, (uint32_t)bl_copy_plan()->past_min,
+			      memory_order_relaxed);
+	tx->slot = tx->lane->slot;
+	tx->limit = BL_SLOTS;
+	tx->pay_size = BL_PAYLOAD_SIZE;
+}
+
+static bool is_probed(void)
+{
+	return atomic_load_explicit(&bl_tx_past_min, memory_order_relaxed) < LONG;
+}
+
+static void judge(struct bl_tx *tx, bool slow)
+{
+	if (!slow)
+		tx->slow = 0;
+	else if (tx->slow < BL_SLOW_ENOUGH)
+		tx->slow++;
+}
+
+static uint32_t pass(void *to, const void *from, size_t len)
+{
+	bl_move_past(to, from, len);
+	return BL_SLOT_PAST;
+}
+
+/*
+ * The lines of packets of a few KiB have been asked for when they are stored to, so that their
+ * stores take little time wherever the receiver is. What takes as long as a line takes to cross is
+ * to read the one in which it tells how far it has read, if it has written there since the last
+ * time.
+ */
+static void probe(struct bl_tx *tx)
+{
+	uint32_t limit = tx->limit;
+	uint64_t took;
+
+	atomic_thread_fence(memory_order_seq_cst); /* or it waits behind our own stores */
+	took = bl_ticks_settled();
+	bl_tx_refresh(tx);
+	took = bl_ticks_settled() - took;
+	if (tx->limit != limit)
+		judge(tx, took * 1000 > FAR_NS * bl_ticks_per_us());
+	tx->probed = (uint16_t)tx->next;
+	if (tx->limit == limit || (tx->slow && !bl_tx_is_far(tx)))
+		tx->probed -= (uint16_t)(PROBE_EVERY - PROBE_AGAIN);
+}
+
+static bool is_far_now(struct bl_tx *tx)
+{
+	if (unlikely((uint16_t)(tx->next - tx->probed) >= PROBE_EVERY))
+		probe(tx);
+	return bl_tx_is_far(tx);
+}
+
+/* By how long some of the stores take. */
+static uint32_t store_timed(struct bl_tx *tx, void *to, const void *from, size_t len)
+{
+	uint32_t nth = tx->nlong;
 	uint64_t took;
 
 	if (tx->past) {
 		tx->past--;
-		bl_move_past(to, from, len);
-		return BL_SLOT_PAST;
+		return pass(to, from, len);
 	}
 	if (likely(!tx->slow && nth % LOOK_EVERY > 1)) {
 		memcpy(to, from, len);
@@ -36,15 +100,32 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 	took = bl_ticks();
 	memcpy(to, from, len);
 	took = bl_ticks() - took;
-	if (took * SLOW_BYTES_US < len * bl_ticks_per_us()) {
-		tx->slow = 0;
-		return 0;
-	}
-	if (tx->slow < SLOW_ENOUGH)
-		tx->slow++;
-	if (tx->slow == SLOW_ENOUGH)
-		tx->past = PAST_FOR;
+	judge(tx, took * SLOW_BYTES_US >= len * bl_ticks_per_us());
+	tx->past = bl_tx_is_far(tx) ? PAST_FOR : 0;
 	return 0;
+}
+
+bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len)
+{
+	uint32_t flags = 0;
+
+	if (!is_probed())
+		flags = store_timed(tx, to, from, len);
+	else if (is_far_now(tx))
+		flags = pass(to, from, len);
+	else
+		memcpy(to, from, len);
+	tx->nlong += len >= LONG;
+	return flags;
+}
+
+bool bl_tx_tries_again(struct bl_tx *tx)
+{
+	if (is_probed())
+		return !is_far_now(tx);
+	if (tx->past)
+		tx->past--;
+	return !tx->past;
 }
 
 /*
@@ -52,11 +133,11 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
  * goes behind all of that, as if what it was had been skipped: the first place of the longer ring
  * isn't used again before whatever was in flight has been read.
  */
-void bl_tx_stretch(struct bl_tx *tx)
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size)
 {
 	tx->pay_head += tx->pay_size;
 	tx->pay_at = tx->pay_size;
-	tx->pay_size = BL_PAYLOAD_MOST;
+	tx->pay_size = size;
 }
 
 static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)

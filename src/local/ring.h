@@ -34,6 +34,7 @@
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
+#define BL_SLOW_ENOUGH	    3u	  /* slow stores in a row: a single one may have been interrupted */
 
 /* The producer's private half. */
 struct bl_tx {
@@ -43,9 +44,10 @@ struct bl_tx {
 	uint32_t limit;	   /* packets below this number have room */
 	uint32_t last;	   /* length of the last packet */
 	uint32_t pay_at;   /* where in the payload ring the next bytes go */
-	uint32_t pay_size; /* of the payload ring: BL_PAYLOAD_SIZE or BL_PAYLOAD_MOST */
+	uint32_t pay_size; /* of the payload ring: BL_PAYLOAD_SIZE, or more; stretch.c */
 	uint32_t heard;	   /* packets of the other direction at the last send */
-	uint32_t nlong;	   /* long stores, and messages that it was too short for */
+	uint16_t nlong;	   /* long stores, and what else shows that a longer ring were of use */
+	uint16_t probed;   /* packet that ring.c looked before how far it is, modulo 65536 */
 	uint8_t replies;   /* bit i: the i-th last one heard was an answer to all of ours */
 	uint8_t slow;	   /* long stores in a row that were */
 	uint8_t past;	   /* so many more long ones pass the caches by */
@@ -63,25 +65,42 @@ struct bl_rx {
 	uint32_t next;	   /* number of the packet expected */
 	uint32_t credited; /* `consumed` as last told, less `hurry` */
 	uint32_t bytes;	   /* of the packets since */
-	uint16_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
+	uint8_t hurry;	   /* BL_CREDIT_EVERY - 1: credit every packet; else 0 */
+	uint8_t span;	   /* of the lane, as far as it is mapped: a power of two */
 	uint16_t left;	   /* the last packet heard that stayed in the ring, modulo 65536 */
 	/* for those who count (stats.h) */
 	uint64_t total;		    /* bytes of the packets before `credited` */
 	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
 };
 
-#define BL_PAST_MIN 4096u /* bytes; below it the wait for the stores costs what they gain */
+#define BL_WRAP 8u /* a short ring that has been filled once more counts as so many uses */
 
-/* Where the receiver's cache may be far; ring.c. */
+/* Bytes from which on it matters how far the receiver's cache is: bl_copy_plan()->past_min once
+ * there is a neighbour. */
+extern _Atomic uint32_t bl_tx_past_min;
+/* One such store; ring.c. */
 bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
 
-/* The lane has pages for BL_PAYLOAD_MOST bytes of payload: use them from now on. */
-void bl_tx_stretch(struct bl_tx *tx);
+/* A lane has been connected: fill in the rest of its producer's half. */
+void bl_tx_begin(struct bl_tx *tx);
+
+/* The lane has pages for `size` bytes of payload: use them from now on. */
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size);
+
+/* The receiver's cache is far away, as far as stores have shown. */
+static inline bool bl_tx_is_far(const struct bl_tx *tx)
+{
+	return tx->slow >= BL_SLOW_ENOUGH;
+}
+
+/* A message isn't sent whole because it is far: true for one of many, which shows whether it still
+ * is. */
+bool bl_tx_tries_again(struct bl_tx *tx);
 
 /* Bytes into the payload ring; what the packet's flags are to say of them. */
 static inline uint32_t bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
 {
-	if (len >= BL_PAST_MIN)
+	if (len >= atomic_load_explicit(&bl_tx_past_min, memory_order_relaxed))
 		return bl_tx_store_long(tx, to, from, len);
 	memcpy(to, from, len);
 	return 0;
@@ -296,6 +315,8 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 	tx->pay_at = (skip ? 0 : tx->pay_at) + size;
 	if (tx->pay_at == tx->pay_size)
 		tx->pay_at = 0;
+	if (unlikely(skip || !tx->pay_at))
+		tx->nlong += BL_WRAP;
 }
 
 /* The bytes of a message that fits its slot: the lines behind the first one
@@ -389,8 +410,9 @@ bl_always_inline const uint8_t *bl_rx_bytes(const struct bl_rx *rx, const struct
 		return slot->bytes;
 
 	uint32_t at = *(const volatile uint32_t *)&slot->at;
+	uint32_t end = BL_PAYLOAD_OF(1u << rx->span);
 
-	if (unlikely(at > BL_PAYLOAD_MOST || len > BL_PAYLOAD_MOST - at))
+	if (unlikely(at > end || len > end - at))
 		return NULL;
 	return rx->lane->payload + at;
 }

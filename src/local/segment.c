@@ -35,7 +35,6 @@
 #define TMPFS_MAGIC 0x01021994
 #endif
 
-#define LANE_TAIL  ((size_t)BL_LANE_MOST - BL_LANE_SIZE)
 #define STRETCHERS 64u
 #define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
 #define GRANT_MOST (16u << 20) /* bytes between two looks at it ... */
@@ -261,6 +260,9 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	memset(seg, 0, sizeof *seg);
 	seg->bells_fd = -1;
 	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
+	seg->lane_span = bl_stretch_span();
+	if (!fits_file_limit(seg->lane_span))
+		seg->lane_span = BL_LANE_SIZE;
 	err = open_header(seg);
 	if (err)
 		goto close_all;
@@ -317,52 +319,56 @@ int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats
 }
 
 /* A core dump would bring the pages that it hasn't. */
-static void leave_out_of_dumps(void *lane)
+static void leave_out_of_dumps(void *lane, size_t span)
 {
-	madvise((char *)lane + BL_LANE_SIZE, LANE_TAIL, MADV_DONTDUMP);
+	if (span > BL_LANE_SIZE)
+		madvise((char *)lane + BL_LANE_SIZE, span - BL_LANE_SIZE, MADV_DONTDUMP);
 }
 
-int bl_lane_make(struct bl_segment *seg, struct bl_lane **lane)
+int bl_lane_make(struct bl_segment *seg, struct bl_link *link)
 {
 	void *memory;
-	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, BL_LANE_MOST, true, &memory);
+	int fd = make(seg, "beeline-lane", BL_LANE_SIZE, seg->lane_span, true, &memory);
 
-	*lane = memory;
+	link->ours = memory;
+	link->ours_span = seg->lane_span;
 	if (memory)
-		leave_out_of_dumps(memory);
+		leave_out_of_dumps(memory, seg->lane_span);
 	return fd;
 }
 
 /* Nobody needs it: so it is taken only where as many as there may be can have it, for all of them
  * ask in the same collective operation. */
-int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane)
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size)
 {
+	size_t tail = size - BL_LANE_SIZE;
 	int err;
 
-	if (bl_room() < SPARE + STRETCHERS * LANE_TAIL)
+	if (bl_room() < SPARE + STRETCHERS * tail)
 		return -ENOMEM;
-	err = bl_place_more((char *)lane + BL_LANE_SIZE, LANE_TAIL, seg->node);
+	err = bl_place_more((char *)lane + BL_LANE_SIZE, tail, seg->node);
 	if (err)
-		bl_lane_shrink(lane); /* it may have had some of them */
+		bl_lane_shrink(lane, size); /* it may have had some of them */
 	return err;
 }
 
-void bl_lane_shrink(struct bl_lane *lane)
+void bl_lane_shrink(struct bl_lane *lane, size_t span)
 {
-	madvise((char *)lane + BL_LANE_SIZE, LANE_TAIL, MADV_REMOVE);
+	if (span > BL_LANE_SIZE)
+		madvise((char *)lane + BL_LANE_SIZE, span - BL_LANE_SIZE, MADV_REMOVE);
 }
 
-void bl_lane_unmap(struct bl_lane *lane)
+void bl_lane_unmap(struct bl_lane *lane, size_t span)
 {
 	if (lane)
-		munmap(lane, BL_LANE_MOST);
+		munmap(lane, span);
 }
 
-void bl_lane_drop(struct bl_lane *lane)
+void bl_lane_drop(struct bl_lane *lane, size_t span)
 {
 	if (lane)
-		madvise(lane, BL_LANE_MOST, MADV_REMOVE);
-	bl_lane_unmap(lane);
+		madvise(lane, span, MADV_REMOVE);
+	bl_lane_unmap(lane, span);
 }
 
 int bl_segment_page(size_t size, void **page)
@@ -377,8 +383,9 @@ int bl_segment_page(size_t size, void **page)
 /* A file that could shrink under us would be a SIGBUS to come; so would one of huge pages,
  * which may be out of them. A lane that isn't stretched has no pages in its tail, where an honest
  * sender names no place. What another can still do is to take pages away, which the kernel
- * gives anew, and refuses only where no memory is left for anybody. */
-static int map_theirs(int fd, size_t size, int prot, void **memory)
+ * gives anew, and refuses only where no memory is left for anybody. `size` bytes, or twice
+ * as many as often as the file has them, up to *span, which says how many they are; NULL: no. */
+static int map_theirs(int fd, size_t size, size_t *span, int prot, void **memory)
 {
 	struct statfs fs;
 	struct stat st;
@@ -388,6 +395,10 @@ static int map_theirs(int fd, size_t size, int prot, void **memory)
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)size ||
 	    fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC)
 		return -EPROTO;
+	for (; span && size < *span && st.st_size >= (off_t)(2 * size); size *= 2)
+		;
+	if (span)
+		*span = size;
 	if (prot & PROT_WRITE && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EPROTO;
 	*memory = map(fd, size, prot, NULL);
@@ -401,25 +412,28 @@ void *bl_segment_map_page(int fd, size_t size)
 {
 	void *memory;
 
-	return map_theirs(fd, size, PROT_READ | PROT_WRITE, &memory) ? NULL : memory;
+	return map_theirs(fd, size, NULL, PROT_READ | PROT_WRITE, &memory) ? NULL : memory;
 }
 
 int bl_link_map(struct bl_link *link, const int fd[BL_FDS])
 {
 	void *header, *bells, *theirs;
-	int err = map_theirs(fd[BL_FD_HEADER], BL_SEG_HEADER, PROT_READ, &header);
+	int err = map_theirs(fd[BL_FD_HEADER], BL_SEG_HEADER, NULL, PROT_READ, &header);
 
 	link->header = header;
 	if (!err)
-		err = map_theirs(fd[BL_FD_BELLS], BL_BELLS_SIZE, PROT_READ | PROT_WRITE, &bells);
+		err = map_theirs(fd[BL_FD_BELLS], BL_BELLS_SIZE, NULL, PROT_READ | PROT_WRITE,
+				 &bells);
 	if (err)
 		return err;
 	link->bells = bells;
-	err = map_theirs(fd[BL_FD_LANE], BL_LANE_MOST, PROT_READ | PROT_WRITE, &theirs);
+	link->theirs_span = BL_LANE_MOST;
+	err = map_theirs(fd[BL_FD_LANE], BL_LANE_SIZE, &link->theirs_span, PROT_READ | PROT_WRITE,
+			 &theirs);
 	if (err)
 		return err;
 	link->theirs = theirs;
-	leave_out_of_dumps(theirs);
+	leave_out_of_dumps(theirs, link->theirs_span);
 	if (link->header->magic != BL_SEG_MAGIC || link->header->version != BL_SEG_VERSION)
 		return -EPROTONOSUPPORT;
 	return 0;
@@ -431,7 +445,7 @@ void bl_link_unmap(struct bl_link *link)
 		munmap((void *)(uintptr_t)link->header, BL_SEG_HEADER);
 	if (link->bells)
 		munmap(link->bells, BL_BELLS_SIZE);
-	bl_lane_unmap(link->ours);
-	bl_lane_unmap(link->theirs);
+	bl_lane_unmap(link->ours, link->ours_span);
+	bl_lane_unmap(link->theirs, link->theirs_span);
 	memset(link, 0, sizeof *link);
 }

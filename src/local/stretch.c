@@ -7,9 +7,12 @@
  * which for some KiB costs more than the copies do. In a ring that is longer than that cache the
  * lines have left it by the time they are stored to again, and it has room for whole messages up
  * to the one that is worth a system call. Where that is dear (bl_copy_plan), those neighbours get
- * one to whom long packets go, but not more than a few: the memory is the endpoint's.
- * docs/performance.md has the numbers.
+ * one whose rings have been filled a few times, but not more than a few: the memory is the
+ * endpoint's. How long it is to be depends on a core's own (second-level) cache: 512 KiB are enough
+ * where that has 512 KiB (AMD EPYC up to Milan); where it has 1 MiB, all lines of 512 KiB stay
+ * there, and 2 MiB are twice as quick. docs/performance.md has the numbers.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/knobs.h"
@@ -17,50 +20,84 @@
 #include "copy/engine.h"
 #include "local/count.h"
 #include "local/local.h"
+#include "place/place.h"
 
 #define ALWAYS 1u /* FI_BEELINE_STRETCH */
 #define NEVER  2u
 
-#define MOST 16u /* neighbours at a time: 7 MiB */
+#define MOST	16u /* neighbours at a time, ... */
+#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
 
-static bool is_worth_it(const struct bl_peer *peer)
+static bool is_worth_it_here(void)
 {
 	uint64_t when = bl_knobs()->stretch;
 
-	return peer->copy.pull != BL_COPY_SELF && !peer->copy.lend && when != NEVER &&
-	       (when == ALWAYS || bl_copy_plan()->carry_max);
+	return when != NEVER && (when == ALWAYS || bl_copy_plan()->carry_max);
+}
+
+size_t bl_stretch_span(void)
+{
+	if (!is_worth_it_here())
+		return BL_LANE_SIZE;
+	return bl_place_cache() > BL_LANE_LONG ? BL_LANE_MOST : BL_LANE_LONG;
+}
+
+static bool is_worth_it(const struct bl_peer *peer)
+{
+	return peer->copy.pull != BL_COPY_SELF && !peer->copy.lend && is_worth_it_here() &&
+	       peer->local->seg.lane_span > BL_LANE_SIZE;
+}
+
+/* As long as may be; else, and for want of memory, as is enough in most cases. */
+static int stretch(struct bl_peer *peer, size_t *size)
+{
+	struct bl_local *local = peer->local;
+	int err = -ENOMEM;
+
+	*size = local->seg.lane_span;
+	if (*size <= BL_LANE_LONG || local->nlongest < LONGEST)
+		err = bl_lane_stretch(&local->seg, peer->tx.lane, *size);
+	if (err == -ENOMEM && *size > BL_LANE_LONG) {
+		*size = BL_LANE_LONG;
+		err = bl_lane_stretch(&local->seg, peer->tx.lane, *size);
+	}
+	return err;
 }
 
 bool bl_stretch_look(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
 	struct bl_tx *tx = &peer->tx;
+	size_t size;
 	int err;
 
 	if (likely(tx->nlong < BL_STRETCH_USES && bl_knobs()->stretch != ALWAYS) ||
-	    tx->pay_size == BL_PAYLOAD_MOST || peer->stays_short)
+	    tx->pay_size != BL_PAYLOAD_SIZE || peer->stays_short)
 		return false;
 	tx->nlong = 0;
 	if (local->nstretched >= MOST || !is_worth_it(peer))
 		return false;
-	err = bl_lane_stretch(&local->seg, tx->lane);
+	err = stretch(peer, &size);
 	if (err) {
 		bl_debug("no longer lane to process %u: %s", peer->addr.pid, strerror(-err));
 		peer->stays_short = true;
 		return true;
 	}
-	bl_tx_stretch(tx);
+	bl_tx_stretch(tx, BL_PAYLOAD_OF(size));
 	local->nstretched++;
-	bl_stats_add(local->stats, BL_STAT_stretched_bytes, BL_LANE_MOST - BL_LANE_SIZE);
+	local->nlongest += size > BL_LANE_LONG;
+	bl_stats_add(local->stats, BL_STAT_stretched_bytes, size - BL_LANE_SIZE);
 	return true;
 }
 
 void bl_stretch_over(struct bl_peer *peer)
 {
-	if (peer->tx.pay_size != BL_PAYLOAD_MOST)
+	uint32_t more = peer->tx.pay_size - BL_PAYLOAD_SIZE;
+
+	if (peer->tx.pay_size <= BL_PAYLOAD_SIZE)
 		return;
 	peer->local->nstretched--;
-	bl_lane_shrink(peer->tx.lane);
-	bl_stats_add(peer->local->stats, BL_STAT_stretched_bytes,
-		     -(uint64_t)(BL_LANE_MOST - BL_LANE_SIZE));
+	peer->local->nlongest -= peer->tx.pay_size > BL_PAYLOAD_OF(BL_LANE_LONG);
+	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);
+	bl_stats_add(peer->local->stats, BL_STAT_stretched_bytes, -(uint64_t)more);
 }

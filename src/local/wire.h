@@ -40,23 +40,26 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 16 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 17 /* cli/beeline/segments.py has it, too */
 
-#define BL_SLOTS	64u
-#define BL_SLOT_SIZE	320u
-#define BL_SLOT_INLINE	288u /* bytes of a message in its slot */
-#define BL_SLOT_FIRST	40u  /* of them in the slot's first line */
-#define BL_COOPS	46u
-#define BL_ADVERTS	14u
-#define BL_SCATTERS	8u     /* of them, the last ones: for receives of several pieces, too */
-#define BL_PAYLOAD_SIZE 36864u /* of a lane when it is made; ring.h */
-#define BL_LANE_SIZE	65536u
-#define BL_LANE_MOST	524288u /* and when it has been stretched */
-#define BL_PAYLOAD_MOST (BL_PAYLOAD_SIZE + BL_LANE_MOST - BL_LANE_SIZE)
-#define BL_SEG_HEADER	4096u
-#define BL_BELLS_SIZE	4096u
-#define BL_BELL_WORDS	64u
-#define BL_BELLS	(BL_BELL_WORDS * 64u)
+#define BL_SLOTS	    64u
+#define BL_SLOT_SIZE	    320u
+#define BL_SLOT_INLINE	    288u /* bytes of a message in its slot */
+#define BL_SLOT_FIRST	    40u	 /* of them in the slot's first line */
+#define BL_COOPS	    46u
+#define BL_ADVERTS	    14u
+#define BL_SCATTERS	    8u	   /* of them, the last ones: for receives of several pieces, too */
+#define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
+#define BL_LANE_SIZE	    65536u
+#define BL_LANE_LONG	    524288u  /* and when it has been stretched; */
+#define BL_LANE_MOST	    2097152u /* where a core's own cache is large; stretch.c */
+#define BL_PAYLOAD_OF(lane) ((uint32_t)(lane)-BL_LANE_SIZE + BL_PAYLOAD_SIZE)
+#define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
+#define BL_PACKET_MOST	    131072u /* bytes of one: what FI_BEELINE_CARRY_MAX can be */
+#define BL_SEG_HEADER	    4096u
+#define BL_BELLS_SIZE	    4096u
+#define BL_BELL_WORDS	    64u
+#define BL_BELLS	    (BL_BELL_WORDS * 64u)
 
 /* What a slot holds. */
 enum bl_op {
@@ -97,7 +100,7 @@ enum bl_op {
 static_assert(!(BL_SLOT_HEARD_BITS &
 		(BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL | BL_SLOT_PAST)),
 	      "no flag is among them");
-static_assert(BL_PAYLOAD_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
+static_assert(BL_PACKET_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
 
 /*
  * One packet. `seq` is the packet's number plus one, stored last: the only flag.
@@ -292,8 +295,9 @@ struct bl_lane {
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
 	uint8_t unused[60];
-	/* Both map all of it; only the first BL_PAYLOAD_SIZE have pages before the sender
-	 * stretches it. Where a packet's bytes lie is the sender's to say. */
+	/* Both map as much of it as the sender's file has, which is made once; only the first
+	 * BL_PAYLOAD_SIZE have pages before the sender stretches it. Where a packet's bytes lie
+	 * is the sender's to say. */
 	uint8_t payload[BL_PAYLOAD_MOST];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_MOST, "shared layout");

@@ -27,6 +27,17 @@ int bl_place_node(void)
 	return (int)node;
 }
 
+size_t bl_place_cache(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+	long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	return size > 0 ? (size_t)size : 0;
+#else
+	return 0;
+#endif
+}
+
 void bl_place_prefer(void *addr, size_t len, int node)
 {
 	unsigned long mask[MAX_NODES / (8 * sizeof(unsigned long))] = {0};

@@ -13,6 +13,9 @@
 /* The NUMA node that the calling thread runs on now; 0 where there is one only. */
 int bl_place_node(void);
 
+/* Bytes of a core's second-level cache; 0: not known. */
+size_t bl_place_cache(void);
+
 /* New pages of [addr, addr+len), page aligned, come from `node` if it has some, whoever
  * touches or reserves them; node < 0: as the kernel likes. Advice: it can't fail. */
 void bl_place_prefer(void *addr, size_t len, int node);

@@ -232,7 +232,7 @@ static void try_to_write(int rank)
 	RANK_CHECK(rank, fcntl(anew, F_ADD_SEALS, F_SEAL_GROW) < 0);
 	close(anew);
 
-	lane = bl_lane_make(&ep->local.seg, &link.ours);
+	lane = bl_lane_make(&ep->local.seg, &link);
 	int sent[BL_FDS] = {fd, ep->local.seg.bells_fd, lane};
 
 	RANK_CHECK(rank, lane >= 0 && !bl_link_map(&link, sent));

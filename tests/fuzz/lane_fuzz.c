@@ -172,6 +172,7 @@ static void begin(pid_t pid)
 	w.peer->tx.lane = w.ours;
 	w.peer->rx.lane = w.theirs;
 	w.peer->rx.slot = w.theirs->slot;
+	w.peer->rx.span = 21; /* BL_LANE_MOST */
 	w.peer->header = w.header;
 	w.commons = zeroed(sizeof *w.commons);
 	w.peer->commons = w.commons;

@@ -20,7 +20,7 @@ struct head_row {
 
 static const struct head_row heads[] = {
 	{{"nothing", "no other bit is set"}, 0, 0, 0},
-	{{"longest", "all bits of the length"}, BL_PAYLOAD_MOST, BL_OP_TAGGED, 0},
+	{{"longest", "all bits of the length"}, BL_PACKET_MOST, BL_OP_TAGGED, 0},
 	{{"all of a length", "19 bits, more than there can be"}, 0x7ffff, 0, 0},
 	{{"last operation", "the largest that there is"}, 0, BL_OP_RMA_DONE, 0},
 	{{"all of an operation", "5 bits, more than there are"}, 0, 0x1f, 0},

@@ -125,6 +125,9 @@ static void plan_is_sane(void **state)
 	/* Of the three classes one has another limit for dialogues. */
 	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
 	assert_int_equal(plan->inject_max, plan->eager_max);
+	assert_true(plan->carry_far <= plan->carry_max);
+	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
+	assert_true(plan->past_min == 289 || plan->past_min == 4096);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_ptr_equal(plan, bl_copy_plan());

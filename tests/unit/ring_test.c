@@ -17,6 +17,9 @@ struct ring {
 	uint32_t start;
 };
 
+#define SPAN_MOST 21
+static_assert(1u << SPAN_MOST == BL_LANE_MOST, "all of it");
+
 /* A ring that has carried `start` packets already, all of them consumed. */
 static struct ring ring_at(uint32_t start)
 {
@@ -35,7 +38,12 @@ static struct ring ring_at(uint32_t start)
 		.pay_size = BL_PAYLOAD_SIZE,
 	};
 	r.rx = (struct bl_rx){
-		.slot = r.lane->slot, .lane = r.lane, .next = start, .credited = start};
+		.slot = r.lane->slot,
+		.lane = r.lane,
+		.next = start,
+		.credited = start,
+		.span = SPAN_MOST,
+	};
 	return r;
 }
 
@@ -269,7 +277,7 @@ static void consumed_random(void **state)
 		assert_true(r.tx.pay_head >= r.tx.pay_tail);
 		assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
 		if (i == 100000)
-			bl_tx_stretch(&r.tx);
+			bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG));
 
 		uint8_t *to = bl_tx_payload(&r.tx, len);
 
@@ -280,6 +288,15 @@ static void consumed_random(void **state)
 		bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), len);
 	}
 	ring_drop(&r);
+}
+
+#define TIMED 4096u /* from here on, and only then, by how long stores take; ring.c */
+
+#define PROBED 289u /* or, by how far the receiver is */
+
+static void set_past_min(uint32_t min)
+{
+	atomic_store(&bl_tx_past_min, min);
 }
 
 /* --- the payload ring --------------------------------------------------- */
@@ -355,17 +372,6 @@ static void payload_next(void **state)
 	ring_drop(&r);
 }
 
-/* Stores are timed each few times, but one after another when one seemed slow: whether this one
- * does as well is the machine's to say. */
-static void slow_once(void **state)
-{
-	static uint8_t from[BL_PAST_MIN], to[BL_PAST_MIN] __attribute__((aligned(64)));
-	struct bl_tx tx = {.nlong = 1, .slow = 1};
-
-	assert_int_equal(bl_tx_store(&tx, to, from, sizeof to), 0);
-	assert_int_not_equal(tx.slow, 1);
-}
-
 static void payload_full_by_bytes(void **state)
 {
 	struct ring r = ring_at(UINT32_MAX - 1);
@@ -401,8 +407,11 @@ static void payload_random(void **state)
 		uint64_t x = table_random(&seed);
 		uint32_t len = x & 3 ? (uint32_t)(x >> 32) % 14337 : (uint32_t)(x >> 32) % 300;
 
-		if (i % 1000 == 0)
+		if (i % 1000 == 0) {
 			r.tx.past = (uint8_t)(x >> 16);
+			r.tx.slow = (uint8_t)(x >> 24) % (BL_SLOW_ENOUGH + 1);
+			set_past_min(x >> 32 & 1 ? PROBED : TIMED);
+		}
 		if (put(&r, sent, len))
 			length[sent++ % BL_SLOTS] = len;
 		else if (sent == got)
@@ -423,6 +432,7 @@ static void stretched_at_any_moment(void **state)
 	for (uint32_t round = 0; round < 2 * WHEN; round++) {
 		struct ring r = ring_at(UINT32_MAX - 100);
 		uint32_t length[BL_SLOTS], sent = 0, got = 0, when = round % WHEN;
+		uint32_t end = BL_PAYLOAD_OF(round % 2 ? BL_LANE_LONG : BL_LANE_MOST);
 
 		for (uint32_t i = 0; i < 300; i++) {
 			uint64_t x = table_random(&seed);
@@ -430,7 +440,7 @@ static void stretched_at_any_moment(void **state)
 			uint32_t len = (uint32_t)(x >> 32) % (x & 1 ? most : most / 8);
 
 			if (i == when)
-				bl_tx_stretch(&r.tx);
+				bl_tx_stretch(&r.tx, end);
 			if (put(&r, sent, len)) {
 				length[sent++ % BL_SLOTS] = len;
 				if (round >= WHEN)
@@ -442,38 +452,51 @@ static void stretched_at_any_moment(void **state)
 			for (uint32_t k = (uint32_t)(x >> 8) % 4; k && got < sent; k--, got++)
 				get(&r, got, length[got % BL_SLOTS]);
 		}
-		assert_int_equal(r.tx.pay_size, BL_PAYLOAD_MOST);
+		assert_int_equal(r.tx.pay_size, end);
 		ring_drop(&r);
 	}
 }
 
 struct at_row {
 	struct row row;
+	uint8_t span; /* that is mapped of the lane, whether its sender uses it or not */
 	uint32_t at, len;
 	bool inside;
 };
 
-/* All of it is mapped, whether its sender uses it or not. */
-#define LAST BL_PAYLOAD_MOST
+#define LAST  BL_PAYLOAD_MOST
+#define LONG  BL_PAYLOAD_OF(BL_LANE_LONG)
+#define SHORT BL_PAYLOAD_SIZE
 
 static const struct at_row ats[] = {
-	{{"in the slot", "at is not looked at"}, UINT32_MAX, 288, true},
-	{{"beginning", "the first place"}, 0, 289, true},
-	{{"last place", "ends with the ring"}, LAST - 289, 289, true},
-	{{"one further", "ends behind the ring"}, LAST - 288, 289, false},
-	{{"end", "no byte is left"}, LAST, 289, false},
-	{{"behind the end", "at alone is too much"}, LAST + 1, 289, false},
-	{{"all ones", "at + len wraps to a small number"}, UINT32_MAX, 289, false},
-	{{"wraps to 0", "at + len is 2^32"}, 0u - 289, 289, false},
+	{{"in the slot", "at is not looked at"}, 21, UINT32_MAX, 288, true},
+	{{"beginning", "the first place"}, 21, 0, 289, true},
+	{{"last place", "ends with the ring"}, 21, LAST - 289, 289, true},
+	{{"one further", "ends behind the ring"}, 21, LAST - 288, 289, false},
+	{{"end", "no byte is left"}, 21, LAST, 289, false},
+	{{"behind the end", "at alone is too much"}, 21, LAST + 1, 289, false},
+	{{"all ones", "at + len wraps to a small number"}, 21, UINT32_MAX, 289, false},
+	{{"wraps to 0", "at + len is 2^32"}, 21, 0u - 289, 289, false},
 	{{"not stretched", "more than there are pages for: the kernel brings them"},
-	 BL_PAYLOAD_SIZE,
+	 21,
+	 SHORT,
 	 289,
 	 true},
-	{{"whole ring", "the longest that fits"}, 0, LAST, true},
-	{{"longer than the ring", "and ends behind it"}, 0, LAST + 1, false},
-	{{"longest head", "19 bits"}, 0, 0x7ffff, false},
-	{{"longest message", "ends with the ring"}, LAST - 131072, 131072, true},
-	{{"longest message, one further", "ends behind the ring"}, LAST - 131071, 131072, false},
+	{{"whole ring", "the longest that fits"}, 21, 0, LAST, true},
+	{{"longer than the ring", "and ends behind it"}, 21, 0, LAST + 1, false},
+	{{"longest head", "19 bits"}, 21, 0, 0x7ffff, true},
+	{{"longest message", "ends with the ring"}, 21, LAST - 131072, 131072, true},
+	{{"longest message, one further", "ends behind the ring"},
+	 21,
+	 LAST - 131071,
+	 131072,
+	 false},
+	{{"long lane", "ends with the ring"}, 19, LONG - 289, 289, true},
+	{{"long lane, one further", "ends behind what is mapped"}, 19, LONG - 288, 289, false},
+	{{"long lane, longest head", "19 bits"}, 19, 0, 0x7ffff, false},
+	{{"short lane", "ends with the ring"}, 16, SHORT - 289, 289, true},
+	{{"short lane, one further", "ends behind what is mapped"}, 16, SHORT - 288, 289, false},
+	{{"short lane, end", "where a longer one would go on"}, 16, SHORT, 289, false},
 };
 
 static void place_is_checked(void **state)
@@ -482,6 +505,7 @@ static void place_is_checked(void **state)
 	struct ring r = ring_at(0);
 	const uint8_t *bytes;
 
+	r.rx.span = row->span;
 	r.lane->slot[0].at = row->at;
 	bytes = bl_rx_bytes(&r.rx, &r.lane->slot[0], row->len);
 	assert_int_equal(bytes != NULL, row->inside);
@@ -580,21 +604,138 @@ static void two_threads(void **state)
 	ring_drop(&r);
 }
 
+/* --- past the caches ------------------------------------------------------ */
+
+static uint8_t stored[TIMED] __attribute__((aligned(64)));
+
+static uint32_t store(struct bl_tx *tx, size_t len)
+{
+	static uint8_t bytes[TIMED];
+	uint32_t flags;
+
+	memset(bytes, bytes[0] + 1, len);
+	flags = bl_tx_store(tx, stored, bytes, len);
+	assert_memory_equal(stored, bytes, len);
+	return flags;
+}
+
+/* Stores are timed each few times, but one after another when one seemed slow: whether this one
+ * does as well is the machine's to say. */
+static void slow_once(void **state)
+{
+	struct bl_tx tx = {.nlong = 1, .slow = 1};
+
+	set_past_min(TIMED);
+	assert_int_equal(store(&tx, TIMED), 0);
+	assert_int_not_equal(tx.slow, 1);
+	assert_int_equal(tx.nlong, 2);
+}
+
 /* Past the caches for a while, then it is tried again; short ones don't count. */
 static void past_for_a_while(void **state)
 {
-	static uint8_t from[BL_PAST_MIN], to[BL_PAST_MIN] __attribute__((aligned(64)));
-	struct bl_tx tx = {.past = 3};
+	struct bl_tx tx = {.past = 3, .slow = BL_SLOW_ENOUGH};
 
-	assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN - 1), 0);
+	set_past_min(TIMED);
+	assert_int_equal(store(&tx, TIMED - 1), 0);
 	assert_int_equal(tx.past, 3);
 	for (int left = 3; left--;) {
-		memset(from, 'a' + left, sizeof from);
-		assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN), BL_SLOT_PAST);
-		assert_memory_equal(to, from, sizeof to);
+		assert_int_equal(store(&tx, TIMED), BL_SLOT_PAST);
 		assert_int_equal(tx.past, left);
 	}
-	assert_int_equal(bl_tx_store(&tx, to, from, BL_PAST_MIN), 0);
+	assert_int_equal(store(&tx, TIMED), 0);
+}
+
+/* Of messages that aren't sent whole for its being far one is, now and then. */
+static void tries_again(void **state)
+{
+	struct bl_tx tx = {.past = 2, .slow = BL_SLOW_ENOUGH};
+
+	set_past_min(TIMED);
+	assert_false(bl_tx_tries_again(&tx));
+	assert_true(bl_tx_tries_again(&tx)); /* and is timed */
+}
+
+struct probe_row {
+	struct row row;
+	size_t len;
+	uint32_t slow;
+	uint32_t since; /* packets since the last probe */
+	uint32_t told;	/* of, by the receiver meanwhile */
+	uint32_t after; /* how slow it seems then */
+	uint32_t again; /* packets until the next probe; 0: it isn't due before its time */
+};
+
+#define FAR BL_SLOW_ENOUGH
+
+/* Whoever tells is this thread, whose own cache the line lies in: it is near. */
+static const struct probe_row probes[] = {
+	{{"short", "below the least length"}, 288, FAR, 64, 1, FAR, 0},
+	{{"not due", "one packet too early"}, 289, FAR, 63, 1, FAR, 1},
+	{{"due, near", "it was far"}, 289, FAR, 64, 1, 0, 64},
+	{{"due, near, long", "by the same way"}, TIMED, FAR, 64, 1, 0, 64},
+	{{"long ago", "more than 65535 packets would be few"}, 289, FAR, 40000, 1, 0, 64},
+	{{"nothing new", "the line was ours: nothing is learned"}, 289, FAR, 64, 0, FAR, 8},
+	{{"nothing new", "and it was near"}, 289, 0, 64, 0, 0, 8},
+	{{"was doubtful", "and is near"}, 289, 2, 64, 1, 0, 64},
+};
+
+static void probed(void **state)
+{
+	const struct probe_row *row = TABLE_ROW(struct probe_row, state);
+	struct ring r = ring_at(1000);
+	uint32_t past = row->after == FAR && row->len > BL_SLOT_INLINE ? BL_SLOT_PAST : 0;
+
+	set_past_min(PROBED);
+	for (int i = 0; i < 3; i++) {
+		bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), 0);
+		bl_rx_consume(&r.rx, 0);
+	}
+	r.tx.slow = (uint8_t)row->slow;
+	r.tx.probed = (uint16_t)(r.tx.next - row->since);
+	if (row->told)
+		bl_rx_credit(&r.rx);
+	assert_int_equal(store(&r.tx, row->len), past);
+	assert_int_equal(r.tx.slow, row->after);
+	assert_int_equal(r.tx.limit,
+			 1000 + BL_SLOTS + (row->told && row->slow != row->after ? 3 : 0));
+	if (row->again)
+		assert_int_equal((uint16_t)(r.tx.probed + 64 - r.tx.next), row->again);
+	assert_int_equal(r.tx.nlong, row->len >= TIMED);
+	ring_drop(&r);
+}
+
+/* Where it is probed, no message has to go whole for that. */
+static void probed_without_a_message(void **state)
+{
+	struct ring r = ring_at(0);
+
+	set_past_min(PROBED);
+	r.tx.slow = FAR;
+	r.tx.probed = (uint16_t)(r.tx.next - 64);
+	assert_false(bl_tx_tries_again(&r.tx)); /* nothing has been told of */
+	bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), 0);
+	bl_rx_consume(&r.rx, 0);
+	bl_rx_credit(&r.rx);
+	assert_false(bl_tx_tries_again(&r.tx)); /* too early */
+	r.tx.probed = (uint16_t)(r.tx.next - 64);
+	assert_true(bl_tx_tries_again(&r.tx));
+	assert_false(bl_tx_is_far(&r.tx));
+	ring_drop(&r);
+}
+
+/* A ring that is filled again and again is worth a longer one, whatever fills it. */
+static void wraps_are_uses(void **state)
+{
+	struct ring r = ring_at(0);
+
+	for (uint32_t i = 0; i < 2 * BL_PAYLOAD_SIZE / 576; i++) {
+		assert_int_equal(r.tx.nlong, i * 576 / BL_PAYLOAD_SIZE * BL_WRAP);
+		assert_true(put(&r, i, 576));
+		get(&r, i, 576);
+	}
+	assert_int_equal(r.tx.nlong, 2 * BL_WRAP);
+	ring_drop(&r);
 }
 
 int main(void)
@@ -612,8 +753,12 @@ int main(void)
 	TABLE_TEST(payload_full_by_bytes);
 	TABLE_TEST(payload_random);
 	TABLE_TEST(stretched_at_any_moment);
-	TABLE_TEST(past_for_a_while);
 	TABLE_TEST(slow_once);
+	TABLE_TEST(past_for_a_while);
+	TABLE_TEST(tries_again);
+	TABLE_ROWS("probed", probed, probes);
+	TABLE_TEST(probed_without_a_message);
+	TABLE_TEST(wraps_are_uses);
 	TABLE_ROWS("at", place_is_checked, ats);
 	TABLE_TEST(all_slot_lengths);
 	TABLE_TEST(slot_fill_stays_inside);

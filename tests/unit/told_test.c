@@ -29,7 +29,7 @@ static void stretch(void)
 {
 	peer()->tx.nlong = BL_STRETCH_USES;
 	bl_stretch_look(peer());
-	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_MOST);
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(bl_stretch_span()));
 }
 
 static uint32_t head_of(uint32_t number)

@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * whole_test.c: rings that are made longer (local/stretch.c), for whom, and what happens where
- * they can't be; and messages beyond the eager limit that go through such a one as one packet
- * (bl_put_whole), which of them do, and what becomes of the others; and those of a few KiB that do
- * so through any, to a receiver that waits for just this one.
+ * whole_test.c: messages beyond the eager limit that go through a longer ring (stretch_test.c) as
+ * one packet (bl_put_whole), which of them do, and what becomes of the others; and those of a few
+ * KiB that do so through any, to a receiver that waits for just this one.
  */
-#include <sys/mman.h>
-
 #include "base/knobs.h"
 #include "unit/ahead.h"
 
-static uint64_t room = UINT64_MAX;
-static int refused;
-
+/* A job's limit of memory, and the processor's caches, are stretch_test's to try. */
 uint64_t __wrap_bl_room(void);
 uint64_t __wrap_bl_room(void)
 {
-	return room;
-}
-
-int __wrap_madvise(void *addr, size_t len, int advice);
-int __real_madvise(void *addr, size_t len, int advice);
-int __wrap_madvise(void *addr, size_t len, int advice)
-{
-	if (!refused || advice != 23) /* MADV_POPULATE_WRITE */
-		return __real_madvise(addr, len, advice);
-	errno = refused;
-	return -1;
+	return UINT64_MAX;
 }
 
 static struct bl_peer *peer(void)
@@ -36,192 +21,13 @@ static struct bl_peer *peer(void)
 
 static bool is_long(void)
 {
-	return peer()->tx.pay_size == BL_PAYLOAD_MOST;
+	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
 }
 
 static void stretch(void)
 {
 	peer()->tx.nlong = BL_STRETCH_USES;
 	bl_stretch_look(peer());
-}
-
-static uint64_t stretched_bytes(void)
-{
-	return atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value);
-}
-
-/* --- whose ring ------------------------------------------------------------- */
-
-struct whose_row {
-	struct row row;
-	uint32_t uses;
-	uint32_t others; /* that have one */
-	bool lends;
-	enum bl_copy_way pull;
-	uint64_t room;
-	int refused;
-	bool longer;
-	bool stays; /* short, for good */
-};
-
-#define MORE ((uint64_t)BL_LANE_MOST - BL_LANE_SIZE)
-/* Of the memory that is left to a job its last MiB isn't taken, and as much as 64 take at a time.
- */
-#define ENOUGH (64 * MORE + (1 << 20))
-
-static const struct whose_row whose[] = {
-	{{"unused", "no long packet yet"}, 0, 0, false, BL_COPY_VM, UINT64_MAX, 0, false, false},
-	{{"hardly used", "one less than enough"},
-	 BL_STRETCH_USES - 1,
-	 0,
-	 false,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 0,
-	 false,
-	 false},
-	{{"used", "just enough"},
-	 BL_STRETCH_USES,
-	 0,
-	 false,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 0,
-	 true,
-	 false},
-	{{"the sixteenth", "the last one"}, 99, 15, false, BL_COPY_VM, UINT64_MAX, 0, true, false},
-	{{"the seventeenth", "asked again later"},
-	 99,
-	 16,
-	 false,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 0,
-	 false,
-	 false},
-	{{"lends", "what is long is copied once"},
-	 99,
-	 0,
-	 true,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 0,
-	 false,
-	 false},
-	{{"ourselves", "one copy, by memcpy"},
-	 99,
-	 0,
-	 false,
-	 BL_COPY_SELF,
-	 UINT64_MAX,
-	 0,
-	 false,
-	 false},
-	{{"refused copies", "all goes through the ring"},
-	 99,
-	 0,
-	 false,
-	 BL_COPY_NOTHING,
-	 UINT64_MAX,
-	 0,
-	 true,
-	 false},
-	{{"memory limit", "just enough is left"}, 99, 0, false, BL_COPY_VM, ENOUGH, 0, true, false},
-	{{"memory limit", "a byte is missing"},
-	 99,
-	 0,
-	 false,
-	 BL_COPY_VM,
-	 ENOUGH - 1,
-	 0,
-	 false,
-	 true},
-	{{"no memory", "the kernel says so"},
-	 99,
-	 0,
-	 false,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 ENOMEM,
-	 false,
-	 true},
-	{{"old kernel", "it can't be asked for pages"},
-	 99,
-	 0,
-	 false,
-	 BL_COPY_VM,
-	 UINT64_MAX,
-	 EINVAL,
-	 false,
-	 true},
-};
-
-static void whose_ring(void **state)
-{
-	const struct whose_row *row = TABLE_ROW(struct whose_row, state);
-
-	open_pair();
-	peer()->copy.pull = row->pull;
-	peer()->copy.lend = row->lends;
-	sender->local.nstretched = row->others;
-	room = row->room;
-	refused = row->refused;
-	peer()->tx.nlong = row->uses;
-	bl_stretch_look(peer());
-	room = UINT64_MAX;
-	refused = 0;
-	assert_int_equal(is_long(), row->longer);
-	assert_int_equal(peer()->stays_short, row->stays);
-	assert_int_equal(stretched_bytes(), row->longer ? MORE : 0);
-	sender->local.nstretched = is_long();
-	stretch(); /* what was missing may be there; what has it gets no more */
-	assert_int_equal(stretched_bytes(), is_long() ? MORE : 0);
-	if (row->stays)
-		assert_false(is_long());
-	peer()->copy.lend = false;
-	node_close(&node);
-}
-
-/* Packets of what goes ahead are uses as well, and a look may come at any time. */
-static void grows_with_use(void **state)
-{
-	(void)state;
-	open_pair();
-	assert_false(is_long());
-	for (uint32_t i = 0; i < BL_STRETCH_USES; i++) {
-		post(LONGEST);
-		send_by(CARRIED, 1, i % 2 ? BL_DELIVERY_COMPLETE : 0);
-		bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
-		assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
-		node_completion(&node, 1, NULL);
-	}
-	assert_true(is_long()); /* at the last one */
-	node_close(&node);
-}
-
-/* Its memory and its place are given back when the neighbour ends. */
-static void over_with_its_neighbour(void **state)
-{
-	struct bl_sink none = BL_SINK_NONE;
-	unsigned char there[MORE / 4096];
-	char *tail;
-
-	(void)state;
-	open_pair();
-	stretch();
-	assert_true(is_long());
-	assert_int_equal(sender->local.nstretched, 1);
-	tail = (char *)peer()->tx.lane + BL_LANE_SIZE;
-	assert_int_equal(mincore(tail, MORE, there), 0);
-	for (size_t i = 0; i < sizeof there; i++)
-		assert_true(there[i] & 1);
-	bl_ep_peer_gone(sender, &none, peer(), ENOTCONN);
-	assert_int_equal(sender->local.nstretched, 0);
-	assert_int_equal(stretched_bytes(), 0);
-	assert_int_equal(mincore(tail, MORE, there), 0);
-	for (size_t i = 0; i < sizeof there; i++)
-		assert_false(there[i] & 1);
-	node_close(&node);
 }
 
 /* --- which messages --------------------------------------------------------- */
@@ -730,9 +536,6 @@ int main(void)
 {
 	set_limits();
 	unsetenv("FI_BEELINE_STRETCH");
-	TABLE_ROWS("whose", whose_ring, whose);
-	TABLE_TEST(grows_with_use);
-	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("which", one_fate, which);
 	TABLE_TEST(busy_for_long);
 	TABLE_TEST(keeps_no_more_than_enough);

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * stretch_test.c: rings that are made longer (local/stretch.c), for whom and how long, what happens
+ * where they can't be, and how long a message may be that goes through one (bl_carry_to). Which
+ * messages do is whole_test's.
+ */
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/knobs.h"
+#include "unit/ahead.h"
+
+static uint64_t room = UINT64_MAX;
+static int refused;
+
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return room;
+}
+
+int __wrap_madvise(void *addr, size_t len, int advice);
+int __real_madvise(void *addr, size_t len, int advice);
+int __wrap_madvise(void *addr, size_t len, int advice)
+{
+	if (!refused || advice != 23) /* MADV_POPULATE_WRITE */
+		return __real_madvise(addr, len, advice);
+	errno = refused;
+	return -1;
+}
+
+/* Of the second-level cache. */
+static size_t cache = 512 << 10;
+
+size_t __wrap_bl_place_cache(void);
+size_t __wrap_bl_place_cache(void)
+{
+	return cache;
+}
+
+static struct bl_peer *peer(void)
+{
+	return sender->dest[0];
+}
+
+static bool is_long(void)
+{
+	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
+}
+
+static void stretch(void)
+{
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+}
+
+static uint64_t stretched_bytes(void)
+{
+	return atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value);
+}
+
+/* --- whose ring ------------------------------------------------------------- */
+
+struct whose_row {
+	struct row row;
+	uint32_t uses;
+	uint32_t others; /* that have one */
+	bool lends;
+	enum bl_copy_way pull;
+	uint64_t room;
+	int refused;
+	bool longer;
+	bool stays; /* short, for good */
+};
+
+#define MORE ((uint64_t)BL_LANE_LONG - BL_LANE_SIZE)
+/* Of the memory that is left to a job its last MiB isn't taken, and as much as 64 take at a time.
+ */
+#define ENOUGH (64 * MORE + (1 << 20))
+
+static const struct whose_row whose[] = {
+	{{"unused", "no long packet yet"}, 0, 0, false, BL_COPY_VM, UINT64_MAX, 0, false, false},
+	{{"hardly used", "one less than enough"},
+	 BL_STRETCH_USES - 1,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"used", "just enough"},
+	 BL_STRETCH_USES,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 true,
+	 false},
+	{{"the sixteenth", "the last one"}, 99, 15, false, BL_COPY_VM, UINT64_MAX, 0, true, false},
+	{{"the seventeenth", "asked again later"},
+	 99,
+	 16,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"lends", "what is long is copied once"},
+	 99,
+	 0,
+	 true,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"ourselves", "one copy, by memcpy"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_SELF,
+	 UINT64_MAX,
+	 0,
+	 false,
+	 false},
+	{{"refused copies", "all goes through the ring"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_NOTHING,
+	 UINT64_MAX,
+	 0,
+	 true,
+	 false},
+	{{"memory limit", "just enough is left"}, 99, 0, false, BL_COPY_VM, ENOUGH, 0, true, false},
+	{{"memory limit", "a byte is missing"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 ENOUGH - 1,
+	 0,
+	 false,
+	 true},
+	{{"no memory", "the kernel says so"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 ENOMEM,
+	 false,
+	 true},
+	{{"old kernel", "it can't be asked for pages"},
+	 99,
+	 0,
+	 false,
+	 BL_COPY_VM,
+	 UINT64_MAX,
+	 EINVAL,
+	 false,
+	 true},
+};
+
+static void whose_ring(void **state)
+{
+	const struct whose_row *row = TABLE_ROW(struct whose_row, state);
+
+	open_pair();
+	peer()->copy.pull = row->pull;
+	peer()->copy.lend = row->lends;
+	sender->local.nstretched = row->others;
+	room = row->room;
+	refused = row->refused;
+	peer()->tx.nlong = row->uses;
+	bl_stretch_look(peer());
+	room = UINT64_MAX;
+	refused = 0;
+	assert_int_equal(is_long(), row->longer);
+	assert_int_equal(peer()->stays_short, row->stays);
+	assert_int_equal(stretched_bytes(), row->longer ? MORE : 0);
+	sender->local.nstretched = is_long();
+	stretch(); /* what was missing may be there; what has it gets no more */
+	assert_int_equal(stretched_bytes(), is_long() ? MORE : 0);
+	if (row->stays)
+		assert_false(is_long());
+	peer()->copy.lend = false;
+	node_close(&node);
+}
+
+/* Packets of what goes ahead are uses as well, and a look may come at any time. */
+static void grows_with_use(void **state)
+{
+	(void)state;
+	open_pair();
+	assert_false(is_long());
+	for (uint32_t i = 0; i < BL_STRETCH_USES; i++) {
+		post(LONGEST);
+		send_by(CARRIED, 1, i % 2 ? BL_DELIVERY_COMPLETE : 0);
+		bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+		assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
+		node_completion(&node, 1, NULL);
+	}
+	assert_true(is_long()); /* at the last one */
+	node_close(&node);
+}
+
+/* Its memory and its place are given back when the neighbour ends. */
+static void over_with_its_neighbour(void **state)
+{
+	struct bl_sink none = BL_SINK_NONE;
+	unsigned char there[MORE / 4096];
+	char *tail;
+
+	(void)state;
+	open_pair();
+	stretch();
+	assert_true(is_long());
+	assert_int_equal(sender->local.nstretched, 1);
+	tail = (char *)peer()->tx.lane + BL_LANE_SIZE;
+	assert_int_equal(mincore(tail, MORE, there), 0);
+	for (size_t i = 0; i < sizeof there; i++)
+		assert_true(there[i] & 1);
+	bl_ep_peer_gone(sender, &none, peer(), ENOTCONN);
+	assert_int_equal(sender->local.nstretched, 0);
+	assert_int_equal(stretched_bytes(), 0);
+	assert_int_equal(mincore(tail, MORE, there), 0);
+	for (size_t i = 0; i < sizeof there; i++)
+		assert_false(there[i] & 1);
+	node_close(&node);
+}
+
+struct length_row {
+	struct row row;
+	size_t cache;
+	uint32_t longest; /* neighbours that have one of more than BL_LANE_LONG */
+	uint64_t room;
+	rlim_t file; /* bytes that a file may have */
+	const char *when;
+	size_t span, size; /* of the lane: what it may grow to, and does */
+};
+
+#define ROOM(lane) (64 * ((uint64_t)(lane)-BL_LANE_SIZE) + (1 << 20))
+#define NO_MORE	   RLIM_INFINITY
+
+static const struct length_row lengths[] = {
+	{{"not known", "no cache is told of"},
+	 0,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
+	{{"512 KiB", "enough for one that has as much"},
+	 512 << 10,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
+	{{"1 MiB", "all of 512 KiB would stay there"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_MOST},
+	{{"the fourth", "the last one of that length"},
+	 1 << 20,
+	 3,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_MOST},
+	{{"the fifth", "gets a shorter one"},
+	 1 << 20,
+	 4,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_LONG},
+	{{"memory limit", "just enough for the longest"},
+	 1 << 20,
+	 0,
+	 ROOM(BL_LANE_MOST),
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_MOST},
+	{{"memory limit", "a byte less: a shorter one"},
+	 1 << 20,
+	 0,
+	 ROOM(BL_LANE_MOST) - 1,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_LONG},
+	{{"memory limit", "too little for either"},
+	 1 << 20,
+	 0,
+	 ROOM(BL_LANE_LONG) - 1,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_SIZE},
+	{{"limit of files", "just enough"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 BL_LANE_MOST,
+	 "auto",
+	 BL_LANE_MOST,
+	 BL_LANE_MOST},
+	{{"limit of files", "a byte less: none is longer"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 BL_LANE_MOST - 1,
+	 "auto",
+	 BL_LANE_SIZE,
+	 BL_LANE_SIZE},
+	{{"never", "by the knob: no address space for it either"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "never",
+	 BL_LANE_SIZE,
+	 BL_LANE_SIZE},
+};
+
+static size_t size_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (size_t)st.st_size;
+}
+
+static void how_long(void **state)
+{
+	const struct length_row *row = TABLE_ROW(struct length_row, state);
+	uint64_t *knob = (uint64_t *)(uintptr_t)&bl_knobs()->stretch, was = *knob;
+	struct rlimit all, some;
+	struct bl_link link = {0};
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	some = (struct rlimit){row->file, all.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &some), 0);
+	cache = row->cache;
+	*knob = *row->when == 'n' ? 2 : 0;
+	open_pair();
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	assert_int_equal(sender->local.seg.lane_span, row->span);
+	assert_int_equal(1u << peer()->rx.span, row->span); /* which both map, and no more */
+	fd = bl_lane_make(&sender->local.seg, &link);
+	assert_true(fd >= 0);
+	assert_int_equal(size_of(fd), row->span);
+	close(fd);
+	bl_lane_drop(link.ours, link.ours_span);
+	sender->local.nlongest = row->longest;
+	room = row->room;
+	stretch();
+	room = UINT64_MAX;
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size));
+	assert_int_equal(stretched_bytes(), row->size - BL_LANE_SIZE);
+	assert_int_equal(sender->local.nlongest, row->longest + (row->size == BL_LANE_MOST));
+	bl_stretch_over(peer());
+	assert_int_equal(sender->local.nlongest, row->longest);
+	assert_int_equal(stretched_bytes(), 0);
+	peer()->tx.pay_size = BL_PAYLOAD_SIZE;
+	node_close(&node);
+	cache = 512 << 10;
+	*knob = was;
+}
+
+static uint32_t op_of(uint32_t number)
+{
+	return BL_HEAD_OP(peer()->tx.slot[number % BL_SLOTS].head);
+}
+
+/* --- far away ------------------------------------------------------------------- */
+
+struct far_row {
+	struct row row;
+	bool far, tight; /* its ring is shorter than it would be with more memory */
+	uint32_t sent;	 /* packets since a message has come */
+	size_t to;
+};
+
+#define FAR_TO 20000u
+
+static const struct far_row fars[] = {
+	{{"near", "by what is carried anywhere"}, false, false, 1, CARRIED},
+	{{"far", "as long as both wait"}, true, false, 1, FAR_TO},
+	{{"far, crossing", "a word, one of ours and an answer"}, true, false, 3, FAR_TO},
+	{{"far, a stream", "each has copies of its own to do"}, true, false, 4, CARRIED},
+	{{"tight", "what it holds stays in the caches"}, false, true, 1, FAR_TO},
+	{{"tight, a stream", "each has copies of its own to do"}, false, true, 4, CARRIED},
+};
+
+static void carried_to(void **state)
+{
+	const struct far_row *row = TABLE_ROW(struct far_row, state);
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+
+	cache = row->tight ? 1 << 20 : 512 << 10;
+	plan->carry_far = FAR_TO;
+	open_pair();
+	sender->local.nlongest = 4;
+	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
+	stretch();
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(BL_LANE_LONG));
+	peer()->tx.slow = row->far ? BL_SLOW_ENOUGH : BL_SLOW_ENOUGH - 1;
+	peer()->tx.past = 255;
+	peer()->tx.asked = (uint8_t)(peer()->tx.next - row->sent);
+	assert_int_equal(bl_carry_to(sender, peer()), row->to);
+	assert_int_equal(bl_eager_to(sender, peer()), row->to);
+	for (size_t more = 0; more < 2; more++) {
+		uint32_t number = peer()->tx.next;
+
+		peer()->tx.asked = (uint8_t)(number - row->sent);
+		send_by(row->to + more, 1, 0);
+		assert_int_equal(op_of(number), more ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
+	}
+	node_close(&node);
+	cache = 512 << 10;
+	plan->carry_far = plan->carry_max;
+}
+
+int main(void)
+{
+	set_limits();
+	unsetenv("FI_BEELINE_STRETCH");
+	TABLE_ROWS("whose", whose_ring, whose);
+	TABLE_TEST(grows_with_use);
+	TABLE_TEST(over_with_its_neighbour);
+	TABLE_ROWS("how long", how_long, lengths);
+	TABLE_ROWS("far", carried_to, fars);
+	return table_run("stretch");
+}
