@@ -169,8 +169,7 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 
 	if (likely(!bl_tx_is_far(tx) && tx->pay_size == BL_PAYLOAD_OF(ep->local.seg.lane_span)))
 		return bl_copy_plan()->carry_max;
-	return (uint8_t)(tx->next - tx->asked) > BL_TURN ? bl_copy_plan()->carry_max
-							 : bl_copy_plan()->carry_far;
+	return bl_tx_is_silent(tx) ? bl_copy_plan()->carry_max : bl_copy_plan()->carry_far;
 }
 
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)

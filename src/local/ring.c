@@ -20,9 +20,11 @@
 #define LOOK_EVERY    16u    /* counts; two of them, one of which is a store in any case (nlong) */
 #define PAST_FOR      255u   /* then it is tried again */
 
-#define FAR_NS	    100u /* for one line: near ones take 40 to 60, far ones 140 and more */
-#define PROBE_EVERY 64u	 /* packets */
-#define PROBE_AGAIN 8u	 /* where there was nothing to see, or it was far */
+#define FAR_NS	    100u   /* for one line: near ones take 40 to 60, far ones 140 and more */
+#define PROBE_EVERY 64u	   /* packets, */
+#define PROBE_SOON  8u	   /* or so many long ones, for which it matters more */
+#define PROBE_LONG  16384u /* bytes */
+#define PROBE_AGAIN 8u	   /* where there was nothing to see, or it was far */
 
 _Atomic uint32_t bl_tx_past_min = LONG;
 
@@ -76,11 +78,28 @@ static void probe(struct bl_tx *tx)
 		tx->probed -= (uint16_t)(PROBE_EVERY - PROBE_AGAIN);
 }
 
-static bool is_far_now(struct bl_tx *tx)
+static bool is_due(const struct bl_tx *tx, size_t len)
 {
-	if (unlikely((uint16_t)(tx->next - tx->probed) >= PROBE_EVERY))
+	return (uint16_t)(tx->next - tx->probed) >= (len < PROBE_LONG ? PROBE_EVERY : PROBE_SOON);
+}
+
+static bool is_far_now(struct bl_tx *tx, size_t len)
+{
+	if (unlikely(is_due(tx, len)))
 		probe(tx);
 	return bl_tx_is_far(tx);
+}
+
+uint64_t bl_tx_unread(struct bl_tx *tx)
+{
+	if (tx->pay_head == tx->pay_tail)
+		return 0;
+	if (is_probed() && is_due(tx, PROBE_LONG))
+		probe(tx); /* who asks does so for each message: there would be nothing new to see
+			    */
+	else
+		bl_tx_refresh(tx);
+	return tx->pay_head - tx->pay_tail;
 }
 
 /* By how long some of the stores take. */
@@ -111,7 +130,7 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 
 	if (!is_probed())
 		flags = store_timed(tx, to, from, len);
-	else if (is_far_now(tx))
+	else if (is_far_now(tx, len))
 		flags = pass(to, from, len);
 	else
 		memcpy(to, from, len);
@@ -122,7 +141,7 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 bool bl_tx_tries_again(struct bl_tx *tx)
 {
 	if (is_probed())
-		return !is_far_now(tx);
+		return !is_far_now(tx, PROBE_LONG);
 	if (tx->past)
 		tx->past--;
 	return !tx->past;

@@ -125,12 +125,7 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 
 /* Bytes of the payload ring that the receiver hasn't read, as far as it has told; with those that
  * were skipped at its end. */
-static inline uint64_t bl_tx_unread(struct bl_tx *tx)
-{
-	if (tx->pay_head != tx->pay_tail)
-		bl_tx_refresh(tx);
-	return tx->pay_head - tx->pay_tail;
-}
+uint64_t bl_tx_unread(struct bl_tx *tx);
 
 bl_always_inline bool bl_tx_room(const struct bl_tx *tx)
 {
@@ -183,6 +178,12 @@ bl_always_inline void bl_tx_hear(struct bl_tx *tx, uint32_t head)
 bl_always_inline bool bl_tx_in_dialogue(const struct bl_tx *tx)
 {
 	return (tx->replies & 7) == 7 && (uint8_t)(tx->next - tx->asked) <= BL_TURN;
+}
+
+/* It has heard no message of the other for more packets than a dialogue has. */
+static inline bool bl_tx_is_silent(const struct bl_tx *tx)
+{
+	return (uint8_t)(tx->next - tx->asked) > BL_TURN;
 }
 
 /* A packet has come; have the lines of an answer like our last one on their way. In a slot: the

@@ -606,11 +606,13 @@ static void two_threads(void **state)
 
 /* --- past the caches ------------------------------------------------------ */
 
-static uint8_t stored[TIMED] __attribute__((aligned(64)));
+#define LARGE 16384u /* is probed more often */
+
+static uint8_t stored[LARGE] __attribute__((aligned(64)));
 
 static uint32_t store(struct bl_tx *tx, size_t len)
 {
-	static uint8_t bytes[TIMED];
+	static uint8_t bytes[LARGE];
 	uint32_t flags;
 
 	memset(bytes, bytes[0] + 1, len);
@@ -673,7 +675,10 @@ static const struct probe_row probes[] = {
 	{{"short", "below the least length"}, 288, FAR, 64, 1, FAR, 0},
 	{{"not due", "one packet too early"}, 289, FAR, 63, 1, FAR, 1},
 	{{"due, near", "it was far"}, 289, FAR, 64, 1, 0, 64},
-	{{"due, near, long", "by the same way"}, TIMED, FAR, 64, 1, 0, 64},
+	{{"due, near, longer", "by the same way"}, TIMED, FAR, 64, 1, 0, 64},
+	{{"not due, long", "one packet too early"}, LARGE, FAR, 7, 1, FAR, 57},
+	{{"due, long", "after fewer packets"}, LARGE, FAR, 8, 1, 0, 64},
+	{{"nearly long", "that is many yet"}, LARGE - 1, FAR, 8, 1, FAR, 56},
 	{{"long ago", "more than 65535 packets would be few"}, 289, FAR, 40000, 1, 0, 64},
 	{{"nothing new", "the line was ours: nothing is learned"}, 289, FAR, 64, 0, FAR, 8},
 	{{"nothing new", "and it was near"}, 289, 0, 64, 0, 0, 8},
@@ -717,9 +722,34 @@ static void probed_without_a_message(void **state)
 	bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), 0);
 	bl_rx_consume(&r.rx, 0);
 	bl_rx_credit(&r.rx);
+	r.tx.probed = (uint16_t)(r.tx.next - 7);
 	assert_false(bl_tx_tries_again(&r.tx)); /* too early */
-	r.tx.probed = (uint16_t)(r.tx.next - 64);
+	r.tx.probed = (uint16_t)(r.tx.next - 8);
 	assert_true(bl_tx_tries_again(&r.tx));
+	assert_false(bl_tx_is_far(&r.tx));
+	ring_drop(&r);
+}
+
+/* Who asks what is unread takes what would have been news to a probe: so that is one. */
+static void unread_is_a_probe(void **state)
+{
+	struct ring r = ring_at(0);
+
+	set_past_min(PROBED);
+	assert_int_equal(bl_tx_unread(&r.tx), 0);
+	assert_true(put(&r, 0, 1000));
+	assert_true(put(&r, 1, 1000));
+	assert_int_equal(bl_tx_unread(&r.tx), 2048);
+	get(&r, 0, 1000);
+	bl_rx_credit(&r.rx);
+	r.tx.slow = FAR;
+	r.tx.probed = (uint16_t)(r.tx.next - 7);
+	assert_int_equal(bl_tx_unread(&r.tx), 1024);
+	assert_true(bl_tx_is_far(&r.tx)); /* it wasn't due */
+	get(&r, 1, 1000);
+	bl_rx_credit(&r.rx);
+	r.tx.probed = (uint16_t)(r.tx.next - 8);
+	assert_int_equal(bl_tx_unread(&r.tx), 0);
 	assert_false(bl_tx_is_far(&r.tx));
 	ring_drop(&r);
 }
@@ -758,6 +788,7 @@ int main(void)
 	TABLE_TEST(tries_again);
 	TABLE_ROWS("probed", probed, probes);
 	TABLE_TEST(probed_without_a_message);
+	TABLE_TEST(unread_is_a_probe);
 	TABLE_TEST(wraps_are_uses);
 	TABLE_ROWS("at", place_is_checked, ats);
 	TABLE_TEST(all_slot_lengths);
