@@ -42,8 +42,9 @@ static inline uint64_t bl_ticks_settled(void)
 	now = bl_ticks();
 	__builtin_ia32_lfence();
 #elif defined(__aarch64__)
-	__asm__ __volatile__("isb" ::: "memory");
+	__asm__ __volatile__("dsb ld\n\tisb" ::: "memory");
 	now = bl_ticks();
+	__asm__ __volatile__("isb" ::: "memory");
 #else
 	now = bl_ticks();
 #endif

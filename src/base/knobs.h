@@ -37,11 +37,13 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
-	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, else 0: never.")      \
+	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, and less to a "       \
+	  "neighbour that is far away; else 0: never.")                                            \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, or to 2 MiB where " \
-	  "a core's own cache has more than 512 KiB, so that messages up to FI_BEELINE_CARRY_MAX " \
-	  "go through it whole: auto is for up to 16 neighbours to whom long messages go, where "  \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, or for 4 of them "  \
+	  "to 2,020 KiB where a core's own cache has more than 512 KiB and less than 2 MiB, so "   \
+	  "that messages up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 "    \
+	  "neighbours to whom packets of 4 KiB and more go, or very many shorter ones, where "     \
 	  "messages are carried; always for 16, at once.")                                         \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \

@@ -5,6 +5,9 @@
  */
 #include "copy/engine.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -210,7 +213,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define LARGE	    65536
 #define SLOWEST	    1000000.0
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
-#define FAR_NS	    500.0  /* far away, of two copies: what both cost of no bytes, */
+#define FAR_NS	    500.0  /* far away, of two copies past the caches: of no bytes, */
 #define FAR_NS_KB   117.0  /* and of each KiB */
 #define LATER_CACHE (1u << 20)
 
@@ -257,19 +260,13 @@ static size_t eager_class(double enter_ns, size_t *dialogue_max)
 	return max;
 }
 
-/*
- * Where it is far, two copies past the caches take FAR_NS_KB, and one by two processes as long as
- * two system calls and half of the bytes in each: up to where the two meet. (A page or two more or
- * less: that differs from one process to the next and harms nobody.)
- */
-static size_t far_class(double enter_ns, double per_kb)
+size_t bl_copy_carry_far(double enter_ns, double per_kb, size_t eager, size_t carry)
 {
-	double most = (double)plan.carry_max, slope = FAR_NS_KB - per_kb / 2;
+	double slope = FAR_NS_KB - per_kb / 2, least = (double)bl_min(eager, carry);
 
 	if (slope <= 0)
-		return plan.carry_max;
-	return clamp_page((2 * enter_ns - FAR_NS) / slope * 1024.0,
-			  bl_min((double)plan.eager_max, most), most);
+		return carry;
+	return clamp_page((2 * enter_ns - FAR_NS) / slope * 1024.0, least, (double)carry);
 }
 
 /* Below 4 KiB the wait for the stores costs what they gain; not where what lies in another core's
@@ -277,8 +274,11 @@ static size_t far_class(double enter_ns, double per_kb)
 static size_t past_class(void)
 {
 #if defined(__x86_64__)
+	unsigned a, b, c, d;
+
 	__builtin_cpu_init();
-	if (__builtin_cpu_is("amd") && bl_place_cache() >= LATER_CACHE)
+	if (__builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
+	    (a >> 8 & 15) + (a >> 20 & 255) >= 0x19 && bl_place_cache() >= LATER_CACHE)
 		return 289;
 #endif
 	return 4096;
@@ -312,8 +312,9 @@ static void measure(void)
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
 			 : enter < DEAR_NS		  ? 0
 							  : 98304;
-	plan.carry_far =
-		knobs->carry_max != BL_KNOB_AUTO ? plan.carry_max : far_class(enter, per_kb);
+	plan.carry_far = knobs->carry_max != BL_KNOB_AUTO
+				 ? plan.carry_max
+				 : bl_copy_carry_far(enter, per_kb, plan.eager_max, plan.carry_max);
 	plan.past_min = past_class();
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;

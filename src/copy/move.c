@@ -26,7 +26,13 @@ void bl_move_past(void *dst, const void *src, size_t n)
 		_mm_stream_si128((__m128i *)to + 2, c);
 		_mm_stream_si128((__m128i *)to + 3, d);
 	}
-	memcpy(to, from, n);
+	if (n) { /* a part of a line would wait for the rest of it */
+		_Alignas(16) char last[BL_LINE] = {0};
+
+		memcpy(last, from, n);
+		for (size_t i = 0; i < BL_LINE; i += 16)
+			_mm_stream_si128((__m128i *)(to + i), *(const __m128i *)(last + i));
+	}
 	_mm_sfence(); /* these stores are in no order with others */
 }
 #else
@@ -41,11 +47,16 @@ void bl_move_past(void *dst, const void *src, size_t n)
 /* memcpy() leaves fetching ahead to the processor, which does it too late, or (rep movsb) not. */
 void bl_move_far(void *dst, const void *src, size_t n)
 {
-	const char *from = src;
+	const char *from = src, *end = from + n, *ahead = from;
 	char *to = dst;
 
+	for (; ahead < end && ahead < from + AHEAD; ahead += BL_LINE)
+		bl_prefetch_read(ahead);
 	for (; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
-		bl_prefetch_read((const char *)((uintptr_t)from + AHEAD));
+		if (ahead < end) {
+			bl_prefetch_read(ahead);
+			ahead += BL_LINE;
+		}
 		memcpy(to, from, BL_LINE);
 	}
 	if (n)

@@ -92,7 +92,9 @@ bl_always_inline void bl_move(void *dst, const void *src, size_t n)
 
 /*
  * Copy n bytes to memory that this core isn't going to read, past its caches, where the machine
- * has such stores; whoever sees what is stored next sees them. The buffers don't overlap.
+ * has such stores; whoever sees what is stored next sees them. The last line, where they end in its
+ * middle, is all of it the caller's, and what is behind them there is lost. The buffers don't
+ * overlap.
  */
 void bl_move_past(void *dst, const void *src, size_t n);
 

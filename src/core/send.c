@@ -160,16 +160,20 @@ static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		bl_work_over(send->work, 0);
 }
 
-/* Where it is far, or the ring so short that each line crosses from one cache to the other, what
+/*
+ * Where it is far, or the ring so short that each line crosses from one cache to the other, what
  * both wait for is copied once sooner. Of many at a time each copies some, and the ring is better.
+ * Only where that has been measured, which is where lines are probed.
  */
 size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
+	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
+	bool tight = tx->pay_size > BL_PAYLOAD_SIZE &&
+		     tx->pay_size < BL_PAYLOAD_OF(ep->local.seg.lane_span) && bl_tx_probes();
 
-	if (likely(!bl_tx_is_far(tx) && tx->pay_size == BL_PAYLOAD_OF(ep->local.seg.lane_span)))
-		return bl_copy_plan()->carry_max;
-	return bl_tx_is_silent(tx) ? bl_copy_plan()->carry_max : bl_copy_plan()->carry_far;
+	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
+									  : plan->carry_far;
 }
 
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
@@ -226,8 +230,9 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return false;
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
 		return false;
-	if (len > bl_eager_to(ep, peer) &&
-	    !(bl_tx_is_far(&peer->tx) && bl_tx_tries_again(&peer->tx))) {
+	if (unlikely(bl_tx_is_far(&peer->tx)))
+		bl_tx_look(&peer->tx);
+	if (len > bl_eager_to(ep, peer)) {
 		wants_longer(peer);
 		return false;
 	}

@@ -6,8 +6,10 @@
  * The lines that a sender writes lie in the receiver's cache. Where that is far away (another
  * die, another socket), each store to one waits for it, and the sender, not the memory, sets
  * the pace; stores that pass the caches by wait for nothing, and the receiver finds the bytes
- * in memory. Where it is near, they are the slower ones. Which it is shows in how long the
- * stores take.
+ * in memory. Where it is near, they are the slower ones. Which it is shows in how long long
+ * stores take. Where short ones matter as well (bl_copy_plan()->past_min), it shows in how long
+ * it takes to read the line in which the receiver tells how far it has read, when there is
+ * something new in it: their own lines have been asked for before they are stored to.
  */
 #include "local/ring.h"
 
@@ -15,18 +17,17 @@
 #include "copy/engine.h"
 #include "copy/move.h"
 
-#define LONG	      4096u  /* bytes; stores that are long enough to be timed */
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
 #define LOOK_EVERY    16u    /* counts; two of them, one of which is a store in any case (nlong) */
 #define PAST_FOR      255u   /* then it is tried again */
 
-#define FAR_NS	    100u   /* for one line: near ones take 40 to 60, far ones 140 and more */
-#define PROBE_EVERY 64u	   /* packets, */
-#define PROBE_SOON  8u	   /* or so many long ones, for which it matters more */
-#define PROBE_LONG  16384u /* bytes */
-#define PROBE_AGAIN 8u	   /* where there was nothing to see, or it was far */
+#define PROBE_EVERY 61u	   /* packets: nothing else happens each so many; */
+#define PROBE_SOON  7u	   /* long ones, for which it matters more, */
+#define PROBE_LONG  16384u /* of so many bytes; */
+#define PROBE_AGAIN 7u	   /* where there was nothing new, or it seems to be far */
 
-_Atomic uint32_t bl_tx_past_min = LONG;
+_Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
+uint32_t bl_tx_far_ns = 100; /* for one line: near ones take 40 to 60, far ones 140 and more */
 
 void bl_tx_begin(struct bl_tx *tx)
 {
@@ -35,11 +36,6 @@ void bl_tx_begin(struct bl_tx *tx)
 	tx->slot = tx->lane->slot;
 	tx->limit = BL_SLOTS;
 	tx->pay_size = BL_PAYLOAD_SIZE;
-}
-
-static bool is_probed(void)
-{
-	return atomic_load_explicit(&bl_tx_past_min, memory_order_relaxed) < LONG;
 }
 
 static void judge(struct bl_tx *tx, bool slow)
@@ -57,24 +53,20 @@ static uint32_t pass(void *to, const void *from, size_t len)
 }
 
 /*
- * The lines of packets of a few KiB have been asked for when they are stored to, so that their
- * stores take little time wherever the receiver is. What takes as long as a line takes to cross is
- * to read the one in which it tells how far it has read, if it has written there since the last
- * time.
+ * Only what is new takes its time. A sender that has no room takes the news away, again and again,
+ * and its reads and the receiver's stores are in each other's way: it learns nothing meanwhile.
  */
 static void probe(struct bl_tx *tx)
 {
 	uint32_t limit = tx->limit;
-	uint64_t took;
+	uint64_t took = bl_ticks_settled();
 
-	atomic_thread_fence(memory_order_seq_cst); /* or it waits behind our own stores */
-	took = bl_ticks_settled();
 	bl_tx_refresh(tx);
 	took = bl_ticks_settled() - took;
 	if (tx->limit != limit)
-		judge(tx, took * 1000 > FAR_NS * bl_ticks_per_us());
+		judge(tx, took * 1000 > (uint64_t)bl_tx_far_ns * bl_ticks_per_us());
 	tx->probed = (uint16_t)tx->next;
-	if (tx->limit == limit || (tx->slow && !bl_tx_is_far(tx)))
+	if (tx->limit == limit || (tx->slow && tx->slow < BL_SLOW_ENOUGH))
 		tx->probed -= (uint16_t)(PROBE_EVERY - PROBE_AGAIN);
 }
 
@@ -87,16 +79,20 @@ static bool is_far_now(struct bl_tx *tx, size_t len)
 {
 	if (unlikely(is_due(tx, len)))
 		probe(tx);
-	return bl_tx_is_far(tx);
+	return tx->slow >= BL_SLOW_ENOUGH;
+}
+
+void bl_tx_look(struct bl_tx *tx)
+{
+	is_far_now(tx, PROBE_LONG);
 }
 
 uint64_t bl_tx_unread(struct bl_tx *tx)
 {
 	if (tx->pay_head == tx->pay_tail)
 		return 0;
-	if (is_probed() && is_due(tx, PROBE_LONG))
-		probe(tx); /* who asks does so for each message: there would be nothing new to see
-			    */
+	if (bl_tx_probes() && is_due(tx, PROBE_LONG))
+		probe(tx); /* who asks does so for each message: nothing would be new */
 	else
 		bl_tx_refresh(tx);
 	return tx->pay_head - tx->pay_tail;
@@ -120,7 +116,7 @@ static uint32_t store_timed(struct bl_tx *tx, void *to, const void *from, size_t
 	memcpy(to, from, len);
 	took = bl_ticks() - took;
 	judge(tx, took * SLOW_BYTES_US >= len * bl_ticks_per_us());
-	tx->past = bl_tx_is_far(tx) ? PAST_FOR : 0;
+	tx->past = tx->slow == BL_SLOW_ENOUGH ? PAST_FOR : 0;
 	return 0;
 }
 
@@ -128,23 +124,14 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 {
 	uint32_t flags = 0;
 
-	if (!is_probed())
+	if (!bl_tx_probes())
 		flags = store_timed(tx, to, from, len);
 	else if (is_far_now(tx, len))
 		flags = pass(to, from, len);
 	else
 		memcpy(to, from, len);
-	tx->nlong += len >= LONG;
+	tx->nlong += len >= BL_TX_TIMED;
 	return flags;
-}
-
-bool bl_tx_tries_again(struct bl_tx *tx)
-{
-	if (is_probed())
-		return !is_far_now(tx, PROBE_LONG);
-	if (tx->past)
-		tx->past--;
-	return !tx->past;
 }
 
 /*

@@ -49,7 +49,7 @@ struct bl_tx {
 	uint16_t nlong;	   /* long stores, and what else shows that a longer ring were of use */
 	uint16_t probed;   /* packet that ring.c looked before how far it is, modulo 65536 */
 	uint8_t replies;   /* bit i: the i-th last one heard was an answer to all of ours */
-	uint8_t slow;	   /* long stores in a row that were */
+	uint8_t slow;	   /* long stores in a row, or lines, that were */
 	uint8_t past;	   /* so many more long ones pass the caches by */
 	uint8_t asked;	   /* packets sent when a message or RTS was last heard, modulo 256 */
 	uint64_t pay_head; /* bytes ever taken, the skipped ones included */
@@ -73,11 +73,18 @@ struct bl_rx {
 	uint64_t nlong, long_bytes; /* packets longer than a slot ever, their bytes */
 };
 
-#define BL_WRAP 8u /* a short ring that has been filled once more counts as so many uses */
-
 /* Bytes from which on it matters how far the receiver's cache is: bl_copy_plan()->past_min once
  * there is a neighbour. */
 extern _Atomic uint32_t bl_tx_past_min;
+extern uint32_t bl_tx_far_ns; /* ring.c; its tests decide by it what seems far */
+/* By how long stores of so many bytes take; where fewer matter, by how long a line takes. */
+#define BL_TX_TIMED 4096u
+
+static inline bool bl_tx_probes(void)
+{
+	return atomic_load_explicit(&bl_tx_past_min, memory_order_relaxed) < BL_TX_TIMED;
+}
+
 /* One such store; ring.c. */
 bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *from, size_t len);
 
@@ -87,15 +94,14 @@ void bl_tx_begin(struct bl_tx *tx);
 /* The lane has pages for `size` bytes of payload: use them from now on. */
 void bl_tx_stretch(struct bl_tx *tx, uint32_t size);
 
-/* The receiver's cache is far away, as far as stores have shown. */
+/* The receiver's cache has been found to be far away, by the time that a line takes. */
 static inline bool bl_tx_is_far(const struct bl_tx *tx)
 {
-	return tx->slow >= BL_SLOW_ENOUGH;
+	return tx->slow >= BL_SLOW_ENOUGH && bl_tx_probes();
 }
 
-/* A message isn't sent whole because it is far: true for one of many, which shows whether it still
- * is. */
-bool bl_tx_tries_again(struct bl_tx *tx);
+/* It was found to be, and nothing has been stored since, or may be: is it still? */
+void bl_tx_look(struct bl_tx *tx);
 
 /* Bytes into the payload ring; what the packet's flags are to say of them. */
 static inline uint32_t bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)
@@ -316,8 +322,8 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 	tx->pay_at = (skip ? 0 : tx->pay_at) + size;
 	if (tx->pay_at == tx->pay_size)
 		tx->pay_at = 0;
-	if (unlikely(skip || !tx->pay_at))
-		tx->nlong += BL_WRAP;
+	if (unlikely(skip || !tx->pay_at) && tx->pay_size == BL_PAYLOAD_SIZE)
+		tx->nlong++;
 }
 
 /* The bytes of a message that fits its slot: the lines behind the first one

@@ -35,7 +35,7 @@
 #define TMPFS_MAGIC 0x01021994
 #endif
 
-#define STRETCHERS 64u
+#define STRETCHERS 64	       /* at the least: as many as there are processors */
 #define SPARE	   (1u << 20)  /* of a cgroup's memory isn't ours to take */
 #define GRANT_MOST (16u << 20) /* bytes between two looks at it ... */
 #define GRANT_NS   1000000u    /* ... and time: the program takes memory as well */
@@ -262,7 +262,7 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
 	seg->lane_span = bl_stretch_span();
 	if (!fits_file_limit(seg->lane_span))
-		seg->lane_span = BL_LANE_SIZE;
+		seg->lane_span = fits_file_limit(BL_LANE_LONG) ? BL_LANE_LONG : BL_LANE_SIZE;
 	err = open_header(seg);
 	if (err)
 		goto close_all;
@@ -342,9 +342,10 @@ int bl_lane_make(struct bl_segment *seg, struct bl_link *link)
 int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size)
 {
 	size_t tail = size - BL_LANE_SIZE;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int err;
 
-	if (bl_room() < SPARE + STRETCHERS * tail)
+	if (bl_room() < SPARE + (uint64_t)(cpus > STRETCHERS ? cpus : STRETCHERS) * tail)
 		return -ENOMEM;
 	err = bl_place_more((char *)lane + BL_LANE_SIZE, tail, seg->node);
 	if (err)

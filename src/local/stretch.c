@@ -7,13 +7,15 @@
  * which for some KiB costs more than the copies do. In a ring that is longer than that cache the
  * lines have left it by the time they are stored to again, and it has room for whole messages up
  * to the one that is worth a system call. Where that is dear (bl_copy_plan), those neighbours get
- * one whose rings have been filled a few times, but not more than a few: the memory is the
- * endpoint's. How long it is to be depends on a core's own (second-level) cache: 512 KiB are enough
- * where that has 512 KiB (AMD EPYC up to Milan); where it has 1 MiB, all lines of 512 KiB stay
- * there, and 2 MiB are twice as quick. docs/performance.md has the numbers.
+ * one to whom long packets go, or whose rings have been filled many times, but not more than a few:
+ * the memory is the endpoint's. How long it is to be depends on a core's own (second-level) cache:
+ * 512 KiB are enough where that has 512 KiB (AMD EPYC up to Milan); where it has 1 MiB, all lines
+ * of 512 KiB stay there, and 2 MiB are twice as quick. Where it has 2 MiB it would take more than
+ * that. docs/performance.md has the numbers.
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/knobs.h"
 #include "base/log.h"
@@ -35,11 +37,22 @@ static bool is_worth_it_here(void)
 	return when != NEVER && (when == ALWAYS || bl_copy_plan()->carry_max);
 }
 
+/* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
+static bool has_address_space(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY;
+}
+
 size_t bl_stretch_span(void)
 {
+	size_t cache = bl_place_cache();
+
 	if (!is_worth_it_here())
 		return BL_LANE_SIZE;
-	return bl_place_cache() > BL_LANE_LONG ? BL_LANE_MOST : BL_LANE_LONG;
+	return cache > BL_LANE_LONG && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST
+										   : BL_LANE_LONG;
 }
 
 static bool is_worth_it(const struct bl_peer *peer)

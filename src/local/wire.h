@@ -8,7 +8,7 @@
  *
  *   header   the endpoint's own words: life, where its regions are, what it shows.
  *            All neighbours map it, and none can write it (F_SEAL_FUTURE_WRITE).
- *   lanes    64 KiB, or 512, for each neighbour that it sends to, which that neighbour
+ *   lanes    64 KiB, or up to 2 MiB, for each neighbour that it sends to, which that neighbour
  *            maps and nobody else. All writes of a packet go to the sender's own lane; the
  *            receiver reads there and writes back only what it has consumed, which
  *            is how packets return to their owner.

@@ -48,6 +48,8 @@ static uint32_t random_head(uint64_t x)
 					   BL_PAYLOAD_SIZE,
 					   BL_PAYLOAD_MOST,
 					   BL_PAYLOAD_SIZE + 1,
+					   BL_PAYLOAD_OF(BL_LANE_LONG),
+					   BL_PAYLOAD_OF(BL_LANE_LONG) + 1,
 					   65536,
 					   131072,
 					   sizeof(struct bl_rma_ask)};

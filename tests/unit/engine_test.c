@@ -117,6 +117,31 @@ static void knobs_set_limits(void **state)
 	assert_int_equal(status, 0);
 }
 
+struct far_row {
+	struct row row;
+	double enter, per_kb;
+	size_t eager, carry, far;
+};
+
+static const struct far_row fars[] = {
+	{{"as measured", "24 KiB"}, 1242, 65, 14336, 98304, 24576},
+	{{"dearer call", "32 KiB"}, 1500, 77, 14336, 98304, 32768},
+	{{"much dearer", "as far as anywhere"}, 9000, 65, 14336, 98304, 98304},
+	{{"cheap call", "no less than what is eager"}, 250, 65, 14336, 98304, 14336},
+	{{"dear bytes", "one copy never catches up"}, 1242, 234, 14336, 98304, 98304},
+	{{"nearly", "and it does so late"}, 1242, 233, 14336, 98304, 98304},
+	{{"nothing carried", "anywhere"}, 1242, 65, 14336, 0, 0},
+	{{"less than eager", "by the knob"}, 1242, 65, 14336, 4096, 4096},
+};
+
+static void carried_far(void **state)
+{
+	const struct far_row *row = TABLE_ROW(struct far_row, state);
+
+	assert_int_equal(bl_copy_carry_far(row->enter, row->per_kb, row->eager, row->carry),
+			 row->far);
+}
+
 static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
@@ -382,6 +407,7 @@ int main(void)
 	TABLE_ROWS("knob", knobs_set_limits, knobs);
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
+	TABLE_ROWS("far", carried_far, fars);
 	TABLE_TEST(plan_is_sane);
 	TABLE_ROWS("copy", copies_the_range, copies);
 	TABLE_TEST(dead_process);

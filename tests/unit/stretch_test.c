@@ -4,6 +4,7 @@
  * where they can't be, and how long a message may be that goes through one (bl_carry_to). Which
  * messages do is whole_test's.
  */
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -321,14 +322,38 @@ static const struct length_row lengths[] = {
 	 "auto",
 	 BL_LANE_MOST,
 	 BL_LANE_MOST},
-	{{"limit of files", "a byte less: none is longer"},
+	{{"limit of files", "a byte less: a shorter one"},
 	 1 << 20,
 	 0,
 	 UINT64_MAX,
 	 BL_LANE_MOST - 1,
 	 "auto",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
+	{{"limit of files", "just enough for that"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 BL_LANE_LONG,
+	 "auto",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
+	{{"limit of files", "a byte less: none is longer"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 BL_LANE_LONG - 1,
+	 "auto",
 	 BL_LANE_SIZE,
 	 BL_LANE_SIZE},
+	{{"2 MiB", "what it would take is too much"},
+	 2 << 20,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "auto",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
 	{{"never", "by the knob: no address space for it either"},
 	 1 << 20,
 	 0,
@@ -390,11 +415,58 @@ static uint32_t op_of(uint32_t number)
 	return BL_HEAD_OP(peer()->tx.slot[number % BL_SLOTS].head);
 }
 
+/* --- a neighbour's --------------------------------------------------------------- */
+
+struct file_row {
+	struct row row;
+	off_t size;
+	int seals;
+	int err;
+	size_t span; /* that is mapped */
+};
+
+static const struct file_row files[] = {
+	{{"short lane", "as one that is never stretched"}, BL_LANE_SIZE, F_SEAL_SHRINK, 0, 65536},
+	{{"a byte less", "not even that"}, BL_LANE_SIZE - 1, F_SEAL_SHRINK, -EPROTO, 0},
+	{{"empty", "nothing"}, 0, F_SEAL_SHRINK, -EPROTO, 0},
+	{{"100,000 bytes", "down to a power of two"}, 100000, F_SEAL_SHRINK, 0, 65536},
+	{{"long lane", "all of it"}, BL_LANE_LONG, F_SEAL_SHRINK, 0, BL_LANE_LONG},
+	{{"nearly longest", "half of it"}, BL_LANE_MOST - 1, F_SEAL_SHRINK, 0, 1 << 20},
+	{{"longest", "all of it"}, BL_LANE_MOST, F_SEAL_SHRINK, 0, BL_LANE_MOST},
+	{{"8 MiB", "no more than the longest"}, 8 << 20, F_SEAL_SHRINK, 0, BL_LANE_MOST},
+	{{"2^60 bytes", "no more than the longest"}, 1ll << 60, F_SEAL_SHRINK, 0, BL_LANE_MOST},
+	{{"may shrink", "it would be a SIGBUS to come"}, BL_LANE_MOST, 0, -EPROTO, 0},
+};
+
+/* Whatever a neighbour's lane is long, and ours is not. */
+static void lane_of_any_size(void **state)
+{
+	const struct file_row *row = TABLE_ROW(struct file_row, state);
+	struct bl_link link = {0};
+	int fd[BL_FDS];
+
+	open_pair();
+	fd[BL_FD_HEADER] = sender->local.seg.fd;
+	fd[BL_FD_BELLS] = sender->local.seg.bells_fd;
+	fd[BL_FD_LANE] = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd[BL_FD_LANE], row->size), 0);
+	assert_int_equal(fcntl(fd[BL_FD_LANE], F_ADD_SEALS, row->seals), 0);
+	assert_int_equal(bl_link_map(&link, fd), row->err);
+	if (!row->err) {
+		assert_int_equal(link.theirs_span, row->span);
+		*((uint8_t *)link.theirs + row->span - 1) = 1; /* it is there */
+	}
+	bl_link_unmap(&link);
+	close(fd[BL_FD_LANE]);
+	node_close(&node);
+}
+
 /* --- far away ------------------------------------------------------------------- */
 
 struct far_row {
 	struct row row;
 	bool far, tight; /* its ring is shorter than it would be with more memory */
+	bool timed;	 /* by its stores */
 	uint32_t sent;	 /* packets since a message has come */
 	size_t to;
 };
@@ -402,28 +474,33 @@ struct far_row {
 #define FAR_TO 20000u
 
 static const struct far_row fars[] = {
-	{{"near", "by what is carried anywhere"}, false, false, 1, CARRIED},
-	{{"far", "as long as both wait"}, true, false, 1, FAR_TO},
-	{{"far, crossing", "a word, one of ours and an answer"}, true, false, 3, FAR_TO},
-	{{"far, a stream", "each has copies of its own to do"}, true, false, 4, CARRIED},
-	{{"tight", "what it holds stays in the caches"}, false, true, 1, FAR_TO},
-	{{"tight, a stream", "each has copies of its own to do"}, false, true, 4, CARRIED},
+	{{"near", "by what is carried anywhere"}, false, false, false, 1, CARRIED},
+	{{"far", "as long as both wait"}, true, false, false, 1, FAR_TO},
+	{{"far, crossing", "a word, one of ours and an answer"}, true, false, false, 3, FAR_TO},
+	{{"far, a stream", "each has copies of its own to do"}, true, false, false, 4, CARRIED},
+	{{"tight", "what it holds stays in the caches"}, false, true, false, 1, FAR_TO},
+	{{"far, timed", "nothing has been measured there"}, true, false, true, 1, CARRIED},
+	{{"tight, timed", "nothing has been measured there"}, false, true, true, 1, CARRIED},
+	{{"tight, a stream", "each has copies of its own to do"}, false, true, false, 4, CARRIED},
 };
 
 static void carried_to(void **state)
 {
+	uint32_t past_min = atomic_load(&bl_tx_past_min);
 	const struct far_row *row = TABLE_ROW(struct far_row, state);
 	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
 
 	cache = row->tight ? 1 << 20 : 512 << 10;
 	plan->carry_far = FAR_TO;
 	open_pair();
+	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
 	sender->local.nlongest = 4;
 	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
+	assert_int_equal(bl_carry_to(sender, peer()), CARRIED); /* near, whatever it may become */
 	stretch();
 	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(BL_LANE_LONG));
 	peer()->tx.slow = row->far ? BL_SLOW_ENOUGH : BL_SLOW_ENOUGH - 1;
-	peer()->tx.past = 255;
+	peer()->tx.probed = (uint16_t)peer()->tx.next; /* no look is due */
 	peer()->tx.asked = (uint8_t)(peer()->tx.next - row->sent);
 	assert_int_equal(bl_carry_to(sender, peer()), row->to);
 	assert_int_equal(bl_eager_to(sender, peer()), row->to);
@@ -437,6 +514,7 @@ static void carried_to(void **state)
 	node_close(&node);
 	cache = 512 << 10;
 	plan->carry_far = plan->carry_max;
+	atomic_store(&bl_tx_past_min, past_min);
 }
 
 int main(void)
@@ -447,6 +525,7 @@ int main(void)
 	TABLE_TEST(grows_with_use);
 	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("how long", how_long, lengths);
+	TABLE_ROWS("file", lane_of_any_size, files);
 	TABLE_ROWS("far", carried_to, fars);
 	return table_run("stretch");
 }

@@ -23,7 +23,7 @@ FILES_ENDPOINT, FILES_PROCESS, FILES_LEAST = 3, 13, 33
 LANE = 64 * 1024
 KEPT_ASIDE = 1 << 20  # of what a cgroup leaves
 NEIGHBOURS = 64  # of which the limits are judged
-FILE_LEAST = 1 << 20  # the longest memfd, of 4096 neighbours' counters
+FILE_LEAST = 2 << 20  # the longest memfd, a lane that may be made longer
 SPACE_LEAST = 1 << 30  # an MPI's own libraries and heaps
 # The inodes of the namespaces that a machine boots with: include/linux/proc_ns.h.
 FIRST_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "ipc": 0xEFFFFFFF, "uts": 0xEFFFFFFE}
@@ -90,7 +90,8 @@ def limits() -> list[Finding]:
             "address space",
             OK if space >= SPACE_LEAST else NOTE,
             "unlimited (ulimit -v)" if space == 1 << 63 else f"{mib(space)} (ulimit -v)",
-            f"a neighbour takes {2 * LANE // 1024 + 4} KiB of it, and an MPI library much more"
+            f"a neighbour takes {2 * LANE // 1024 + 4} KiB to 1 MiB of it, and an MPI library "
+            "much more"
             if space < SPACE_LEAST
             else "",
             "ulimit -v unlimited" if space < SPACE_LEAST else "",
@@ -122,7 +123,8 @@ def limits() -> list[Finding]:
                 "file size",
                 NOTE,
                 f"{longest // 1024} KiB (ulimit -f)",
-                "memory that processes share is a file to the kernel: no endpoint opens",
+                "memory that processes share is a file to the kernel: rings stay short, and "
+                "below 64 KiB no endpoint opens",
                 "ulimit -f unlimited",
                 {"fsize": longest},
             )
@@ -336,7 +338,7 @@ def huge_pages() -> Finding:
     }
     what = f"transparent: {transparent or 'not in this kernel'}"
     what += f" (shared memory: {shared})" * bool(shared) + f"; {reserved} reserved"
-    if shared in ("always", "force"):
+    if shared in ("always", "force", "within_size"):
         return Finding(
             "huge pages",
             NOTE,
