@@ -47,20 +47,20 @@ void bl_move_past(void *dst, const void *src, size_t n)
 /* memcpy() leaves fetching ahead to the processor, which does it too late, or (rep movsb) not. */
 void bl_move_far(void *dst, const void *src, size_t n)
 {
-	const char *from = src, *end = from + n, *ahead = from;
+	const char *from = src;
+	size_t ahead = 0, at = 0, all = n;
 	char *to = dst;
 
-	for (; ahead < end && ahead < from + AHEAD; ahead += BL_LINE)
-		bl_prefetch_read(ahead);
-	for (; n >= BL_LINE; n -= BL_LINE, to += BL_LINE, from += BL_LINE) {
-		if (ahead < end) {
-			bl_prefetch_read(ahead);
-			ahead += BL_LINE;
-		}
-		memcpy(to, from, BL_LINE);
+	for (; ahead < bl_min(all, (size_t)AHEAD); ahead += BL_LINE)
+		bl_prefetch_read(from + ahead);
+	for (; n >= BL_LINE; n -= BL_LINE, at += BL_LINE) {
+		if (ahead < all)
+			bl_prefetch_read(from + ahead);
+		ahead += BL_LINE;
+		memcpy(to + at, from + at, BL_LINE);
 	}
 	if (n)
-		memcpy(to, from, n);
+		memcpy(to + at, from + at, n);
 }
 
 void bl_move_asking(void *dst, const void *src, size_t n, const void *ask, size_t size)

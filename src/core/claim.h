@@ -181,7 +181,8 @@ static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *pe
 		return;
 	bl_prefetch_write(bl_tx_slot(&peer->tx));
 	bl_prefetch_read(&peer->header->here);
-	bl_prefetch_read(&peer->tx.lane->consumed);
+	if (!bl_tx_probes()) /* that would read it in no time */
+		bl_prefetch_read(&peer->tx.lane->consumed);
 	bl_prefetch_read(&peer->rx.lane->board.posted);
 	bl_prefetch_read(peer->rx.lane->board.advert);
 }

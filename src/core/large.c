@@ -360,6 +360,7 @@ void bl_transfer_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_a
 	t->flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 	t->quiet = target->quiet;
 	t->multi = target->multi;
+	t->once = arrival->slot_flags & BL_SLOT_ONCE;
 	t->work = target->work;
 	t->buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
@@ -432,6 +433,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
+	if (unlikely(len <= bl_copy_plan()->carry_max && len > bl_carry_to(ep, peer)))
+		flags |= BL_SLOT_ONCE;
 	rts.ahead = r->ahead = bl_ahead(ep, r);
 	r->ahead_told = false;
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,

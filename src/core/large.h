@@ -98,6 +98,7 @@ struct bl_transfer {
 	bool streamed;		   /* some of it came through the ring */
 	bool sender_has_all;	   /* it had taken every chunk when we stopped that */
 	bool in_vain;		   /* what was sent ahead was dropped */
+	bool once;		   /* its sender asks for one copy */
 	uint32_t base;		   /* of the message, where the first chunk begins ... */
 	uint32_t ahead_left;	   /* ... and so many bytes before it are still to come */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */

@@ -163,7 +163,8 @@ static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 /*
  * Where it is far, or the ring so short that each line crosses from one cache to the other, what
  * both wait for is copied once sooner. Of many at a time each copies some, and the ring is better.
- * Only where that has been measured, which is where lines are probed.
+ * Only where that has been measured, which is where lines are probed; not of rings that haven't
+ * been made longer at all, and may yet be.
  */
 size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
@@ -231,7 +232,7 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
 		return false;
 	if (unlikely(bl_tx_is_far(&peer->tx)))
-		bl_tx_look(&peer->tx);
+		bl_tx_look(&peer->tx, len);
 	if (len > bl_eager_to(ep, peer)) {
 		wants_longer(peer);
 		return false;
@@ -293,6 +294,14 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	return 0;
 }
 
+/* Through the caches, but it shows how far it is as any other does. */
+static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_t len)
+{
+	bl_tx_look(tx, len);
+	tx->nlong += len >= BL_TX_TIMED;
+	bl_iov_gather(to, send->iov, send->niov, 0, len);
+}
+
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
@@ -324,7 +333,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	if (likely(send->niov == 1))
 		flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 	else
-		bl_iov_gather(to, send->iov, send->niov, 0, len);
+		gather(tx, to, send, len);
 	bl_copy_ends(ep, began);
 	slot->at = (uint32_t)(to - tx->lane->payload);
 	bl_tx_payload_take(tx, (uint32_t)len);

@@ -369,10 +369,9 @@ bool bl_carry_begin(struct bl_ep *ep, struct bl_transfer *t)
 	struct bl_cts cts;
 	size_t rest;
 
-	/* Whose first bytes have come ahead is carried: its sender has decided so. */
-	if (t->want > (t->base ? bl_copy_plan()->carry_max : bl_carry_to(ep, t->peer)) ||
-	    t->want >= BL_CLAIM_MIN || t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n ||
-	    t->multi || !sender_waits(t->peer))
+	if (t->once || t->want > bl_copy_plan()->carry_max || t->want >= BL_CLAIM_MIN ||
+	    t->peer->copy.pull != BL_COPY_VM || t->theirs_lent.n || t->multi ||
+	    !sender_waits(t->peer))
 		return false;
 	if (unlikely(ep->carry_pause | ep->wanders)) {
 		ep->carry_pause -= ep->carry_pause != 0;

@@ -52,11 +52,21 @@ static uint32_t pass(void *to, const void *from, size_t len)
 	return BL_SLOT_PAST;
 }
 
+static uint32_t period(size_t len)
+{
+	return len < PROBE_LONG ? PROBE_EVERY : PROBE_SOON;
+}
+
+static bool is_due(const struct bl_tx *tx, size_t len)
+{
+	return (uint16_t)(tx->next - tx->probed) >= period(len);
+}
+
 /*
  * Only what is new takes its time. A sender that has no room takes the news away, again and again,
  * and its reads and the receiver's stores are in each other's way: it learns nothing meanwhile.
  */
-static void probe(struct bl_tx *tx)
+static void probe(struct bl_tx *tx, size_t len)
 {
 	uint32_t limit = tx->limit;
 	uint64_t took = bl_ticks_settled();
@@ -64,27 +74,23 @@ static void probe(struct bl_tx *tx)
 	bl_tx_refresh(tx);
 	took = bl_ticks_settled() - took;
 	if (tx->limit != limit)
-		judge(tx, took * 1000 > (uint64_t)bl_tx_far_ns * bl_ticks_per_us());
+		judge(tx, took * 1000 >= (uint64_t)bl_tx_far_ns * bl_ticks_per_us());
 	tx->probed = (uint16_t)tx->next;
 	if (tx->limit == limit || (tx->slow && tx->slow < BL_SLOW_ENOUGH))
-		tx->probed -= (uint16_t)(PROBE_EVERY - PROBE_AGAIN);
-}
-
-static bool is_due(const struct bl_tx *tx, size_t len)
-{
-	return (uint16_t)(tx->next - tx->probed) >= (len < PROBE_LONG ? PROBE_EVERY : PROBE_SOON);
+		tx->probed -= (uint16_t)(period(len) - PROBE_AGAIN);
 }
 
 static bool is_far_now(struct bl_tx *tx, size_t len)
 {
 	if (unlikely(is_due(tx, len)))
-		probe(tx);
+		probe(tx, len);
 	return tx->slow >= BL_SLOW_ENOUGH;
 }
 
-void bl_tx_look(struct bl_tx *tx)
+void bl_tx_look(struct bl_tx *tx, size_t len)
 {
-	is_far_now(tx, PROBE_LONG);
+	if (bl_tx_probes())
+		is_far_now(tx, len);
 }
 
 uint64_t bl_tx_unread(struct bl_tx *tx)
@@ -92,7 +98,7 @@ uint64_t bl_tx_unread(struct bl_tx *tx)
 	if (tx->pay_head == tx->pay_tail)
 		return 0;
 	if (bl_tx_probes() && is_due(tx, PROBE_LONG))
-		probe(tx); /* who asks does so for each message: nothing would be new */
+		probe(tx, PROBE_LONG); /* who asks does so for each message: nothing would be new */
 	else
 		bl_tx_refresh(tx);
 	return tx->pay_head - tx->pay_tail;

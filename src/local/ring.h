@@ -100,8 +100,8 @@ static inline bool bl_tx_is_far(const struct bl_tx *tx)
 	return tx->slow >= BL_SLOW_ENOUGH && bl_tx_probes();
 }
 
-/* It was found to be, and nothing has been stored since, or may be: is it still? */
-void bl_tx_look(struct bl_tx *tx);
+/* Is it? Of len bytes that aren't stored by bl_tx_store(), or not at all. */
+void bl_tx_look(struct bl_tx *tx, size_t len);
 
 /* Bytes into the payload ring; what the packet's flags are to say of them. */
 static inline uint32_t bl_tx_store(struct bl_tx *tx, void *to, const void *from, size_t len)

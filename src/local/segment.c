@@ -342,7 +342,7 @@ int bl_lane_make(struct bl_segment *seg, struct bl_link *link)
 int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size)
 {
 	size_t tail = size - BL_LANE_SIZE;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	int err;
 
 	if (bl_room() < SPARE + (uint64_t)(cpus > STRETCHERS ? cpus : STRETCHERS) * tail)

@@ -160,6 +160,8 @@ static void show_sent(struct bl_peer *peer)
 
 	if (!peer->untold && (uint32_t)atomic_load_explicit(&s->sent, memory_order_relaxed) == next)
 		return;
+	if (peer->adopted)
+		bl_tx_refresh(&peer->tx); /* what is read here is no news to a probe; ring.c */
 	told = atomic_load_explicit(&lane->consumed, memory_order_acquire);
 	bytes = atomic_load_explicit(&lane->consumed_bytes, memory_order_relaxed);
 	nlong = atomic_load_explicit(&lane->consumed_long, memory_order_relaxed);

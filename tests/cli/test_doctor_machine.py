@@ -129,7 +129,7 @@ PAGES = [
     (None, None, None, NOTE, "0 reserved", "", "no hugetlbfs either"),
     ("garbage", "garbage", "garbage", NOTE, "small pages", "", "nothing that we know"),
     ("[always] never", "always [advise] never", "0", OK, "advise", "", "shared: who asks"),
-    ("[always] never", "always [within_size]", "0", OK, "within_size", "", "shared: that fit"),
+    ("[always] never", "always [within_size]", "0", NOTE, "2 MiB", "shmem_enabled", "that fit"),
     ("[always] never", "[always] never", "0", NOTE, "2 MiB", "shmem_enabled", "shared: all"),
     ("[always] never", "deny [force]", "0", NOTE, "2 MiB", "shmem_enabled", "shared: forced"),
     ("always [never]", "[always] never", "0", NOTE, "2 MiB", "shmem_enabled", "only shared"),

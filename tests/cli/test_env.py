@@ -251,6 +251,13 @@ def leaders(pid: int) -> list[int]:
     return found
 
 
+def heed_signals() -> None:
+    """Also where the tests run in the background, or under nohup, and would pass it on to be
+    deaf."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
@@ -265,6 +272,7 @@ def test_what_it_measures_with_ends_too(number: signal.Signals, status: int) -> 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_signals,
     )
     deadline, started = time.monotonic() + 60, []
     while not started and process.poll() is None and time.monotonic() < deadline:

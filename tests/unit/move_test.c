@@ -10,24 +10,28 @@
 #define LONGEST 300
 #define MARGIN	64
 
-static void all_lengths_and_alignments(void (*move)(void *to, const void *from, size_t n))
+/* lines: all of the last one may have been written to. */
+static void all_lengths_and_alignments(void (*move)(void *to, const void *from, size_t n),
+				       bool lines)
 {
-	static uint8_t from[LONGEST + 128], to[MARGIN + LONGEST + 128 + MARGIN];
+	static uint8_t from[LONGEST + 128],
+		to[MARGIN + LONGEST + 128 + 2 * MARGIN] __attribute__((aligned(64)));
 
 	for (size_t i = 0; i < sizeof from; i++)
-		from[i] = (uint8_t)(i * 13 + 1) | 1; /* never the filler */
+		from[i] = (uint8_t)(i * 13 + 1) | 1; /* never the filler, which is even */
 	for (size_t n = 0; n <= LONGEST; n++)
 		for (size_t align = 0; align < 64 * 64; align += n % 7 ? 97 : 1) {
 			size_t a = align % 64, b = align / 64;
 			uint8_t *at = to + MARGIN + b;
+			size_t over = lines ? (size_t)(-(uintptr_t)(at + n) % 64) : 0;
 
-			memset(at - MARGIN, 0, MARGIN);
-			memset(at, 0, n + MARGIN);
+			memset(at - MARGIN, 0xa4, MARGIN);
+			memset(at, 0xa4, n + 2 * MARGIN);
 			move(at, from + a, n);
 			if (memcmp(at, from + a, n))
 				fail_msg("%zu bytes from +%zu to +%zu differ", n, a, b);
 			for (size_t i = 0; i < MARGIN; i++)
-				if (at[-1 - (ptrdiff_t)i] || at[n + i])
+				if (at[-1 - (ptrdiff_t)i] != 0xa4 || at[n + over + i] != 0xa4)
 					fail_msg("%zu bytes from +%zu to +%zu: more was written", n,
 						 a, b);
 		}
@@ -40,17 +44,17 @@ static void move(void *to, const void *from, size_t n)
 
 static void move_all_lengths_and_alignments(void **state)
 {
-	all_lengths_and_alignments(move);
+	all_lengths_and_alignments(move, false);
 }
 
 static void move_past_all_lengths_and_alignments(void **state)
 {
-	all_lengths_and_alignments(bl_move_past);
+	all_lengths_and_alignments(bl_move_past, true);
 }
 
 static void move_far_all_lengths_and_alignments(void **state)
 {
-	all_lengths_and_alignments(bl_move_far);
+	all_lengths_and_alignments(bl_move_far, false);
 }
 
 /* What is asked for is longer or shorter than what is copied, and stays as it is. */
@@ -69,7 +73,7 @@ static void move_asking(void *to, const void *from, size_t n)
 
 static void move_asking_all_lengths_and_alignments(void **state)
 {
-	all_lengths_and_alignments(move_asking);
+	all_lengths_and_alignments(move_asking, false);
 }
 
 /* --- pieces ------------------------------------------------------------- */

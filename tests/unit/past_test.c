@@ -93,6 +93,8 @@ static const struct probe_row probes[] = {
 	 false,
 	 FAR,
 	 7},
+	{{"long, nothing new", "again as soon as any"}, LARGE, 0, 7, 0, true, 0, EVERY},
+	{{"long, far", "for the first time"}, LARGE, 0, 7, 1, true, 1, EVERY},
 	{{"nothing new", "and it was near"}, 289, 0, EVERY, 0, true, 0, 7},
 };
 
@@ -129,16 +131,16 @@ static void probed_without_a_store(void **state)
 	seem(false);
 	r.tx.slow = FAR;
 	r.tx.probed = (uint16_t)(r.tx.next - EVERY);
-	bl_tx_look(&r.tx);
+	bl_tx_look(&r.tx, LARGE);
 	assert_true(bl_tx_is_far(&r.tx)); /* nothing has been told of */
 	bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), 0);
 	bl_rx_consume(&r.rx, 0);
 	bl_rx_credit(&r.rx);
 	r.tx.probed = (uint16_t)(r.tx.next - 6);
-	bl_tx_look(&r.tx);
+	bl_tx_look(&r.tx, LARGE);
 	assert_true(bl_tx_is_far(&r.tx)); /* too early */
 	r.tx.probed = (uint16_t)(r.tx.next - 7);
-	bl_tx_look(&r.tx);
+	bl_tx_look(&r.tx, LARGE);
 	assert_false(bl_tx_is_far(&r.tx));
 	r.tx.slow = FAR;
 	set_past_min(TIMED);

@@ -241,8 +241,8 @@ struct length_row {
 	size_t cache;
 	uint32_t longest; /* neighbours that have one of more than BL_LANE_LONG */
 	uint64_t room;
-	rlim_t file; /* bytes that a file may have */
-	const char *when;
+	rlim_t file;	   /* bytes that a file may have */
+	const char *when;  /* of the knob; or the address space is limited */
 	size_t span, size; /* of the lane: what it may grow to, and does */
 };
 
@@ -354,6 +354,14 @@ static const struct length_row lengths[] = {
 	 "auto",
 	 BL_LANE_LONG,
 	 BL_LANE_LONG},
+	{{"limit of address space", "a lane takes it whether it is stretched or not"},
+	 1 << 20,
+	 0,
+	 UINT64_MAX,
+	 NO_MORE,
+	 "space",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG},
 	{{"never", "by the knob: no address space for it either"},
 	 1 << 20,
 	 0,
@@ -376,7 +384,7 @@ static void how_long(void **state)
 {
 	const struct length_row *row = TABLE_ROW(struct length_row, state);
 	uint64_t *knob = (uint64_t *)(uintptr_t)&bl_knobs()->stretch, was = *knob;
-	struct rlimit all, some;
+	struct rlimit all, some, space;
 	struct bl_link link = {0};
 	int fd;
 
@@ -385,7 +393,12 @@ static void how_long(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &some), 0);
 	cache = row->cache;
 	*knob = *row->when == 'n' ? 2 : 0;
+	assert_int_equal(getrlimit(RLIMIT_AS, &space), 0);
+	if (*row->when == 's')
+		assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){1ull << 46, space.rlim_max}),
+				 0);
 	open_pair();
+	assert_int_equal(setrlimit(RLIMIT_AS, &space), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
 	assert_int_equal(sender->local.seg.lane_span, row->span);
 	assert_int_equal(1u << peer()->rx.span, row->span); /* which both map, and no more */
@@ -510,6 +523,10 @@ static void carried_to(void **state)
 		peer()->tx.asked = (uint8_t)(number - row->sent);
 		send_by(row->to + more, 1, 0);
 		assert_int_equal(op_of(number), more ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
+		if (more) /* what could be carried isn't to be, by its receiver either */
+			assert_int_equal(!!(BL_HEAD_FLAGS(peer()->tx.slot[number % BL_SLOTS].head) &
+					    BL_SLOT_ONCE),
+					 row->to == FAR_TO);
 	}
 	node_close(&node);
 	cache = 512 << 10;

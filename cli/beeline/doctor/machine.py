@@ -90,7 +90,7 @@ def limits() -> list[Finding]:
             "address space",
             OK if space >= SPACE_LEAST else NOTE,
             "unlimited (ulimit -v)" if space == 1 << 63 else f"{mib(space)} (ulimit -v)",
-            f"a neighbour takes {2 * LANE // 1024 + 4} KiB to 1 MiB of it, and an MPI library "
+            f"a neighbour takes {2 * LANE // 1024 + 4} KiB to 2.5 MiB of it, and an MPI library "
             "much more"
             if space < SPACE_LEAST
             else "",
