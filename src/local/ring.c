@@ -24,7 +24,7 @@
 #define PROBE_EVERY 61u	   /* packets: nothing else happens each so many; */
 #define PROBE_SOON  7u	   /* long ones, for which it matters more, */
 #define PROBE_LONG  16384u /* of so many bytes; */
-#define PROBE_AGAIN 7u	   /* where there was nothing new, or it seems to be far */
+#define PROBE_AGAIN 7u	   /* where there was nothing new, or it is doubtful */
 
 _Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
 uint32_t bl_tx_far_ns = 100; /* for one line: near ones take 40 to 60, far ones 140 and more */
@@ -38,12 +38,19 @@ void bl_tx_begin(struct bl_tx *tx)
 	tx->pay_size = BL_PAYLOAD_SIZE;
 }
 
-static void judge(struct bl_tx *tx, bool slow)
+/* slow: so many lines in a row were; from BL_SLOW_ENOUGH on BL_FAR, or one less when the last one
+ * was quick. */
+static void judge_line(struct bl_tx *tx, bool slow)
 {
 	if (!slow)
-		tx->slow = 0;
-	else if (tx->slow < BL_SLOW_ENOUGH)
-		tx->slow++;
+		tx->slow = tx->slow == BL_FAR ? BL_FAR - 1 : 0;
+	else if (++tx->slow >= BL_SLOW_ENOUGH)
+		tx->slow = BL_FAR;
+}
+
+static bool is_doubtful(const struct bl_tx *tx)
+{
+	return tx->slow && tx->slow != BL_FAR;
 }
 
 static uint32_t pass(void *to, const void *from, size_t len)
@@ -74,9 +81,9 @@ static void probe(struct bl_tx *tx, size_t len)
 	bl_tx_refresh(tx);
 	took = bl_ticks_settled() - took;
 	if (tx->limit != limit)
-		judge(tx, took * 1000 >= (uint64_t)bl_tx_far_ns * bl_ticks_per_us());
+		judge_line(tx, took * 1000 >= (uint64_t)bl_tx_far_ns * bl_ticks_per_us());
 	tx->probed = (uint16_t)tx->next;
-	if (tx->limit == limit || (tx->slow && tx->slow < BL_SLOW_ENOUGH))
+	if (tx->limit == limit || is_doubtful(tx))
 		tx->probed -= (uint16_t)(period(len) - PROBE_AGAIN);
 }
 
@@ -84,7 +91,7 @@ static bool is_far_now(struct bl_tx *tx, size_t len)
 {
 	if (unlikely(is_due(tx, len)))
 		probe(tx, len);
-	return tx->slow >= BL_SLOW_ENOUGH;
+	return bl_tx_is_far(tx);
 }
 
 void bl_tx_look(struct bl_tx *tx, size_t len)
@@ -121,7 +128,10 @@ static uint32_t store_timed(struct bl_tx *tx, void *to, const void *from, size_t
 	took = bl_ticks();
 	memcpy(to, from, len);
 	took = bl_ticks() - took;
-	judge(tx, took * SLOW_BYTES_US >= len * bl_ticks_per_us());
+	if (took * SLOW_BYTES_US < len * bl_ticks_per_us())
+		tx->slow = 0;
+	else if (tx->slow < BL_SLOW_ENOUGH)
+		tx->slow++;
 	tx->past = tx->slow == BL_SLOW_ENOUGH ? PAST_FOR : 0;
 	return 0;
 }

@@ -34,7 +34,8 @@
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
-#define BL_SLOW_ENOUGH	    3u	  /* slow stores in a row: a single one may have been interrupted */
+#define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
+#define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
 /* The producer's private half. */
 struct bl_tx {
@@ -97,7 +98,7 @@ void bl_tx_stretch(struct bl_tx *tx, uint32_t size);
 /* The receiver's cache has been found to be far away, by the time that a line takes. */
 static inline bool bl_tx_is_far(const struct bl_tx *tx)
 {
-	return tx->slow >= BL_SLOW_ENOUGH && bl_tx_probes();
+	return tx->slow > BL_SLOW_ENOUGH;
 }
 
 /* Is it? Of len bytes that aren't stored by bl_tx_store(), or not at all. */

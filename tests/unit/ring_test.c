@@ -293,7 +293,7 @@ static void payload_random(void **state)
 
 		if (i % 1000 == 0) {
 			r.tx.past = (uint8_t)(x >> 16);
-			r.tx.slow = (uint8_t)(x >> 24) % (BL_SLOW_ENOUGH + 1);
+			r.tx.slow = (uint8_t)(x >> 24) % (BL_FAR + 1);
 			set_past_min(x >> 32 & 1 ? PROBED : TIMED);
 		}
 		if (put(&r, sent, len))
