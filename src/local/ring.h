@@ -77,7 +77,7 @@ struct bl_rx {
 /* Bytes from which on it matters how far the receiver's cache is: bl_copy_plan()->past_min once
  * there is a neighbour. */
 extern _Atomic uint32_t bl_tx_past_min;
-extern uint32_t bl_tx_far_ns; /* ring.c; its tests decide by it what seems far */
+extern uint32_t bl_tx_far_ns, bl_tx_here_ns; /* ring.c; its tests decide by them what seems far */
 /* By how long stores of so many bytes take; where fewer matter, by how long a line takes. */
 #define BL_TX_TIMED 4096u
 

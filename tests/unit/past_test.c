@@ -54,6 +54,7 @@ static void past_for_a_while(void **state)
 static void seem(bool far)
 {
 	bl_tx_far_ns = far ? 0 : UINT32_MAX;
+	bl_tx_here_ns = 0;
 }
 
 struct probe_row {
@@ -144,6 +145,28 @@ static void probed_without_a_store(void **state)
 	r.tx.probed = (uint16_t)(r.tx.next - 7);
 	bl_tx_look(&r.tx, LARGE);
 	assert_int_equal(r.tx.slow, FAR - 1);
+	ring_drop(&r);
+}
+
+/* What was here before it was asked for says nothing, though it is news. */
+static void here_already(void **state)
+{
+	struct ring r = ring_at(0);
+
+	set_past_min(PROBED);
+	for (int far = 0; far < 2; far++) {
+		seem(far);
+		bl_tx_here_ns = UINT32_MAX;
+		bl_tx_publish(&r.tx, bl_tx_slot(&r.tx), 0);
+		bl_rx_consume(&r.rx, 0);
+		bl_rx_credit(&r.rx);
+		r.tx.slow = far ? 0 : FAR;
+		r.tx.probed = (uint16_t)(r.tx.next - EVERY);
+		bl_tx_look(&r.tx, 289);
+		assert_int_equal(r.tx.limit, r.rx.next + BL_SLOTS);
+		assert_int_equal(r.tx.slow, far ? 0 : FAR);
+		assert_int_equal((uint16_t)(r.tx.probed + EVERY - r.tx.next), 7);
+	}
 	ring_drop(&r);
 }
 
@@ -261,6 +284,7 @@ int main(void)
 	TABLE_TEST(past_for_a_while);
 	TABLE_ROWS("probed", probed, probes);
 	TABLE_TEST(probed_without_a_store);
+	TABLE_TEST(here_already);
 	TABLE_TEST(unread_is_a_probe);
 	TABLE_ROWS("found out", found_out, traffics);
 	TABLE_TEST(filled_again);
