@@ -395,7 +395,7 @@ static void how_long(void **state)
 	*knob = *row->when == 'n' ? 2 : 0;
 	assert_int_equal(getrlimit(RLIMIT_AS, &space), 0);
 	if (*row->when == 's')
-		assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){1ull << 46, space.rlim_max}),
+		assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){1ull << 60, space.rlim_max}),
 				 0);
 	open_pair();
 	assert_int_equal(setrlimit(RLIMIT_AS, &space), 0);
