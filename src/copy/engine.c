@@ -215,7 +215,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
 #define FAR_NS	    500.0  /* far away, of two copies past the caches: of no bytes, */
 #define FAR_NS_KB   117.0  /* and of each KiB */
-#define LATER_CACHE (1u << 20)
+#define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -279,7 +279,7 @@ static size_t past_class(void)
 	__builtin_cpu_init();
 	if (__builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
 	    (a >> 8 & 15) + (a >> 20 & 255) >= 0x19 && bl_place_cache() >= LATER_CACHE)
-		return 289;
+		return 289; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 #endif
 	return 4096;
 }

@@ -384,8 +384,10 @@ int bl_segment_page(size_t size, void **page)
 /* A file that could shrink under us would be a SIGBUS to come; so would one of huge pages,
  * which may be out of them. A lane that isn't stretched has no pages in its tail, where an honest
  * sender names no place. What another can still do is to take pages away, which the kernel
- * gives anew, and refuses only where no memory is left for anybody. `size` bytes, or twice
- * as many as often as the file has them, up to *span, which says how many they are; NULL: no. */
+ * gives anew, and refuses only where no memory is left for anybody.
+ *
+ * Maps `size` bytes. With a span, where the file is longer, as much of it as is `size` times a
+ * power of two and at most *span, and *span says how much that is. */
 static int map_theirs(int fd, size_t size, size_t *span, int prot, void **memory)
 {
 	struct statfs fs;

@@ -57,7 +57,7 @@ size_t bl_stretch_span(void)
 
 static bool is_worth_it(const struct bl_peer *peer)
 {
-	return peer->copy.pull != BL_COPY_SELF && !peer->copy.lend && is_worth_it_here() &&
+	return peer->copy.pull != BL_COPY_SELF && !peer->copy.lend &&
 	       peer->local->seg.lane_span > BL_LANE_SIZE;
 }
 

@@ -38,6 +38,24 @@ static inline void open_pair(void)
 	memset(to, 0xee, sizeof to);
 }
 
+/* The receiver, as the sender knows it. */
+static inline struct bl_peer *peer(void)
+{
+	return sender->dest[0];
+}
+
+/* Its ring has been made longer. */
+static inline bool is_long(void)
+{
+	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
+}
+
+static inline void stretch(void)
+{
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+}
+
 /* However slow this machine is. */
 static inline void say_here(void)
 {

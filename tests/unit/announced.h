@@ -18,11 +18,6 @@
 
 static uint8_t there[MESSAGES][LONGEST + 64];
 
-static inline struct bl_peer *peer(void)
-{
-	return sender->dest[0];
-}
-
 static inline struct bl_peer *back(void)
 {
 	return receiver->dest[1];

@@ -290,11 +290,6 @@ static void at_sees_what_has_come(void **state)
 
 /* --- endpoints: what packets say --------------------------------------------------- */
 
-static struct bl_peer *peer(void)
-{
-	return sender->dest[0];
-}
-
 static struct bl_peer *back(void)
 {
 	return receiver->dest[1];

@@ -41,22 +41,6 @@ size_t __wrap_bl_place_cache(void)
 	return cache;
 }
 
-static struct bl_peer *peer(void)
-{
-	return sender->dest[0];
-}
-
-static bool is_long(void)
-{
-	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
-}
-
-static void stretch(void)
-{
-	peer()->tx.nlong = BL_STRETCH_USES;
-	bl_stretch_look(peer());
-}
-
 static uint64_t stretched_bytes(void)
 {
 	return atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value);

@@ -13,23 +13,11 @@
 #define DELIVER BL_DELIVERY_COMPLETE
 #define LARGE	BL_CLAIM_MIN
 
-static struct bl_peer *peer(void)
-{
-	return sender->dest[0];
-}
-
 /* A job's limit of memory is whole_test's to try. */
 uint64_t __wrap_bl_room(void);
 uint64_t __wrap_bl_room(void)
 {
 	return UINT64_MAX;
-}
-
-static void stretch(void)
-{
-	peer()->tx.nlong = BL_STRETCH_USES;
-	bl_stretch_look(peer());
-	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(bl_stretch_span()));
 }
 
 static uint32_t head_of(uint32_t number)
@@ -489,6 +477,7 @@ static bool prepare(const struct large_row *row)
 	open_pair();
 	if (!row->is_short)
 		stretch();
+	assert_int_equal(is_long(), !row->is_short);
 	for (uint32_t i = 0; i < row->unread; i++) {
 		sender->leaves = 0;
 		if (!send_at_it(row->len, 0, true))

@@ -20,22 +20,6 @@ size_t __wrap_bl_place_cache(void)
 	return 512 << 10;
 }
 
-static struct bl_peer *peer(void)
-{
-	return sender->dest[0];
-}
-
-static bool is_long(void)
-{
-	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
-}
-
-static void stretch(void)
-{
-	peer()->tx.nlong = BL_STRETCH_USES;
-	bl_stretch_look(peer());
-}
-
 /* --- which messages --------------------------------------------------------- */
 
 enum fate {
