@@ -45,6 +45,11 @@ enum bl_knob_kind {
 	  "that messages up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 "    \
 	  "neighbours to whom packets of 4 KiB and more go, or very many shorter ones, where "     \
 	  "messages are carried; always for 16, at once.")                                         \
+	X(turns, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
+	  "Whether two that wait for each other's messages of 289 bytes and more, in turn, write " \
+	  "them all to one place behind a longer ring (FI_BEELINE_STRETCH): auto is where an "     \
+	  "answer was found faster in the place of its message, AMD EPYC with 1 MiB of "           \
+	  "second-level cache a core.")                                                            \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

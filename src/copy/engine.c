@@ -22,6 +22,7 @@
 #include "place/place.h"
 
 enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
+enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
@@ -269,19 +270,23 @@ size_t bl_copy_carry_far(double enter_ns, double per_kb, size_t eager, size_t ca
 	return clamp_page((2 * enter_ns - FAR_NS) / slope * 1024.0, least, (double)carry);
 }
 
-/* Below 4 KiB the wait for the stores costs what they gain; not where what lies in another core's
- * cache comes later than what lies in memory: AMD's later kinds, whose own caches are large. */
-static size_t past_class(void)
+/*
+ * AMD's later kinds, whose own caches are large. What lies in another core's cache comes later there
+ * than what lies in memory, so that short payloads pass the caches by, too, where the other is far
+ * away (elsewhere the wait for the stores costs what they gain, below 4 KiB); and an answer in the
+ * place of the message, by plain stores, is quickest, near by and far away.
+ */
+static bool is_later_amd(void)
 {
 #if defined(__x86_64__)
 	unsigned a, b, c, d;
 
 	__builtin_cpu_init();
-	if (__builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
-	    (a >> 8 & 15) + (a >> 20 & 255) >= 0x19 && bl_place_cache() >= LATER_CACHE)
-		return 289; /* all that doesn't fit a slot: BL_SLOT_INLINE */
+	return __builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
+	       (a >> 8 & 15) + (a >> 20 & 255) >= 0x19 && bl_place_cache() >= LATER_CACHE;
+#else
+	return false;
 #endif
-	return 4096;
 }
 
 static void measure(void)
@@ -315,7 +320,9 @@ static void measure(void)
 	plan.carry_far = knobs->carry_max != BL_KNOB_AUTO
 				 ? plan.carry_max
 				 : bl_copy_carry_far(enter, per_kb, plan.eager_max, plan.carry_max);
-	plan.past_min = past_class();
+	plan.in_turn = knobs->turns == TURNS_ALWAYS ||
+		       (knobs->turns == TURNS_AUTO && is_later_amd());
+	plan.past_min = is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != COPY_RING;

@@ -77,6 +77,7 @@ struct bl_copy_plan {
 	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
 	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
 	size_t past_min;   /* from here on stores pass the caches by where the other is far */
+	bool in_turn;	   /* two in a dialogue write to one place in turn; local/ring.h */
 	size_t chunk_max;  /* a piece, when two processes share a message */
 	bool may_vm;	   /* the knob allows process_vm_* */
 	bool may_module;   /* and the module */

@@ -198,13 +198,16 @@ void bl_warm_payload(struct bl_ep *ep)
 	ep->warm = NULL;
 }
 
-bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len)
+bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			     uint32_t head)
 {
+	if (BL_HEAD_OP(head) <= BL_OP_MSG)
+		bl_dialogue_heard(&peer->tx, &peer->rx, slot, head);
 	if (ep->warm) { /* no idle moment came before the other's message */
 		ep->crosses = bl_crosses(ep->warm);
 		bl_warm_payload(ep);
 	}
-	ep->unsaid += len;
+	ep->unsaid += BL_HEAD_LEN(head);
 	if (ep->unsaid >= BL_SAY_BYTES) {
 		ep->unsaid = 0;
 		bl_say_active(ep, bl_ticks());

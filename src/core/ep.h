@@ -420,7 +420,8 @@ void bl_warm_payload(struct bl_ep *ep); /* ep->warm: whose */
 
 #define BL_SAY_BYTES 16384u /* of long packets: then who sends them hears that they are read */
 /* A packet longer than a slot has been read. */
-bl_noinline void bl_has_read(struct bl_ep *ep, uint32_t len);
+bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			     uint32_t head);
 /* Read one, a tagged message for this receive's one buffer; its sender may want to hear of that. */
 bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			      uint32_t head, const uint8_t *bytes, const struct bl_post *post);
@@ -428,6 +429,19 @@ bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 /* One in a slot has been read whose sender wants to hear of that. */
 bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			      uint32_t head);
+
+/* Where the bytes of a neighbour's packet lie, or NULL: the description is wrong. */
+bl_always_inline const uint8_t *bl_packet_bytes(const struct bl_peer *peer,
+						const struct bl_slot *slot, uint32_t head)
+{
+	uint32_t len = BL_HEAD_LEN(head);
+
+	if (likely(len <= BL_SLOT_INLINE))
+		return slot->bytes;
+	if (head & BL_HEAD(0, 0, BL_SLOT_YOURS))
+		return bl_dialogue_bytes(&peer->tx, len);
+	return bl_rx_bytes(&peer->rx, slot, len);
+}
 
 bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 				 const struct bl_slot *slot)
@@ -449,7 +463,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 
 	if (likely(BL_HEAD_OP(head) == BL_OP_TAGGED)) {
 		struct bl_post **at = bl_match_find(&ep->tagged, peer, tag), *post = *at;
-		const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
+		const uint8_t *bytes = bl_packet_bytes(peer, slot, head);
 
 		if (likely(post && bytes && len <= post->len && post->niov <= 1 && !post->flags)) {
 			uint64_t flags =
@@ -476,7 +490,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	if (!bl_deliver_other(ep, sink, peer, slot, head, tag, data))
 		return false;
 	if (unlikely(len > BL_SLOT_INLINE))
-		bl_has_read(ep, len);
+		bl_has_read(ep, peer, slot, head);
 	bl_rx_consume(&peer->rx, len);
 	return true;
 }
@@ -592,6 +606,11 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 			bl_rx_settle(&peer->rx);
 		}
 		bl_slot_fill(slot, buf, len);
+	} else if (bl_dialogue_may(tx)) {
+		bl_tx_look(tx, len);
+		memcpy(bl_dialogue_take(tx, &peer->rx, &flags), buf, len);
+		slot->at = tx->dialogue;
+		slot->heard = peer->rx.next;
 	} else {
 		to = bl_tx_payload(tx, (uint32_t)len);
 
@@ -599,6 +618,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 			return bl_starve(ep, peer, (uint32_t)len);
 		flags |= bl_tx_store(tx, to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
+		slot->heard = peer->rx.next;
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (likely(!(flags & BL_SLOT_PAST))) {
 			if (stream)
@@ -615,7 +635,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		bl_tx_slot_pass_on(slot, len, stream);
 	} else {
 		bl_pass_on(slot);
-		if (!(flags & BL_SLOT_PAST))
+		if (to && !(flags & BL_SLOT_PAST))
 			bl_tx_payload_pass_on(tx, to, len, stream);
 	}
 	bl_peer_notify(peer);

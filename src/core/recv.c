@@ -448,7 +448,7 @@ bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
 	bl_claim_came(ep, post, true, peer, len);
 	tell(ep, peer, request, flags);
-	bl_has_read(ep, len);
+	bl_has_read(ep, peer, slot, head);
 }
 
 bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
@@ -461,7 +461,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 			  const struct bl_slot *slot, uint32_t head, uint64_t tag, uint64_t data)
 {
 	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
-	const uint8_t *bytes = bl_rx_bytes(&peer->rx, slot, len);
+	const uint8_t *bytes = bl_packet_bytes(peer, slot, head);
 	struct iovec piece[BL_IOV_MAX];
 	struct bl_lent lent;
 	struct bl_arrival a = {

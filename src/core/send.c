@@ -171,7 +171,8 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
 	bool tight = tx->pay_size > BL_PAYLOAD_SIZE &&
-		     tx->pay_size < BL_PAYLOAD_OF(ep->local.seg.lane_span) && bl_tx_probes();
+		     tx->pay_size < BL_PAYLOAD_OF(ep->local.seg.lane_span) - BL_DIALOGUE_SIZE &&
+		     bl_tx_probes();
 
 	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
 									  : plan->carry_far;
@@ -310,16 +311,18 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_slot *slot = bl_tx_slot(tx);
 	uint64_t began;
 	uint8_t *to;
+	bool turn;
 
 	if (!may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);
-	to = bl_tx_payload(tx, (uint32_t)len);
+	turn = bl_dialogue_may(tx);
+	to = turn ? NULL : bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
-	if (unlikely(!to && len > bl_eager_to(ep, peer))) /* not what a dialogue looks like */
-		return -EMSGSIZE;
-	if (unlikely(!to))
+	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))
+		return -EMSGSIZE; /* not what a dialogue looks like */
+	if (unlikely(!to && !turn))
 		return bl_gives_room(peer) ? bl_starve_for_now(ep, peer, (uint32_t)len) : -EMSGSIZE;
 	if (send->flags & BL_DELIVERY_COMPLETE) {
 		struct bl_request *r = await_delivery(ep, peer, send, len);
@@ -330,21 +333,28 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		slot->request = bl_request_number(r);
 	}
 	began = bl_copy_begins(ep, len);
-	if (likely(send->niov == 1))
-		flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
-	else
-		gather(tx, to, send, len);
+	if (turn) {
+		bl_tx_look(tx, len);
+		bl_iov_gather(bl_dialogue_take(tx, &peer->rx, &flags), send->iov, send->niov, 0, len);
+		slot->at = tx->dialogue;
+	} else {
+		if (likely(send->niov == 1))
+			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
+		else
+			gather(tx, to, send, len);
+		slot->at = (uint32_t)(to - tx->lane->payload);
+		bl_tx_payload_take(tx, (uint32_t)len);
+	}
 	bl_copy_ends(ep, began);
-	slot->at = (uint32_t)(to - tx->lane->payload);
-	bl_tx_payload_take(tx, (uint32_t)len);
+	slot->heard = peer->rx.next;
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = send->tag;
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_pass_on(slot);
-	if (bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
+	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, len, false);
-	if (len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
+	if (to && len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)

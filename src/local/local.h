@@ -123,7 +123,7 @@ struct bl_peer {
 	struct bl_fence *fence;	 /* owner: what waits for earlier operations; core/fence.h */
 	struct bl_peer *name;	 /* owner: the same address in a shared context; core/shared.h */
 };
-static_assert(sizeof(struct bl_peer) <= 704, "beside its lane, of a thousand neighbours each");
+static_assert(sizeof(struct bl_peer) <= 640, "beside its lane, of a thousand neighbours each");
 
 /* What an endpoint shares with all its neighbours; segment.c. */
 struct bl_segment {

@@ -159,11 +159,46 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
  * goes behind all of that, as if what it was had been skipped: the first place of the longer ring
  * isn't used again before whatever was in flight has been read.
  */
-void bl_tx_stretch(struct bl_tx *tx, uint32_t size)
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
 {
 	tx->pay_head += tx->pay_size;
 	tx->pay_at = tx->pay_size;
-	tx->pay_size = size;
+	tx->dialogue = dialogues ? size - BL_DIALOGUE_SIZE : 0;
+	tx->pay_size = dialogues ? tx->dialogue : size;
+}
+
+bl_noinline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, uint32_t *flags)
+{
+	uint32_t offer = tx->offer;
+
+	if (offer) {
+		tx->offer = 0;
+		*flags |= BL_SLOT_YOURS;
+		return rx->lane->payload + offer;
+	}
+	tx->offers = true;
+	tx->offered = tx->next;
+	*flags |= BL_SLOT_OFFER;
+	return tx->lane->payload + tx->dialogue;
+}
+
+static uint32_t offer_of(const struct bl_rx *rx, const struct bl_slot *slot)
+{
+	uint32_t at = *(const volatile uint32_t *)&slot->at;
+	uint32_t end = BL_PAYLOAD_OF(1u << rx->span);
+
+	return end >= BL_DIALOGUE_SIZE && at <= end - BL_DIALOGUE_SIZE ? at : 0;
+}
+
+void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot,
+		       uint32_t head)
+{
+	uint32_t heard = *(const volatile uint32_t *)&slot->heard;
+
+	if (tx->offers && (int32_t)(heard - tx->offered) > 0)
+		tx->offers = false;
+	if (head & BL_HEAD(0, 0, BL_SLOT_OFFER))
+		tx->offer = offer_of(rx, slot);
 }
 
 static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)

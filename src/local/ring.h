@@ -55,9 +55,14 @@ struct bl_tx {
 	uint8_t asked;	   /* packets sent when a message or RTS was last heard, modulo 256 */
 	uint64_t pay_head; /* bytes ever taken, the skipped ones included */
 	uint64_t pay_tail; /* bytes ever given back */
-	uint32_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, its lower half */
+	uint16_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, in lines */
+	uint32_t dialogue;	    /* where in the payload the dialogue buffer begins; 0: none */
+	uint32_t offered;	    /* the packet with which it was offered, ... */
+	uint32_t offer;		    /* where in the other's our next long message may be; or 0 */
+	bool offers;		    /* ... and so it is the other's to write to */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
+static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
 
 /* The consumer's private half. */
 struct bl_rx {
@@ -92,8 +97,9 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 /* A lane has been connected: fill in the rest of its producer's half. */
 void bl_tx_begin(struct bl_tx *tx);
 
-/* The lane has pages for `size` bytes of payload: use them from now on. */
-void bl_tx_stretch(struct bl_tx *tx, uint32_t size);
+/* The lane has pages for `size` bytes of payload: use them from now on, the last ones for dialogues
+ * (`dialogues`), the others as a ring. */
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues);
 
 /* The receiver's cache has been found to be far away, by the time that a line takes. */
 static inline bool bl_tx_is_far(const struct bl_tx *tx)
@@ -124,7 +130,8 @@ static inline bool bl_tx_refresh(struct bl_tx *tx)
 	 * in flight. */
 	if (likely(consumed - (tx->limit - BL_SLOTS) <= tx->next - (tx->limit - BL_SLOTS)) &&
 	    consumed != tx->limit - BL_SLOTS) {
-		tx->pay_tail += tx->pay_end[(consumed - 1) % BL_SLOTS] - (uint32_t)tx->pay_tail;
+		tx->pay_tail += BL_LINE * (uint16_t)(tx->pay_end[(consumed - 1) % BL_SLOTS] -
+						     tx->pay_tail / BL_LINE);
 		tx->limit = consumed + BL_SLOTS;
 	}
 	return tx->next != tx->limit;
@@ -234,7 +241,7 @@ bl_always_inline void bl_tx_publish(struct bl_tx *tx, struct bl_slot *slot, uint
 {
 	uint32_t n = tx->next;
 
-	tx->pay_end[n % BL_SLOTS] = (uint32_t)tx->pay_head;
+	tx->pay_end[n % BL_SLOTS] = (uint16_t)(tx->pay_head / BL_LINE);
 	tx->next = n + 1;
 	tx->last = len;
 	bl_window(BL_WINDOW_PACKET, slot);
@@ -326,6 +333,37 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 	if (unlikely(skip || !tx->pay_at) && tx->pay_size == BL_PAYLOAD_SIZE)
 		tx->nlong++;
 }
+
+/*
+ * The dialogue buffer. Where a core has just read lines that another had written, they are its own
+ * to write to, and the other reads them sooner than any others (AMD's caches; docs/performance.md).
+ * So in a dialogue both write what they say to one place, in turn.
+ *
+ *   It is the sender's, behind the ring of its longer lane. The sender offers it with a message that
+ *   lies there (BL_SLOT_OFFER), and neither reads nor writes it from then on, until a long message
+ *   has come whose sender had read that one (bl_slot.heard): it is the sender's again then.
+ *   Who has read an offer puts the next long message there (BL_SLOT_YOURS), once; what comes next is
+ *   its own affair.
+ *
+ * Credits know nothing of it, so nobody waits for it: a sender that is not answered uses its ring.
+ */
+static inline bool bl_dialogue_may(const struct bl_tx *tx)
+{
+	return tx->offer || (tx->dialogue && !tx->offers && bl_tx_in_dialogue(tx));
+}
+
+/* Where the next message goes, which may; what its flags are to say of that. */
+bl_noinline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, uint32_t *flags);
+
+/* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing of that kind has been offered. */
+static inline const uint8_t *bl_dialogue_bytes(const struct bl_tx *tx, uint32_t len)
+{
+	return tx->offers && len <= BL_DIALOGUE_SIZE ? tx->lane->payload + tx->dialogue : NULL;
+}
+
+/* A message longer than a slot has been read. `head`: the caller's private copy. */
+void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot,
+		       uint32_t head);
 
 /* The bytes of a message that fits its slot: the lines behind the first one
  * first, so that the flag's line is written in one burst. */

@@ -96,7 +96,7 @@ bool bl_stretch_look(struct bl_peer *peer)
 		peer->stays_short = true;
 		return true;
 	}
-	bl_tx_stretch(tx, BL_PAYLOAD_OF(size));
+	bl_tx_stretch(tx, BL_PAYLOAD_OF(size), bl_copy_plan()->in_turn);
 	local->nstretched++;
 	local->nlongest += size > BL_LANE_LONG;
 	bl_stats_add(local->stats, BL_STAT_stretched_bytes, size - BL_LANE_SIZE);
@@ -105,12 +105,14 @@ bool bl_stretch_look(struct bl_peer *peer)
 
 void bl_stretch_over(struct bl_peer *peer)
 {
-	uint32_t more = peer->tx.pay_size - BL_PAYLOAD_SIZE;
+	const struct bl_tx *tx = &peer->tx;
+	uint32_t more = (tx->dialogue ? tx->dialogue + BL_DIALOGUE_SIZE : tx->pay_size) -
+			BL_PAYLOAD_SIZE;
 
-	if (peer->tx.pay_size <= BL_PAYLOAD_SIZE)
+	if (!more)
 		return;
 	peer->local->nstretched--;
-	peer->local->nlongest -= peer->tx.pay_size > BL_PAYLOAD_OF(BL_LANE_LONG);
+	peer->local->nlongest -= more > BL_LANE_LONG - BL_LANE_SIZE;
 	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);
 	bl_stats_add(peer->local->stats, BL_STAT_stretched_bytes, -(uint64_t)more);
 }

@@ -40,7 +40,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 17 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 18 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -56,6 +56,7 @@
 #define BL_PAYLOAD_OF(lane) ((uint32_t)(lane)-BL_LANE_SIZE + BL_PAYLOAD_SIZE)
 #define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
 #define BL_PACKET_MOST	    131072u /* bytes of one: what FI_BEELINE_CARRY_MAX can be */
+#define BL_DIALOGUE_SIZE    BL_PACKET_MOST /* of a longer lane, behind its ring; ring.h */
 #define BL_SEG_HEADER	    4096u
 #define BL_BELLS_SIZE	    4096u
 #define BL_BELL_WORDS	    64u
@@ -85,6 +86,8 @@ enum bl_op {
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
 #define BL_SLOT_TELL  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
+#define BL_SLOT_OFFER 0x04u /* message: it lies in the dialogue buffer, and the answer may; ring.h */
+#define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
@@ -99,7 +102,8 @@ enum bl_op {
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
 #define BL_HEAD_HEARD(head)	((head) >> 29 & 3)
 static_assert(!(BL_SLOT_HEARD_BITS &
-		(BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL | BL_SLOT_PAST)),
+		(BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL | BL_SLOT_PAST |
+		 BL_SLOT_OFFER | BL_SLOT_YOURS)),
 	      "no flag is among them");
 static_assert(BL_PACKET_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
 
@@ -117,8 +121,8 @@ struct bl_slot {
 		uint8_t bytes[BL_SLOT_INLINE];
 		uint64_t word[BL_SLOT_INLINE / 8 + 1];
 		struct { /* len > BL_SLOT_INLINE */
-			uint32_t at;
-			uint32_t unused;
+			uint32_t at;	  /* not of one with BL_SLOT_YOURS */
+			uint32_t heard;	  /* message: packets that its sender had read */
 			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts; below */
 		};
 	};

@@ -170,7 +170,7 @@ static void consumed_random(void **state)
 		assert_true(r.tx.pay_head >= r.tx.pay_tail);
 		assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
 		if (i == 100000)
-			bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG));
+			bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), false);
 
 		uint8_t *to = bl_tx_payload(&r.tx, len);
 
@@ -324,7 +324,7 @@ static void stretched_at_any_moment(void **state)
 			uint32_t len = (uint32_t)(x >> 32) % (x & 1 ? most : most / 8);
 
 			if (i == when)
-				bl_tx_stretch(&r.tx, end);
+				bl_tx_stretch(&r.tx, end, false);
 			if (put(&r, sent, len)) {
 				length[sent++ % BL_SLOTS] = len;
 				if (round >= WHEN)

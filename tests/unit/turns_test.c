@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * turns_test.c: the dialogue buffer behind a longer ring (local/ring.h), which two who wait for
+ * each other's messages write to in turn: when it is offered, who may write there, and when it is
+ * its owner's again. First two private halves alone, then two endpoints of one process.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "unit/ahead.h"
+
+/* --- the owner's half: when it is its own again -------------------------------------- */
+
+struct heard_row {
+	struct row row;
+	uint32_t offered, heard;
+	bool freed;
+};
+
+static const struct heard_row hearings[] = {
+	{{"before", "its sender had read nothing of that"}, 7, 6, false},
+	{{"not yet", "all before it"}, 7, 7, false},
+	{{"an answer", "it and nothing behind it"}, 7, 8, true},
+	{{"a later one", "more"}, 7, 40, true},
+	{{"first packet", "the lowest number"}, 0, 1, true},
+	{{"first packet, not yet", "nothing at all"}, 0, 0, false},
+	{{"last number", "the next is 0"}, UINT32_MAX, 0, true},
+	{{"last number, not yet", "before that"}, UINT32_MAX, UINT32_MAX, false},
+	{{"nonsense", "more than there are"}, 7, 7 + 0x80000000u, false},
+};
+
+static void is_freed(void **state)
+{
+	const struct heard_row *row = TABLE_ROW(struct heard_row, state);
+	struct bl_slot slot = {.heard = row->heard};
+	struct bl_tx tx = {.offers = true, .offered = row->offered};
+	struct bl_rx rx = {.span = 21};
+
+	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, 0));
+	assert_int_equal(tx.offers, !row->freed);
+	assert_int_equal(tx.offer, 0);
+}
+
+/* --- the other's half: what is offered ------------------------------------------------ */
+
+#define END(span) BL_PAYLOAD_OF(1u << (span))
+
+struct offer_row {
+	struct row row;
+	uint8_t span;
+	uint32_t at, want;
+};
+
+static const struct offer_row offers[] = {
+	{{"longest lane", "the last bytes"},
+	 21,
+	 END(21) - BL_DIALOGUE_SIZE,
+	 END(21) - BL_DIALOGUE_SIZE},
+	{{"long lane", "the last bytes"}, 19, END(19) - BL_DIALOGUE_SIZE, END(19) - BL_DIALOGUE_SIZE},
+	{{"part of it", "a lane stretched less far than its file"}, 21, 4096, 4096},
+	{{"beyond", "by one"}, 21, END(21) - BL_DIALOGUE_SIZE + 1, 0},
+	{{"at the end", "of what is mapped"}, 19, END(19), 0},
+	{{"far beyond", "the largest"}, 21, UINT32_MAX, 0},
+	{{"nothing", "it begins with the ring"}, 21, 0, 0},
+	{{"short lane", "there is none"}, 16, 4096, 0},
+};
+
+static void is_offered(void **state)
+{
+	const struct offer_row *row = TABLE_ROW(struct offer_row, state);
+	struct bl_slot slot = {.at = row->at};
+	struct bl_rx rx = {.span = row->span};
+	struct bl_tx tx = {.offer = 0};
+
+	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, BL_SLOT_OFFER));
+	assert_int_equal(tx.offer, row->want);
+	assert_int_equal(bl_dialogue_may(&tx), row->want != 0);
+}
+
+/* --- two endpoints ------------------------------------------------------------------- */
+
+#define LONG  3000u /* as any other short one; */
+#define WHOLE 6000u /* as one that goes whole */
+#define SHORT 16u
+
+#define DEADLINE_S 20
+
+struct talk_row {
+	struct row row;
+	/* A, B: a long message of either; a, b: a short one; R: B reads, S: A does; P: A reads
+	 * without a receive, which it posts at the end */
+	const char *steps;
+	/* for each long message: r: in a ring, o: in A's buffer, p: in B's, y: an answer in the
+	 * other's */
+	const char *where;
+	uint32_t len;
+	bool pieces, no_buffer;
+};
+
+#define THREE	 "ARBSARBSARBS"
+#define IN_RINGS "rrrrrr"
+
+static const struct talk_row talks[] = {
+	{{"in turn", "from the fourth on"}, THREE "ARBSARBS", IN_RINGS "oyoy", LONG, 0, 0},
+	{{"whole", "the same"}, THREE "ARBSARBS", IN_RINGS "oyoy", WHOLE, 0, 0},
+	{{"whole, in pieces", "the same"}, THREE "ARBSARBS", IN_RINGS "oyoy", WHOLE, 1, 0},
+	{{"no buffer", "in the rings"}, THREE "ARBSARBS", IN_RINGS "rrrr", LONG, 0, 1},
+	{{"a stream", "in the ring"}, "AAAARAAAARAAAAR", "rrrrrrrrrrrr", LONG, 0, 0},
+	{{"two at once", "the second answer is an offer"},
+	 THREE "AARBBSARBS",
+	 IN_RINGS "orypyp",
+	 LONG,
+	 0,
+	 0},
+	{{"a short answer", "doesn't say whether it saw the offer"},
+	 THREE "ARbSARBSARBS",
+	 IN_RINGS "oryoy",
+	 LONG,
+	 0,
+	 0},
+	{{"short questions", "they don't either"},
+	 THREE "aRBSaRBSARBS",
+	 IN_RINGS "pryp",
+	 LONG,
+	 0,
+	 0},
+	{{"they cross", "what came was sent before the offer was seen"},
+	 THREE "ABSRARBSA",
+	 IN_RINGS "orryr",
+	 LONG,
+	 0,
+	 0},
+	{{"kept", "an early answer is copied, and the place is free"},
+	 THREE "ARBPARBP",
+	 IN_RINGS "oyoy",
+	 LONG,
+	 0,
+	 0},
+	{{"read late", "an answer that hasn't been read keeps its place"},
+	 THREE "ARBAARSAR",
+	 IN_RINGS "oyrrr",
+	 LONG,
+	 0,
+	 0},
+};
+
+struct side {
+	struct bl_ep *ep;
+	size_t at, other;
+	uint64_t sent, got;
+	uint32_t waiting;  /* messages that it hasn't read, ... */
+	size_t lens[32];   /* ... and of all that came to it */
+};
+
+static uint8_t bytes[2][16384], into[16384];
+
+static struct bl_peer *other_of(const struct side *s)
+{
+	return s->ep->dest[s->other];
+}
+
+static const uint8_t *bytes_of(const struct side *s, uint64_t n)
+{
+	return bytes[s->at] + n * 64;
+}
+
+static char where_is_last(const struct side *s)
+{
+	const struct bl_tx *tx = &other_of(s)->tx;
+	uint32_t flags = BL_HEAD_FLAGS(tx->slot[(tx->next - 1) % BL_SLOTS].head);
+
+	if (flags & BL_SLOT_YOURS)
+		return 'y';
+	if (!(flags & BL_SLOT_OFFER))
+		return 'r';
+	return s->at ? 'p' : 'o';
+}
+
+static void says(struct side *s, struct side *other, size_t len, bool pieces)
+{
+	const uint8_t *at = bytes_of(s, s->sent);
+	const struct iovec iov[] = {{(void *)(uintptr_t)at, len / 3},
+				    {(void *)(uintptr_t)(at + len / 3), len - len / 3}};
+	const struct bl_send send = {.iov = iov,
+				     .niov = 2,
+				     .dest = s->other,
+				     .tag = s->sent,
+				     .flags = BL_TAGGED};
+
+	if (pieces)
+		assert_int_equal(bl_send(s->ep, &send), 0);
+	else
+		assert_int_equal(bl_send_buf(s->ep, at, len, s->other, s->sent, 0, NULL, BL_TAGGED),
+				 0);
+	s->sent++;
+	other->lens[other->waiting + other->got] = len;
+	other->waiting++;
+}
+
+static void takes(struct side *s, const struct side *other)
+{
+	time_t deadline = time(NULL) + DEADLINE_S;
+	size_t len = s->lens[s->got];
+	struct bl_comp comp;
+	ssize_t n;
+
+	memset(into, 0xee, len + 1);
+	assert_int_equal(bl_recv_buf(s->ep, into, sizeof into, s->other, s->got, 0, into, NODE_FLAGS),
+			 0);
+	while ((n = bl_cq_read(node.cq[s->at], &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+		assert_true(time(NULL) < deadline);
+	assert_int_equal(n, 1);
+	assert_int_equal(comp.len, len);
+	assert_memory_equal(into, bytes_of(other, s->got), len);
+	assert_int_equal(into[len], 0xee);
+	s->got++;
+	s->waiting--;
+}
+
+static void read_all(struct side *s, const struct side *other)
+{
+	while (s->waiting)
+		takes(s, other);
+}
+
+static void take_turns(void **state)
+{
+	const struct talk_row *row = TABLE_ROW(struct talk_row, state);
+	struct side a = {.at = 0, .other = 1}, b = {.at = 1, .other = 0};
+	char where[32] = "";
+	size_t n = 0;
+
+	open_pair();
+	a.ep = node.ep[0];
+	b.ep = node.ep[1];
+	for (size_t i = 0; i < 2; i++) {
+		struct bl_tx *tx = &node.ep[i]->dest[!i]->tx;
+
+		tx->nlong = BL_STRETCH_USES;
+		bl_stretch_look(node.ep[i]->dest[!i]);
+		assert_true(tx->pay_size > BL_PAYLOAD_SIZE && tx->dialogue == tx->pay_size);
+		if (row->no_buffer)
+			tx->dialogue = 0;
+	}
+	for (const char *at = row->steps; *at; at++) {
+		struct side *s = strchr("AaSP", *at) ? &a : &b;
+		struct side *other = s == &a ? &b : &a;
+
+		if (*at == 'R' || *at == 'S') {
+			read_all(s, other);
+		} else if (*at == 'P') {
+			node_settle(&node, s->at);
+		} else {
+			says(s, other, *at == 'A' || *at == 'B' ? row->len : SHORT, row->pieces);
+			if (*at == 'A' || *at == 'B')
+				where[n++] = where_is_last(s);
+		}
+	}
+	assert_string_equal(where, row->where);
+	read_all(&a, &b);
+	read_all(&b, &a);
+	node_close(&node);
+}
+
+/* An answer in a place that was never offered. */
+static void nonsense(void **state)
+{
+	struct bl_peer *at;
+
+	(void)state;
+	open_pair();
+	post(LONG);
+	at = peer();
+	assert_int_equal(bl_send_buf(sender, from, LONG, 0, 9, 0, NULL, BL_TAGGED), 0);
+	at->tx.slot[(at->tx.next - 1) % BL_SLOTS].head |= BL_HEAD(0, 0, BL_SLOT_YOURS);
+	assert_int_equal(node_error(&node, 0).err, EPROTO);
+	assert_int_equal(to[0], 0xee);
+	node_close(&node);
+}
+
+int main(void)
+{
+	set_limits();
+	setenv("FI_BEELINE_STRETCH", "auto", 1);
+	setenv("FI_BEELINE_TURNS", "always", 1);
+	for (size_t i = 0; i < sizeof bytes; i++)
+		((uint8_t *)bytes)[i] = (uint8_t)(i * 2654435761u >> 13);
+	TABLE_ROWS("freed", is_freed, hearings);
+	TABLE_ROWS("offered", is_offered, offers);
+	TABLE_ROWS("turns", take_turns, talks);
+	TABLE_TEST(nonsense);
+	return table_run("turns");
+}
