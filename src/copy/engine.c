@@ -214,8 +214,6 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define LARGE	    65536
 #define SLOWEST	    1000000.0
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
-#define FAR_NS	    500.0  /* far away, of two copies past the caches: of no bytes, */
-#define FAR_NS_KB   117.0  /* and of each KiB */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
@@ -237,7 +235,7 @@ static double time_vm(char *to, char *from, size_t len)
 }
 
 static struct bl_copy_plan plan;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static size_t clamp_page(double value, size_t least, size_t most)
 {
@@ -261,13 +259,16 @@ static size_t eager_class(double enter_ns, size_t *dialogue_max)
 	return max;
 }
 
-size_t bl_copy_carry_far(double enter_ns, double per_kb, size_t eager, size_t carry)
+const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_in_turn = {760, 80};
+
+size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
+			 size_t eager, size_t carry)
 {
-	double slope = FAR_NS_KB - per_kb / 2, least = (double)bl_min(eager, carry);
+	double slope = twice->per_kb - once->per_kb / 2, least = (double)bl_min(eager, carry);
 
 	if (slope <= 0)
 		return carry;
-	return clamp_page((2 * enter_ns - FAR_NS) / slope * 1024.0, least, (double)carry);
+	return clamp_page((2 * once->ns - twice->ns) / slope * 1024.0, least, (double)carry);
 }
 
 /*
@@ -289,10 +290,17 @@ static bool is_later_amd(void)
 #endif
 }
 
+static size_t carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice)
+{
+	return bl_knobs()->carry_max != BL_KNOB_AUTO
+		       ? plan.carry_max
+		       : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
+}
+
 static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
-	double enter = 600.0, per_kb = 60.0; /* where it can't be measured */
+	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
 	if (memory) {
@@ -301,25 +309,24 @@ static void measure(void)
 		double large = time_vm(memory, memory + LARGE, LARGE);
 
 		if (small < SLOWEST && large > small) {
-			enter = small;
-			per_kb = (large - small) / (LARGE / 1024.0);
+			once.ns = small;
+			once.per_kb = (large - small) / (LARGE / 1024.0);
 		}
 		free(memory);
 	}
-	plan.eager_max = eager_class(enter, &plan.dialogue_max);
+	plan.eager_max = eager_class(once.ns, &plan.dialogue_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)
 		plan.eager_max = plan.dialogue_max = knobs->eager_max;
 	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.dialogue_max : plan.eager_max;
 	/* Half of the copy must be worth a second entry and the handshake. */
 	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
 				      ? knobs->both_hands_min
-				      : clamp_page(3.0 * enter / per_kb * 1024.0, 32768, 131072);
+				      : clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
-			 : enter < DEAR_NS		  ? 0
+			 : once.ns < DEAR_NS		  ? 0
 							  : 98304;
-	plan.carry_far = knobs->carry_max != BL_KNOB_AUTO
-				 ? plan.carry_max
-				 : bl_copy_carry_far(enter, per_kb, plan.eager_max, plan.carry_max);
+	plan.carry_far = carry_far(&once, &bl_copy_past);
+	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	plan.in_turn = knobs->turns == TURNS_ALWAYS ||
 		       (knobs->turns == TURNS_AUTO && is_later_amd());
 	plan.past_min = is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
@@ -329,14 +336,14 @@ static void measure(void)
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
-		 "injected to %zu, carried to %zu, far away to %zu, both hands from %zu, pieces of "
-		 "%zu",
-		 enter, per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max, plan.carry_max,
-		 plan.carry_far, plan.both_hands_min, plan.chunk_max);
+		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, both hands from "
+		 "%zu, pieces of %zu",
+		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max, plan.carry_max,
+		 plan.carry_far, plan.carry_turn, plan.both_hands_min, plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)
 {
-	pthread_once(&once, measure);
+	pthread_once(&made, measure);
 	return &plan;
 }

@@ -76,6 +76,7 @@ struct bl_copy_plan {
 	size_t both_hands_min; /* from here on a second core pays for its system call */
 	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
 	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
+	size_t carry_turn; /* the same where both write to one place in turn */
 	size_t past_min;   /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	   /* two in a dialogue write to one place in turn; local/ring.h */
 	size_t chunk_max;  /* a piece, when two processes share a message */
@@ -87,13 +88,22 @@ struct bl_copy_plan {
 /* Found once per process; any thread. */
 const struct bl_copy_plan *bl_copy_plan(void);
 
+/* What a copy takes: of no bytes, and of each KiB. */
+struct bl_copy_cost {
+	double ns, per_kb;
+};
+
+/* Two copies, to a receiver that is far away: past the caches; and in turn to one place. */
+extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
+
 /*
- * Bytes up to which two copies past the caches take less time than one, to a receiver that is far
- * away: from `eager` to `carry`, in whole pages but for these two. One copy takes 2.6 us and 30
- * ns/KiB there where a system call was measured to take 1.24 us and 65 ns/KiB: twice the one, half
- * of the other. (A page more or less, from one process to the next, harms nobody.)
+ * Bytes up to which two copies take less time than one, to a receiver that is far away: from
+ * `eager` to `carry`, in whole pages but for these two. `once`: a system call, as measured. One copy
+ * takes 2.6 us and 30 ns/KiB there where that took 1.24 us and 65 ns/KiB: twice the one, half of
+ * the other. (A page more or less, from one process to the next, harms nobody.)
  */
-size_t bl_copy_carry_far(double enter_ns, double per_kb, size_t eager, size_t carry);
+size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
+			 size_t eager, size_t carry);
 
 /* How one message of len bytes is cut for two processes: the piece, a multiple
  * of the page, and through *count the number of pieces. */

@@ -610,7 +610,6 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		bl_tx_look(tx, len);
 		memcpy(bl_dialogue_take(tx, &peer->rx, &flags), buf, len);
 		slot->at = tx->dialogue;
-		slot->heard = peer->rx.next;
 	} else {
 		to = bl_tx_payload(tx, (uint32_t)len);
 
@@ -618,7 +617,6 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 			return bl_starve(ep, peer, (uint32_t)len);
 		flags |= bl_tx_store(tx, to, buf, len);
 		slot->at = (uint32_t)(to - tx->lane->payload);
-		slot->heard = peer->rx.next;
 		bl_tx_payload_take(tx, (uint32_t)len);
 		if (likely(!(flags & BL_SLOT_PAST))) {
 			if (stream)
@@ -626,6 +624,8 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 			bl_warm_later(ep, peer);
 		}
 	}
+	if (unlikely(len > BL_SLOT_INLINE))
+		slot->heard = peer->rx.next;
 	bl_compiler_barrier();
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = tag;
@@ -634,6 +634,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	if (likely(len <= BL_SLOT_INLINE)) {
 		bl_tx_slot_pass_on(slot, len, stream);
 	} else {
+		bl_dialogue_said(tx);
 		bl_pass_on(slot);
 		if (to && !(flags & BL_SLOT_PAST))
 			bl_tx_payload_pass_on(tx, to, len, stream);

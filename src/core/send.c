@@ -182,6 +182,9 @@ size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	size_t longest = bl_carry_to(ep, peer);
 
+	if (bl_dialogue_may(&peer->tx))
+		longest = bl_tx_is_far(&peer->tx) ? bl_copy_plan()->carry_turn
+						  : bl_copy_plan()->carry_max;
 	return peer->tx.pay_size != BL_PAYLOAD_SIZE && longest > ep->eager_max ? longest
 									       : ep->eager_max;
 }
@@ -347,6 +350,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	}
 	bl_copy_ends(ep, began);
 	slot->heard = peer->rx.next;
+	bl_dialogue_said(tx);
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = send->tag;
 	slot->data = send->data;

@@ -195,6 +195,7 @@ void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl
 {
 	uint32_t heard = *(const volatile uint32_t *)&slot->heard;
 
+	tx->answered = true;
 	if (tx->offers && (int32_t)(heard - tx->offered) > 0)
 		tx->offers = false;
 	if (head & BL_HEAD(0, 0, BL_SLOT_OFFER))

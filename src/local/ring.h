@@ -34,6 +34,7 @@
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
+#define BL_TURNS	    2u /* long messages with one of the other's before each: a dialogue */
 #define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
@@ -60,6 +61,8 @@ struct bl_tx {
 	uint32_t offered;	    /* the packet with which it was offered, ... */
 	uint32_t offer;		    /* where in the other's our next long message may be; or 0 */
 	bool offers;		    /* ... and so it is the other's to write to */
+	bool answered;		    /* a long message has come since our last one */
+	uint8_t turns;		    /* so many of ours in a row, at most BL_TURNS, had been */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
@@ -337,23 +340,31 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 /*
  * The dialogue buffer. Where a core has just read lines that another had written, they are its own
  * to write to, and the other reads them sooner than any others (AMD's caches; docs/performance.md).
- * So in a dialogue both write what they say to one place, in turn.
+ * So two who send each other one long message at a time, in turn or both at once, put each where
+ * they have just read the other's.
  *
  *   It is the sender's, behind the ring of its longer lane. The sender offers it with a message that
  *   lies there (BL_SLOT_OFFER), and neither reads nor writes it from then on, until a long message
- *   has come whose sender had read that one (bl_slot.heard): it is the sender's again then.
- *   Who has read an offer puts the next long message there (BL_SLOT_YOURS), once; what comes next is
- *   its own affair.
+ *   comes whose sender had read that one (bl_slot.heard): it is the sender's again then.
+ *   Who has read an offer puts the next long message there (BL_SLOT_YOURS), once.
  *
- * Credits know nothing of it, so nobody waits for it: a sender that is not answered uses its ring.
+ * Credits know nothing of it, and nobody waits for it: a sender that isn't answered uses its ring.
  */
 static inline bool bl_dialogue_may(const struct bl_tx *tx)
 {
-	return tx->offer || (tx->dialogue && !tx->offers && bl_tx_in_dialogue(tx));
+	return tx->offer ||
+	       (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_TURNS);
 }
 
 /* Where the next message goes, which may; what its flags are to say of that. */
 bl_noinline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, uint32_t *flags);
+
+/* A long message is on its way, there or through the ring. */
+static inline void bl_dialogue_said(struct bl_tx *tx)
+{
+	tx->turns = tx->answered ? tx->turns + (tx->turns < BL_TURNS) : 0;
+	tx->answered = false;
+}
 
 /* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing of that kind has been offered. */
 static inline const uint8_t *bl_dialogue_bytes(const struct bl_tx *tx, uint32_t len)

@@ -119,26 +119,33 @@ static void knobs_set_limits(void **state)
 
 struct far_row {
 	struct row row;
-	double enter, per_kb;
+	const struct bl_copy_cost *twice;
+	struct bl_copy_cost once;
 	size_t eager, carry, far;
 };
 
+#define PAST	&bl_copy_past
+#define IN_TURN &bl_copy_in_turn
+
 static const struct far_row fars[] = {
-	{{"as measured", "24 KiB"}, 1242, 65, 14336, 98304, 24576},
-	{{"dearer call", "32 KiB"}, 1500, 77, 14336, 98304, 32768},
-	{{"much dearer", "as far as anywhere"}, 9000, 65, 14336, 98304, 98304},
-	{{"cheap call", "no less than what is eager"}, 250, 65, 14336, 98304, 14336},
-	{{"dear bytes", "one copy never catches up"}, 1242, 234, 14336, 98304, 98304},
-	{{"nearly", "and it does so late"}, 1242, 233, 14336, 98304, 98304},
-	{{"nothing carried", "anywhere"}, 1242, 65, 14336, 0, 0},
-	{{"less than eager", "by the knob"}, 1242, 65, 14336, 4096, 4096},
+	{{"as measured", "24 KiB"}, PAST, {1242, 65}, 14336, 98304, 24576},
+	{{"as measured, in turn", "40 KiB"}, IN_TURN, {1242, 65}, 14336, 98304, 40960},
+	{{"dearer call", "32 KiB"}, PAST, {1500, 77}, 14336, 98304, 32768},
+	{{"much dearer", "as far as anywhere"}, PAST, {9000, 65}, 14336, 98304, 98304},
+	{{"cheap call", "no less than what is eager"}, PAST, {250, 65}, 14336, 98304, 14336},
+	{{"cheap call, in turn", "the same"}, IN_TURN, {250, 65}, 14336, 98304, 14336},
+	{{"dear bytes", "one copy never catches up"}, PAST, {1242, 234}, 14336, 98304, 98304},
+	{{"nearly", "and it does so late"}, PAST, {1242, 233}, 14336, 98304, 98304},
+	{{"dear bytes, in turn", "never"}, IN_TURN, {1242, 160}, 14336, 98304, 98304},
+	{{"nothing carried", "anywhere"}, PAST, {1242, 65}, 14336, 0, 0},
+	{{"less than eager", "by the knob"}, PAST, {1242, 65}, 14336, 4096, 4096},
 };
 
 static void carried_far(void **state)
 {
 	const struct far_row *row = TABLE_ROW(struct far_row, state);
 
-	assert_int_equal(bl_copy_carry_far(row->enter, row->per_kb, row->eager, row->carry),
+	assert_int_equal(bl_copy_carry_far(&row->once, row->twice, row->eager, row->carry),
 			 row->far);
 }
 
@@ -150,7 +157,8 @@ static void plan_is_sane(void **state)
 	/* Of the three classes one has another limit for dialogues. */
 	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
 	assert_int_equal(plan->inject_max, plan->eager_max);
-	assert_true(plan->carry_far <= plan->carry_max);
+	assert_true(plan->carry_far <= plan->carry_turn);
+	assert_true(plan->carry_turn <= plan->carry_max);
 	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
 	assert_true(plan->past_min == 289 || plan->past_min == 4096);
 	assert_true(plan->both_hands_min > plan->eager_max);
