@@ -11,7 +11,8 @@
  *   lanes    64 KiB, or up to 2 MiB, for each neighbour that it sends to, which that neighbour
  *            maps and nobody else. All writes of a packet go to the sender's own lane; the
  *            receiver reads there and writes back only what it has consumed, which
- *            is how packets return to their owner.
+ *            is how packets return to their owner. But for the dialogue buffer at the end
+ *            of a longer lane, which is written to by both in turn (ring.h).
  *   bells    what any neighbour writes: which lanes to look at, and who sleeps. Hints;
  *            what the owner believes is in the lanes.
  *
@@ -302,7 +303,7 @@ struct bl_lane {
 	uint8_t unused[60];
 	/* Both map as much of it as the sender's file has, which is made once; only the first
 	 * BL_PAYLOAD_SIZE have pages before the sender stretches it. Where a packet's bytes lie
-	 * is the sender's to say. */
+	 * is the sender's to say, and where its dialogue buffer begins. */
 	uint8_t payload[BL_PAYLOAD_MOST];
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_MOST, "shared layout");

@@ -184,6 +184,8 @@ static void begin(pid_t pid)
 	atomic_store(&w.peer->state, BL_PEER_READY);
 	bl_ep_adopt(w.ep);
 	require(w.peer->adopted);
+	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, true);
+	w.peer->tx.turns = BL_TURNS; /* it offers after one answer */
 	w.buffers = 0;
 }
 

@@ -24,6 +24,7 @@ extern const struct t_group group_overlap;  /* one process away, large messages 
 extern const struct t_group group_delegate; /* the same, receives from anybody */
 extern const struct t_group group_carry;    /* one goes away while a message is carried */
 extern const struct t_group group_whole;    /* messages that a longer ring takes whole */
+extern const struct t_group group_turns;    /* two who answer each other, to one place in turn */
 extern const struct t_group group_random;   /* everybody to everybody, random everything */
 extern const struct t_group group_rma;	    /* others' memory, without their help and with it */
 extern const struct t_group group_atomic;   /* changing others' memory, many at once */
