@@ -272,10 +272,10 @@ size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_c
 }
 
 /*
- * AMD's later kinds, whose own caches are large. What lies in another core's cache comes later there
- * than what lies in memory, so that short payloads pass the caches by, too, where the other is far
- * away (elsewhere the wait for the stores costs what they gain, below 4 KiB); and an answer in the
- * place of the message, by plain stores, is quickest, near by and far away.
+ * AMD's later kinds, whose own caches are large. What lies in another core's cache comes later
+ * there than what lies in memory, so that short payloads pass the caches by, too, where the other
+ * is far away (elsewhere the wait for the stores costs what they gain, below 4 KiB); and an answer
+ * in the place of the message, by plain stores, is quickest, near by and far away.
  */
 static bool is_later_amd(void)
 {
@@ -319,17 +319,19 @@ static void measure(void)
 		plan.eager_max = plan.dialogue_max = knobs->eager_max;
 	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.dialogue_max : plan.eager_max;
 	/* Half of the copy must be worth a second entry and the handshake. */
-	plan.both_hands_min = knobs->both_hands_min != BL_KNOB_AUTO
-				      ? knobs->both_hands_min
-				      : clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
+	plan.both_hands_min =
+		knobs->both_hands_min != BL_KNOB_AUTO
+			? knobs->both_hands_min
+			: clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
 			 : once.ns < DEAR_NS		  ? 0
 							  : 98304;
 	plan.carry_far = carry_far(&once, &bl_copy_past);
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
-	plan.in_turn = knobs->turns == TURNS_ALWAYS ||
-		       (knobs->turns == TURNS_AUTO && is_later_amd());
-	plan.past_min = is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
+	plan.in_turn =
+		knobs->turns == TURNS_ALWAYS || (knobs->turns == TURNS_AUTO && is_later_amd());
+	plan.past_min =
+		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 	plan.chunk_max =
 		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
 	plan.may_vm = knobs->copy != COPY_RING;
@@ -338,8 +340,9 @@ static void measure(void)
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, both hands from "
 		 "%zu, pieces of %zu",
-		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max, plan.carry_max,
-		 plan.carry_far, plan.carry_turn, plan.both_hands_min, plan.chunk_max);
+		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
+		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.both_hands_min,
+		 plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

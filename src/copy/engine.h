@@ -98,9 +98,9 @@ extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
 
 /*
  * Bytes up to which two copies take less time than one, to a receiver that is far away: from
- * `eager` to `carry`, in whole pages but for these two. `once`: a system call, as measured. One copy
- * takes 2.6 us and 30 ns/KiB there where that took 1.24 us and 65 ns/KiB: twice the one, half of
- * the other. (A page more or less, from one process to the next, harms nobody.)
+ * `eager` to `carry`, in whole pages but for these two. `once`: a system call, as measured. One
+ * copy takes 2.6 us and 30 ns/KiB there where that took 1.24 us and 65 ns/KiB: twice the one, half
+ * of the other. (A page more or less, from one process to the next, harms nobody.)
  */
 size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
 			 size_t eager, size_t carry);

@@ -338,7 +338,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	began = bl_copy_begins(ep, len);
 	if (turn) {
 		bl_tx_look(tx, len);
-		bl_iov_gather(bl_dialogue_take(tx, &peer->rx, &flags), send->iov, send->niov, 0, len);
+		bl_iov_gather(bl_dialogue_take(tx, &peer->rx, &flags), send->iov, send->niov, 0,
+			      len);
 		slot->at = tx->dialogue;
 	} else {
 		if (likely(send->niov == 1))

@@ -35,7 +35,7 @@
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
 #define BL_TURNS	    2u /* long messages with one of the other's before each: a dialogue */
-#define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
+#define BL_SLOW_ENOUGH	    3u /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
 /* The producer's private half. */
@@ -343,17 +343,16 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
  * So two who send each other one long message at a time, in turn or both at once, put each where
  * they have just read the other's.
  *
- *   It is the sender's, behind the ring of its longer lane. The sender offers it with a message that
- *   lies there (BL_SLOT_OFFER), and neither reads nor writes it from then on, until a long message
- *   comes whose sender had read that one (bl_slot.heard): it is the sender's again then.
- *   Who has read an offer puts the next long message there (BL_SLOT_YOURS), once.
+ *   It is the sender's, behind the ring of its longer lane. The sender offers it with a message
+ * that lies there (BL_SLOT_OFFER), and neither reads nor writes it from then on, until a long
+ * message comes whose sender had read that one (bl_slot.heard): it is the sender's again then. Who
+ * has read an offer puts the next long message there (BL_SLOT_YOURS), once.
  *
  * Credits know nothing of it, and nobody waits for it: a sender that isn't answered uses its ring.
  */
 static inline bool bl_dialogue_may(const struct bl_tx *tx)
 {
-	return tx->offer ||
-	       (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_TURNS);
+	return tx->offer || (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_TURNS);
 }
 
 /* Where the next message goes, which may; what its flags are to say of that. */

@@ -106,8 +106,8 @@ bool bl_stretch_look(struct bl_peer *peer)
 void bl_stretch_over(struct bl_peer *peer)
 {
 	const struct bl_tx *tx = &peer->tx;
-	uint32_t more = (tx->dialogue ? tx->dialogue + BL_DIALOGUE_SIZE : tx->pay_size) -
-			BL_PAYLOAD_SIZE;
+	uint32_t more =
+		(tx->dialogue ? tx->dialogue + BL_DIALOGUE_SIZE : tx->pay_size) - BL_PAYLOAD_SIZE;
 
 	if (!more)
 		return;

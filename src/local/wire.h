@@ -56,7 +56,7 @@
 #define BL_LANE_MOST	    2097152u /* where a core's own cache is large; stretch.c */
 #define BL_PAYLOAD_OF(lane) ((uint32_t)(lane)-BL_LANE_SIZE + BL_PAYLOAD_SIZE)
 #define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
-#define BL_PACKET_MOST	    131072u /* bytes of one: what FI_BEELINE_CARRY_MAX can be */
+#define BL_PACKET_MOST	    131072u	   /* bytes of one: what FI_BEELINE_CARRY_MAX can be */
 #define BL_DIALOGUE_SIZE    BL_PACKET_MOST /* of a longer lane, behind its ring; ring.h */
 #define BL_SEG_HEADER	    4096u
 #define BL_BELLS_SIZE	    4096u
@@ -87,7 +87,8 @@ enum bl_op {
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
 #define BL_SLOT_TELL  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
-#define BL_SLOT_OFFER 0x04u /* message: it lies in the dialogue buffer, and the answer may; ring.h */
+#define BL_SLOT_OFFER                                                                              \
+	0x04u /* message: it lies in the dialogue buffer, and the answer may; ring.h */
 #define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
 
@@ -102,9 +103,8 @@ enum bl_op {
 #define BL_HEAD_OP(head)	((head) >> 19 & 0x1f)
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
 #define BL_HEAD_HEARD(head)	((head) >> 29 & 3)
-static_assert(!(BL_SLOT_HEARD_BITS &
-		(BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL | BL_SLOT_PAST |
-		 BL_SLOT_OFFER | BL_SLOT_YOURS)),
+static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL |
+				      BL_SLOT_PAST | BL_SLOT_OFFER | BL_SLOT_YOURS)),
 	      "no flag is among them");
 static_assert(BL_PACKET_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
 
@@ -121,7 +121,7 @@ struct bl_slot {
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
 		uint64_t word[BL_SLOT_INLINE / 8 + 1];
-		struct { /* len > BL_SLOT_INLINE */
+		struct {		  /* len > BL_SLOT_INLINE */
 			uint32_t at;	  /* not of one with BL_SLOT_YOURS */
 			uint32_t heard;	  /* message: packets that its sender had read */
 			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts; below */

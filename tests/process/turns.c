@@ -34,13 +34,13 @@ enum way {
 
 struct talk {
 	struct t_node n;
-	uint64_t sent, got; /* messages; the other's have the same lengths in the same order */
+	uint64_t sent, got;   /* messages; the other's have the same lengths in the same order */
 	struct t_rng lens[2]; /* of ours, of its */
 };
 
 static size_t next_length(struct t_rng *rng)
 {
-	static const size_t lens[] = {289,  290,  1000, 1024,  2048,	  3000,	 4096,
+	static const size_t lens[] = {289,  290,  1000, 1024,  2048,  3000,    4096,
 				      4097, 5000, 8192, 20000, 65536, LONGEST, LONGEST - 1};
 
 	return lens[t_rand_below(rng, t_rand_below(rng, 4) ? 9 : 14)];
@@ -234,7 +234,8 @@ static void last_word(void)
 }
 
 static const struct t_case cases[] = {
-	{"turns_any_way", 2, any_way, "an answer in a place that wasn't free, or not where it is", 0},
+	{"turns_any_way", 2, any_way, "an answer in a place that wasn't free, or not where it is",
+	 0},
 	{"turns_under_way", 2, under_way, "the same, several at once", 0},
 	{"turns_last_word", 2, last_word, "an answer is received after its sender has ended", 0},
 };

@@ -56,7 +56,10 @@ static const struct offer_row offers[] = {
 	 21,
 	 END(21) - BL_DIALOGUE_SIZE,
 	 END(21) - BL_DIALOGUE_SIZE},
-	{{"long lane", "the last bytes"}, 19, END(19) - BL_DIALOGUE_SIZE, END(19) - BL_DIALOGUE_SIZE},
+	{{"long lane", "the last bytes"},
+	 19,
+	 END(19) - BL_DIALOGUE_SIZE,
+	 END(19) - BL_DIALOGUE_SIZE},
 	{{"part of it", "a lane stretched less far than its file"}, 21, 4096, 4096},
 	{{"beyond", "by one"}, 21, END(21) - BL_DIALOGUE_SIZE + 1, 0},
 	{{"at the end", "of what is mapped"}, 19, END(19), 0},
@@ -121,7 +124,12 @@ static const struct talk_row talks[] = {
 	 LONG,
 	 0,
 	 0},
-	{{"a short answer", "doesn't count"}, THREE "ARbSARBSARBS", THREE_WHERE "yrpyp", LONG, 0, 0},
+	{{"a short answer", "doesn't count"},
+	 THREE "ARbSARBSARBS",
+	 THREE_WHERE "yrpyp",
+	 LONG,
+	 0,
+	 0},
 	{{"short questions", "the offer holds until a long one"},
 	 THREE "aRBSaRBSARBS",
 	 THREE_WHERE "rryr",
@@ -153,8 +161,8 @@ struct side {
 	struct bl_ep *ep;
 	size_t at, other;
 	uint64_t sent, got;
-	uint32_t waiting;  /* messages that it hasn't read, ... */
-	size_t lens[32];   /* ... and of all that came to it */
+	uint32_t waiting; /* messages that it hasn't read, ... */
+	size_t lens[32];  /* ... and of all that came to it */
 };
 
 static uint8_t bytes[2][16384], into[16384];
@@ -186,11 +194,8 @@ static void says(struct side *s, struct side *other, size_t len, bool pieces)
 	const uint8_t *at = bytes_of(s, s->sent);
 	const struct iovec iov[] = {{(void *)(uintptr_t)at, len / 3},
 				    {(void *)(uintptr_t)(at + len / 3), len - len / 3}};
-	const struct bl_send send = {.iov = iov,
-				     .niov = 2,
-				     .dest = s->other,
-				     .tag = s->sent,
-				     .flags = BL_TAGGED};
+	const struct bl_send send = {
+		.iov = iov, .niov = 2, .dest = s->other, .tag = s->sent, .flags = BL_TAGGED};
 
 	if (pieces)
 		assert_int_equal(bl_send(s->ep, &send), 0);
@@ -210,8 +215,8 @@ static void takes(struct side *s, const struct side *other)
 	ssize_t n;
 
 	memset(into, 0xee, len + 1);
-	assert_int_equal(bl_recv_buf(s->ep, into, sizeof into, s->other, s->got, 0, into, NODE_FLAGS),
-			 0);
+	assert_int_equal(
+		bl_recv_buf(s->ep, into, sizeof into, s->other, s->got, 0, into, NODE_FLAGS), 0);
 	while ((n = bl_cq_read(node.cq[s->at], &comp, 1, sizeof comp, NULL)) == -EAGAIN)
 		assert_true(time(NULL) < deadline);
 	assert_int_equal(n, 1);
