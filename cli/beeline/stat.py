@@ -308,6 +308,11 @@ def remarks(endpoint: Endpoint) -> list[str]:
     ]
     if shown:
         lines.append("one-sided: " + "; ".join(shown))
+    if counters.get("in_turn"):
+        lines.append(
+            f"in turn: {human(counters['in_turn'])} messages sent in one place with the "
+            "neighbour's, of two that answer each other"
+        )
     failed = counters.get("failed_sends", 0), counters.get("failed_receives", 0)
     if any(failed):
         lines.append(f"failed: {failed[0]} large sends, {failed[1]} large receives")

@@ -581,6 +581,11 @@ static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
 	ep->warm = peer;
 }
 
+/* One message longer than a slot, as one packet through the payload; `head`: of its length, its
+ * operation and flags. send.c */
+bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
+			    uint64_t tag, uint64_t data);
+
 /* One message of at most inject_max bytes into dest's ring. */
 bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, size_t len,
 			    uint64_t tag, uint64_t data, uint32_t op, uint32_t flags)
@@ -593,52 +598,25 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 		if (err)
 			return err;
 	}
+	if (unlikely(len > BL_SLOT_INLINE))
+		return bl_put_long(ep, peer, buf, BL_HEAD(len, op, flags), tag, data);
 
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
 	bool stream = bl_tx_streams(tx, peer->rx.next);
-	uint8_t *to = NULL;
 
-	if (likely(len <= BL_SLOT_INLINE)) {
-		bl_prefetch_write(slot);
-		if (stream) {
-			bl_tx_slot_prefetch(tx, len);
-			bl_rx_settle(&peer->rx);
-		}
-		bl_slot_fill(slot, buf, len);
-	} else if (bl_dialogue_may(tx)) {
-		bl_tx_look(tx, len);
-		memcpy(bl_dialogue_take(tx, &peer->rx, &flags), buf, len);
-		slot->at = tx->dialogue;
-	} else {
-		to = bl_tx_payload(tx, (uint32_t)len);
-
-		if (unlikely(!to))
-			return bl_starve(ep, peer, (uint32_t)len);
-		flags |= bl_tx_store(tx, to, buf, len);
-		slot->at = (uint32_t)(to - tx->lane->payload);
-		bl_tx_payload_take(tx, (uint32_t)len);
-		if (likely(!(flags & BL_SLOT_PAST))) {
-			if (stream)
-				bl_tx_payload_prefetch(tx, len);
-			bl_warm_later(ep, peer);
-		}
+	bl_prefetch_write(slot);
+	if (stream) {
+		bl_tx_slot_prefetch(tx, len);
+		bl_rx_settle(&peer->rx);
 	}
-	if (unlikely(len > BL_SLOT_INLINE))
-		slot->heard = peer->rx.next;
+	bl_slot_fill(slot, buf, len);
 	bl_compiler_barrier();
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
-	if (likely(len <= BL_SLOT_INLINE)) {
-		bl_tx_slot_pass_on(slot, len, stream);
-	} else {
-		bl_dialogue_said(tx);
-		bl_pass_on(slot);
-		if (to && !(flags & BL_SLOT_PAST))
-			bl_tx_payload_pass_on(tx, to, len, stream);
-	}
+	bl_tx_slot_pass_on(slot, len, stream);
 	bl_peer_notify(peer);
 	return 0;
 }

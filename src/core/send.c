@@ -212,7 +212,8 @@ static void wants_longer(struct bl_peer *peer)
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	return !ep->leaves && ep->requests == ep->nwhole && bl_tx_unread(&peer->tx) < 2 * len &&
+	return !ep->leaves && ep->requests == ep->nwhole &&
+	       bl_tx_unread(&peer->tx) + bl_dialogue_unread(&peer->tx, len) < 2 * len &&
 	       bl_waits_here(peer);
 }
 
@@ -306,12 +307,68 @@ static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_
 	bl_iov_gather(to, send->iov, send->niov, 0, len);
 }
 
+/* The next long message goes where the other's was, or its answer will be. */
+static uint8_t *take_turn(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	bl_tx_look(&peer->tx, len);
+	bl_stat_add(ep, BL_STAT_in_turn, 1);
+	return bl_dialogue_take(&peer->tx, &peer->rx);
+}
+
+/* It lies there; nothing of its slot has been written to, which its receiver looks at, but
+ * slot->request. `to`: where in the ring, whose room has been taken, or NULL. */
+static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head, uint64_t tag,
+			 uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+
+	bl_dialogue_said(tx);
+	bl_compiler_barrier();
+	slot->head = head | BL_HEAD(0, 0, BL_SLOT_HEARD(peer->rx.next));
+	slot->tag = tag;
+	slot->data = data;
+	slot->at = to ? (uint32_t)(to - tx->lane->payload) : tx->dialogue;
+	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
+	bl_pass_on(slot);
+}
+
+bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
+			    uint64_t tag, uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	bool stream = bl_tx_streams(tx, peer->rx.next), warm = false;
+	uint32_t len = BL_HEAD_LEN(head), flags;
+	uint8_t *to = NULL;
+
+	if (bl_dialogue_may(tx)) {
+		flags = bl_dialogue_flags(tx);
+		memcpy(take_turn(ep, peer, len), buf, len);
+	} else {
+		to = bl_tx_payload(tx, len);
+		if (unlikely(!to))
+			return bl_starve(ep, peer, len);
+		flags = bl_tx_store(tx, to, buf, len);
+		bl_tx_payload_take(tx, len);
+		warm = !(flags & BL_SLOT_PAST);
+		if (likely(warm)) {
+			if (stream)
+				bl_tx_payload_prefetch(tx, len);
+			bl_warm_later(ep, peer);
+		}
+	}
+	publish_long(peer, to, head | BL_HEAD(0, 0, flags), tag, data);
+	if (likely(warm))
+		bl_tx_payload_pass_on(tx, to, len, stream);
+	bl_peer_notify(peer);
+	return 0;
+}
+
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
 	struct bl_tx *tx = &peer->tx;
-	struct bl_slot *slot = bl_tx_slot(tx);
 	uint64_t began;
 	uint8_t *to;
 	bool turn;
@@ -333,32 +390,23 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		if (unlikely(!r))
 			return -EAGAIN;
 		flags |= BL_SLOT_TELL;
-		slot->request = bl_request_number(r);
+		bl_tx_slot(tx)->request = bl_request_number(r);
 	}
 	began = bl_copy_begins(ep, len);
 	if (turn) {
-		bl_tx_look(tx, len);
-		bl_iov_gather(bl_dialogue_take(tx, &peer->rx, &flags), send->iov, send->niov, 0,
-			      len);
-		slot->at = tx->dialogue;
+		flags |= bl_dialogue_flags(tx);
+		bl_iov_gather(take_turn(ep, peer, len), send->iov, send->niov, 0, len);
 	} else {
 		if (likely(send->niov == 1))
 			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 		else
 			gather(tx, to, send, len);
-		slot->at = (uint32_t)(to - tx->lane->payload);
 		bl_tx_payload_take(tx, (uint32_t)len);
 	}
 	bl_copy_ends(ep, began);
-	slot->heard = peer->rx.next;
-	bl_dialogue_said(tx);
-	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
-	slot->tag = send->tag;
-	slot->data = send->data;
-	bl_tx_publish(tx, slot, (uint32_t)len);
-	bl_pass_on(slot);
+	publish_long(peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
-		bl_tx_payload_pass_on(tx, to, len, false);
+		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to && len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);

@@ -167,21 +167,6 @@ void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
 	tx->pay_size = dialogues ? tx->dialogue : size;
 }
 
-bl_noinline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, uint32_t *flags)
-{
-	uint32_t offer = tx->offer;
-
-	if (offer) {
-		tx->offer = 0;
-		*flags |= BL_SLOT_YOURS;
-		return rx->lane->payload + offer;
-	}
-	tx->offers = true;
-	tx->offered = tx->next;
-	*flags |= BL_SLOT_OFFER;
-	return tx->lane->payload + tx->dialogue;
-}
-
 static uint32_t offer_of(const struct bl_rx *rx, const struct bl_slot *slot)
 {
 	uint32_t at = *(const volatile uint32_t *)&slot->at;
@@ -193,10 +178,8 @@ static uint32_t offer_of(const struct bl_rx *rx, const struct bl_slot *slot)
 void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot,
 		       uint32_t head)
 {
-	uint32_t heard = *(const volatile uint32_t *)&slot->heard;
-
 	tx->answered = true;
-	if (tx->offers && (int32_t)(heard - tx->offered) > 0)
+	if (head & BL_HEAD(0, 0, BL_SLOT_YOURS))
 		tx->offers = false;
 	if (head & BL_HEAD(0, 0, BL_SLOT_OFFER))
 		tx->offer = offer_of(rx, slot);

@@ -34,8 +34,8 @@
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
-#define BL_TURNS	    2u /* long messages with one of the other's before each: a dialogue */
-#define BL_SLOW_ENOUGH	    3u /* in a row: a single one may have been interrupted */
+#define BL_DIALOGUE_AFTER   2u	  /* long messages, before each of which one has come */
+#define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
 /* The producer's private half. */
@@ -58,11 +58,10 @@ struct bl_tx {
 	uint64_t pay_tail; /* bytes ever given back */
 	uint16_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, in lines */
 	uint32_t dialogue;	    /* where in the payload the dialogue buffer begins; 0: none */
-	uint32_t offered;	    /* the packet with which it was offered, ... */
-	uint32_t offer;		    /* where in the other's our next long message may be; or 0 */
-	bool offers;		    /* ... and so it is the other's to write to */
+	uint32_t offer;		    /* where in the other's our next long message goes; or 0 */
+	bool offers;		    /* ours is the other's to write to */
 	bool answered;		    /* a long message has come since our last one */
-	uint8_t turns;		    /* so many of ours in a row, at most BL_TURNS, had been */
+	uint8_t turns; /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
@@ -343,35 +342,61 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
  * So two who send each other one long message at a time, in turn or both at once, put each where
  * they have just read the other's.
  *
- *   It is the sender's, behind the ring of its longer lane. The sender offers it with a message
- * that lies there (BL_SLOT_OFFER), and neither reads nor writes it from then on, until a long
- * message comes whose sender had read that one (bl_slot.heard): it is the sender's again then. Who
- * has read an offer puts the next long message there (BL_SLOT_YOURS), once.
+ *   The buffer lies behind the ring of its owner's longer lane. The owner offers it with a message
+ * that it has put there (BL_SLOT_OFFER), and leaves it alone from then on. Who has read an offer
+ * puts its next long message there (BL_SLOT_YOURS), once; with that the buffer is its owner's
+ * again.
  *
- * Credits know nothing of it, and nobody waits for it: a sender that isn't answered uses its ring.
+ * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet. What is counted
+ * here are such messages alone, whatever is said in between: unlike bl_tx.replies, which also
+ * learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose offer
+ * isn't taken uses the ring.
  */
 static inline bool bl_dialogue_may(const struct bl_tx *tx)
 {
-	return tx->offer || (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_TURNS);
+	return tx->offer ||
+	       (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_DIALOGUE_AFTER);
 }
 
-/* Where the next message goes, which may; what its flags are to say of that. */
-bl_noinline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, uint32_t *flags);
+/* What the flags of the next long message are to say, which may go there. */
+static inline uint32_t bl_dialogue_flags(const struct bl_tx *tx)
+{
+	return tx->offer ? BL_SLOT_YOURS : BL_SLOT_OFFER;
+}
+
+/* And where it goes. */
+static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx)
+{
+	uint32_t offer = tx->offer;
+
+	if (offer) {
+		tx->offer = 0;
+		return rx->lane->payload + offer;
+	}
+	tx->offers = true;
+	return tx->lane->payload + tx->dialogue;
+}
+
+/* Of len bytes, a message like the next one, those that may lie in our buffer and be unread. */
+static inline size_t bl_dialogue_unread(const struct bl_tx *tx, size_t len)
+{
+	return tx->offers ? len : 0;
+}
 
 /* A long message is on its way, there or through the ring. */
 static inline void bl_dialogue_said(struct bl_tx *tx)
 {
-	tx->turns = tx->answered ? tx->turns + (tx->turns < BL_TURNS) : 0;
+	tx->turns = tx->answered ? tx->turns + (tx->turns < BL_DIALOGUE_AFTER) : 0;
 	tx->answered = false;
 }
 
-/* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing of that kind has been offered. */
+/* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing has been offered for it. */
 static inline const uint8_t *bl_dialogue_bytes(const struct bl_tx *tx, uint32_t len)
 {
 	return tx->offers && len <= BL_DIALOGUE_SIZE ? tx->lane->payload + tx->dialogue : NULL;
 }
 
-/* A message longer than a slot has been read. `head`: the caller's private copy. */
+/* A long message has been read. `head`: the caller's private copy. */
 void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot,
 		       uint32_t head);
 

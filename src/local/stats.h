@@ -98,6 +98,7 @@
 	X(rma_by_proxy_bytes, "")                                                                  \
 	X(rma_served, "those that we did for others")                                              \
 	X(rma_served_bytes, "")                                                                    \
+	X(in_turn, "messages sent where the neighbour's had been, or its next one may be")         \
 	X(huge_bytes, "of buffers of large messages, put into huge pages")                         \
 	X(stretched_bytes, "by which lanes have been made longer")                                 \
 	X(private_bytes, "of pools and peers; what is shared comes on top")

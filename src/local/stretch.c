@@ -106,11 +106,11 @@ bool bl_stretch_look(struct bl_peer *peer)
 void bl_stretch_over(struct bl_peer *peer)
 {
 	const struct bl_tx *tx = &peer->tx;
-	uint32_t more =
-		(tx->dialogue ? tx->dialogue + BL_DIALOGUE_SIZE : tx->pay_size) - BL_PAYLOAD_SIZE;
+	uint32_t more;
 
-	if (!more)
+	if (tx->pay_size <= BL_PAYLOAD_SIZE)
 		return;
+	more = tx->pay_size + (tx->dialogue ? BL_DIALOGUE_SIZE : 0) - BL_PAYLOAD_SIZE;
 	peer->local->nstretched--;
 	peer->local->nlongest -= more > BL_LANE_LONG - BL_LANE_SIZE;
 	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);

@@ -22,7 +22,8 @@
  *   |  credits, FIN bits |     |  credits, FIN bits |
  *   |          (B writes)|     |          (A writes)|
  *   |  slots   (A writes)|     |  slots   (B writes)|
- *   |  payload (A writes)|     |  payload (B writes)|
+ *   |  payload (A writes;|     |  payload (B writes;|
+ *   |   its end both do) |     |   its end both do) |
  *   |  copies (A receives|     |  copies (B receives|
  *   |          from B)   |     |          from A)   |
  *   |  adverts (the same)|     |  adverts (the same)|
@@ -87,10 +88,11 @@ enum bl_op {
 #define BL_SLOT_AHEAD 0x04u /* FRAGMENT: of those that follow their RTS at once */
 #define BL_SLOT_TELL  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
-#define BL_SLOT_OFFER                                                                              \
-	0x04u /* message: it lies in the dialogue buffer, and the answer may; ring.h */
-#define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
+#define BL_SLOT_OFFER 0x04u /* message: it lies in the dialogue buffer, as an answer may; ring.h   \
+			     */
+#define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
+/* By what a packet is one bit says two things: AHEAD and OFFER, PAST and ONCE. */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
@@ -121,9 +123,9 @@ struct bl_slot {
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
 		uint64_t word[BL_SLOT_INLINE / 8 + 1];
-		struct {		  /* len > BL_SLOT_INLINE */
-			uint32_t at;	  /* not of one with BL_SLOT_YOURS */
-			uint32_t heard;	  /* message: packets that its sender had read */
+		struct {	     /* len > BL_SLOT_INLINE */
+			uint32_t at; /* not of one with BL_SLOT_YOURS */
+			uint32_t unused;
 			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts; below */
 		};
 	};

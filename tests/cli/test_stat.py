@@ -215,6 +215,19 @@ def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
     assert more + lane <= grown < more + 2 * lane
 
 
+@pytest.mark.parametrize("turns", ["always", "never"])
+def test_two_that_answer_each_other_do_so_in_turn(turns: str, traffic, look, beeline) -> None:
+    both = traffic(**BY_RING, FI_BEELINE_STRETCH="always", FI_BEELINE_TURNS=turns)
+    both.do(*["send 3000 1", "reply 3000 1"] * 20)
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["eager"] == theirs["sent"]["eager"] == count(20, 3000)
+    in_turn = [side["counters"]["in_turn"] for side in (mine, theirs)]
+    # All but the first three of each, from which it is learnt, and one whose turn it isn't.
+    assert in_turn == [0, 0] if turns == "never" else min(in_turn) >= 16
+    remark = "in turn: " in beeline("stat", str(both.parent)).stdout
+    assert remark == (turns == "always")
+
+
 def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
     both = traffic()
     both.do("early 8 5", "early 1000 2", "early 1048576 3")

@@ -185,7 +185,7 @@ static void begin(pid_t pid)
 	bl_ep_adopt(w.ep);
 	require(w.peer->adopted);
 	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, true);
-	w.peer->tx.turns = BL_TURNS; /* it offers after one answer */
+	w.peer->tx.turns = BL_DIALOGUE_AFTER; /* it offers after one answer */
 	w.buffers = 0;
 }
 

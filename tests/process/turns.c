@@ -218,15 +218,20 @@ static void last_word(void)
 		struct talk t = {0};
 
 		begin(&t.n);
-		for (int i = 0; i < 6; i++)
-			round_of(&t, i % 2 ? AT_ONCE : IN_TURN, 0);
+		for (int i = 0; i < 6; i++) {
+			if (t_rank == 0)
+				say(&t, 2048);
+			hear(&t, 2048);
+			if (t_rank == 1)
+				say(&t, 2048);
+		}
 		if (t_rank == 0) {
-			say(&t, 0);
+			say(&t, 3000); /* no longer than what is never announced */
 			t_close(&t.n);
 		}
 		t_barrier();
 		if (t_rank == 1) {
-			hear(&t, 0);
+			hear(&t, 3000);
 			t_close(&t.n);
 		}
 		t_barrier();

@@ -146,6 +146,7 @@ static inline void set_limits(void)
 	setenv("FI_BEELINE_EAGER_MAX", eager, 1);
 	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
 	setenv("FI_BEELINE_STRETCH", "never", 1);
+	setenv("FI_BEELINE_TURNS", "never", 1);
 	setenv("FI_BEELINE_BOTH_HANDS_MIN", "1M", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
 }

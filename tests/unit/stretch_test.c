@@ -407,6 +407,34 @@ static void how_long(void **state)
 	*knob = was;
 }
 
+/* Of a lane of any length the last part is the dialogue buffer, and given back with it. */
+static void with_a_dialogue_buffer(void **state)
+{
+	static const size_t size[] = {BL_LANE_LONG, BL_LANE_MOST};
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+
+	(void)state;
+	plan->in_turn = true;
+	for (size_t i = 0; i < 2; i++) {
+		cache = size[i] == BL_LANE_MOST ? 1 << 20 : 512 << 10;
+		open_pair();
+		assert_int_equal(peer()->tx.dialogue, 0);
+		stretch();
+		assert_int_equal(peer()->tx.dialogue, BL_PAYLOAD_OF(size[i]) - BL_DIALOGUE_SIZE);
+		assert_int_equal(peer()->tx.pay_size, peer()->tx.dialogue);
+		assert_int_equal(stretched_bytes(), size[i] - BL_LANE_SIZE);
+		assert_int_equal(sender->local.nlongest, i);
+		bl_stretch_over(peer());
+		assert_int_equal(sender->local.nstretched, 0);
+		assert_int_equal(sender->local.nlongest, 0);
+		assert_int_equal(stretched_bytes(), 0);
+		peer()->tx.pay_size = BL_PAYLOAD_SIZE;
+		node_close(&node);
+	}
+	plan->in_turn = false;
+	cache = 512 << 10;
+}
+
 static uint32_t op_of(uint32_t number)
 {
 	return BL_HEAD_OP(peer()->tx.slot[number % BL_SLOTS].head);
@@ -527,6 +555,7 @@ int main(void)
 	TABLE_TEST(grows_with_use);
 	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("how long", how_long, lengths);
+	TABLE_TEST(with_a_dialogue_buffer);
 	TABLE_ROWS("file", lane_of_any_size, files);
 	TABLE_ROWS("far", carried_to, fars);
 	return table_run("stretch");

@@ -9,36 +9,39 @@
 
 #include "unit/ahead.h"
 
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return UINT64_MAX;
+}
+
 /* --- the owner's half: when it is its own again -------------------------------------- */
 
 struct heard_row {
 	struct row row;
-	uint32_t offered, heard;
-	bool freed;
+	bool offers;
+	uint32_t flags;
+	bool still;
 };
 
 static const struct heard_row hearings[] = {
-	{{"before", "its sender had read nothing of that"}, 7, 6, false},
-	{{"not yet", "all before it"}, 7, 7, false},
-	{{"an answer", "it and nothing behind it"}, 7, 8, true},
-	{{"a later one", "more"}, 7, 40, true},
-	{{"first packet", "the lowest number"}, 0, 1, true},
-	{{"first packet, not yet", "nothing at all"}, 0, 0, false},
-	{{"last number", "the next is 0"}, UINT32_MAX, 0, true},
-	{{"last number, not yet", "before that"}, UINT32_MAX, UINT32_MAX, false},
-	{{"nonsense", "more than there are"}, 7, 7 + 0x80000000u, false},
+	{{"an answer there", "it is its own again"}, true, BL_SLOT_YOURS, false},
+	{{"through the ring", "its sender hadn't read the offer"}, true, 0, true},
+	{{"an offer", "of the other's buffer, the same"}, true, BL_SLOT_OFFER, true},
+	{{"none offered", "a message as any"}, false, 0, false},
 };
 
 static void is_freed(void **state)
 {
 	const struct heard_row *row = TABLE_ROW(struct heard_row, state);
-	struct bl_slot slot = {.heard = row->heard};
-	struct bl_tx tx = {.offers = true, .offered = row->offered};
+	struct bl_slot slot = {.at = 4096};
+	struct bl_tx tx = {.offers = row->offers};
 	struct bl_rx rx = {.span = 21};
 
-	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, 0));
-	assert_int_equal(tx.offers, !row->freed);
-	assert_int_equal(tx.offer, 0);
+	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, row->flags));
+	assert_int_equal(tx.offers, row->still);
+	assert_int_equal(tx.offer, row->flags & BL_SLOT_OFFER ? 4096 : 0);
+	assert_true(tx.answered);
 }
 
 /* --- the other's half: what is offered ------------------------------------------------ */
@@ -233,6 +236,21 @@ static void read_all(struct side *s, const struct side *other)
 		takes(s, other);
 }
 
+static size_t count_of(const char *in, char what)
+{
+	size_t n = 0;
+
+	for (; *in; in++)
+		n += *in == what;
+	return n;
+}
+
+/* Those that it counts. */
+static uint64_t in_turn(const struct side *s)
+{
+	return atomic_load(&s->ep->local.stats->counter[BL_STAT_in_turn].value);
+}
+
 static void take_turns(void **state)
 {
 	const struct talk_row *row = TABLE_ROW(struct talk_row, state);
@@ -267,8 +285,11 @@ static void take_turns(void **state)
 		}
 	}
 	assert_string_equal(where, row->where);
+	assert_int_equal(in_turn(&a) + in_turn(&b), n - count_of(where, 'r'));
 	read_all(&a, &b);
 	read_all(&b, &a);
+	for (size_t i = 0; i < 2; i++) /* as it was stretched */
+		node.ep[i]->dest[!i]->tx.dialogue = node.ep[i]->dest[!i]->tx.pay_size;
 	node_close(&node);
 }
 
