@@ -89,10 +89,9 @@ enum bl_op {
 #define BL_SLOT_TELL  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
-#define BL_SLOT_OFFER 0x04u /* message: it lies in the dialogue buffer, as an answer may; ring.h   \
-			     */
+#define BL_SLOT_OFFER 0x04u /* message: it lies in our dialogue buffer; ring.h */
 #define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
-/* By what a packet is one bit says two things: AHEAD and OFFER, PAST and ONCE. */
+/* Two bits say two things each, by what the packet is: AHEAD and OFFER, PAST and ONCE. */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
