@@ -49,7 +49,9 @@ enum bl_knob_kind {
 	  "Whether two that wait for each other's messages of 289 bytes and more, in turn, write " \
 	  "them all to one place behind a longer ring (FI_BEELINE_STRETCH): auto is where an "     \
 	  "answer was found faster in the place of its message, AMD EPYC with 1 MiB of "           \
-	  "second-level cache a core; never offers no such place, but uses another's.")            \
+	  "second-level cache a core; always has messages of 8 KiB and more grow there while "     \
+	  "they are read, even where both send at once; never offers no such place, but uses "     \
+	  "another's.")                                                                            \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

@@ -21,6 +21,7 @@ enum bl_window {
 	/* any message */
 	BL_WINDOW_ADOPTED, /* the owner has taken the neighbour in */
 	BL_WINDOW_PACKET,  /* written, but its number; what: the slot */
+	BL_WINDOW_GROWING, /* a piece of a message is, and isn't said to be; what: the slot */
 	/* a large message: its receiver */
 	BL_WINDOW_MATCHED, /* it has met its receive, nothing is copied */
 	BL_WINDOW_TAKEN,   /* a chunk is taken, not copied */

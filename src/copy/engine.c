@@ -328,6 +328,7 @@ static void measure(void)
 							  : 98304;
 	plan.carry_far = carry_far(&once, &bl_copy_past);
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
+	plan.grows = knobs->turns == TURNS_ALWAYS;
 	plan.in_turn =
 		knobs->turns == TURNS_ALWAYS || (knobs->turns == TURNS_AUTO && is_later_amd());
 	plan.past_min =

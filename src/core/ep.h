@@ -422,9 +422,11 @@ void bl_warm_payload(struct bl_ep *ep); /* ep->warm: whose */
 /* A packet longer than a slot has been read. */
 bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
 			     uint32_t head);
-/* Read one, a tagged message for this receive's one buffer; its sender may want to hear of that. */
-bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
-			      uint32_t head, const uint8_t *bytes, const struct bl_post *post);
+/* Read one, a tagged message for the one buffer of the receive at this link, which leaves the
+ * queue; its sender may want to hear of that. False: not all of it has been written, it stays in
+ * the ring. */
+bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			      uint32_t head, const uint8_t *bytes, struct bl_post **at);
 
 /* One in a slot has been read whose sender wants to hear of that. */
 bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
@@ -470,13 +472,13 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 				BL_TAGGED | BL_RECV |
 				(BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 
-			bl_post_unlink(&ep->tagged, at);
 			if (likely(len <= BL_SLOT_INLINE)) {
+				bl_post_unlink(&ep->tagged, at);
 				bl_move(post->buf, bytes, len);
 				if (unlikely(head & BL_HEAD(0, 0, BL_SLOT_TELL)))
 					bl_took_told(ep, peer, slot, head);
-			} else {
-				bl_take_long(ep, peer, slot, head, bytes, post);
+			} else if (unlikely(!bl_take_long(ep, peer, slot, head, bytes, at))) {
+				return false;
 			}
 			if (unlikely(ep->rx_cntr != NULL))
 				bl_cntr_up(ep->rx_cntr);

@@ -127,9 +127,10 @@ struct bl_arrival {
 	const struct iovec *piece;
 	uint32_t npiece;
 	uint8_t slot_flags;
-	const struct bl_key *key; /* BL_SLOT_LENT: of the pieces */
-	bool early;		  /* its receive was posted later */
-	uint32_t ahead;		  /* bytes that follow its RTS */
+	const struct bl_key *key;      /* BL_SLOT_LENT: of the pieces */
+	bool early;		       /* its receive was posted later */
+	uint32_t ahead;		       /* bytes that follow its RTS */
+	const struct bl_slot *growing; /* of one that may still be being written; else NULL */
 	/* What of them came before the receive, and more may follow; NULL: nothing came before it
 	 * (!early), or it was dropped. */
 	const struct bl_kept *kept;

@@ -252,7 +252,8 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
 			 uint64_t data, uint32_t slot_flags)
 {
-	copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
+	if (likely(bytes != NULL))
+		copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
 	bytes_are_there(ep, sink, peer, t, len, tag, data, slot_flags);
 }
 
@@ -368,6 +369,15 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
+	if (unlikely(a->growing != NULL)) {
+		bool fits = post && !(post->flags & BL_POST_MULTI) && post->niov <= 1 &&
+			    a->len <= post->len;
+
+		if (!bl_take_growing(ep, &a->peer->rx, a->growing, (uint32_t)a->len,
+				     fits ? post->buf : NULL, bytes))
+			return false;
+		bytes = fits ? NULL : bytes;
+	}
 	if (!post)
 		return !leave_for_later(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
 
@@ -439,16 +449,22 @@ static uint64_t request_of(const struct bl_slot *slot, uint32_t head)
 	return BL_HEAD_FLAGS(head) & BL_SLOT_TELL ? *(const volatile uint64_t *)at : 0;
 }
 
-bl_noinline void bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
-			      uint32_t head, const uint8_t *bytes, const struct bl_post *post)
+bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
+			      uint32_t head, const uint8_t *bytes, struct bl_post **at)
 {
 	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
+	struct bl_post *post = *at;
 	uint64_t request = request_of(slot, head);
 
-	copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
+	if (!bl_slot_grows(head))
+		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
+	else if (!bl_take_growing(ep, &peer->rx, slot, len, post->buf, bytes))
+		return false;
+	bl_post_unlink(&ep->tagged, at);
 	bl_claim_came(ep, post, true, peer, len);
 	tell(ep, peer, request, flags);
 	bl_has_read(ep, peer, slot, head);
+	return true;
 }
 
 bl_noinline void bl_took_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
@@ -478,6 +494,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_MSG:
 		a.len = len;
 		a.request = request_of(slot, head);
+		a.growing = bl_slot_grows(head) ? slot : NULL;
 		return arrive_bytes(ep, sink, &a, op == BL_OP_TAGGED, bytes);
 	case BL_OP_TAGGED_RTS:
 	case BL_OP_MSG_RTS:

@@ -102,4 +102,14 @@ int bl_recv_reach(struct bl_ep *ep, struct bl_peer *src, uint64_t index);
 int bl_peek(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged);
 int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged);
 
+/* --- grow.c ---------------------------------------------------------------- */
+
+/*
+ * A message of len bytes that may still be being written is copied to `to` as it comes; NULL: it is
+ * waited for. Its sender does nothing else meanwhile, but it may lose its core, or die. False: it
+ * stays in the ring, and is as if it hadn't come until all of it has been written.
+ */
+bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
+				 uint32_t len, void *to, const uint8_t *bytes);
+
 #endif

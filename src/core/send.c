@@ -208,12 +208,11 @@ static void wants_longer(struct bl_peer *peer)
  * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
  * is announced is copied for a process that computes meanwhile, and of many at a time both
  * processes copy some, once. So nothing that was announced may be pending, and about one such
- * message may be unread.
+ * message may be unread in the ring; another may be in a dialogue buffer.
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	return !ep->leaves && ep->requests == ep->nwhole &&
-	       bl_tx_unread(&peer->tx) + bl_dialogue_unread(&peer->tx, len) < 2 * len &&
+	return !ep->leaves && ep->requests == ep->nwhole && bl_tx_unread(&peer->tx) < 2 * len &&
 	       bl_waits_here(peer);
 }
 
@@ -307,13 +306,9 @@ static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_
 	bl_iov_gather(to, send->iov, send->niov, 0, len);
 }
 
-/* The next long message goes where the other's was, or its answer will be. */
-static uint8_t *take_turn(struct bl_ep *ep, struct bl_peer *peer, size_t len)
-{
-	bl_tx_look(&peer->tx, len);
-	bl_stat_add(ep, BL_STAT_in_turn, 1);
-	return bl_dialogue_take(&peer->tx, &peer->rx);
-}
+#define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
+#define GROWS_PIECES 8u
+#define GROWS_LEAST  4096u /* bytes of one */
 
 /* It lies there; nothing of its slot has been written to, which its receiver looks at, but
  * slot->request. `to`: where in the ring, whose room has been taken, or NULL. */
@@ -333,32 +328,81 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 	bl_pass_on(slot);
 }
 
+/*
+ * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
+ * Where messages cross, each is copied in first; far away nothing is gained.
+ */
+static bool grows(const struct bl_tx *tx, size_t len)
+{
+	return len >= GROWS_MIN &&
+	       (bl_copy_plan()->grows || (bl_tx_in_dialogue(tx) && !bl_tx_is_far(tx)));
+}
+
+static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *iov, size_t niov,
+			uint32_t head, uint64_t tag, uint64_t data)
+{
+	struct bl_slot *slot = bl_tx_slot(&peer->tx);
+	uint32_t len = BL_HEAD_LEN(head), there = 0;
+	uint32_t piece = len / GROWS_PIECES < GROWS_LEAST ? GROWS_LEAST : len / GROWS_PIECES;
+
+	while (there < len) {
+		uint32_t n = bl_min(piece, len - there);
+
+		bl_iov_gather(to + there, iov, niov, there, n);
+		bl_window(BL_WINDOW_GROWING, slot);
+		there += n;
+		bl_slot_grow(slot, there);
+		if (there == n)
+			publish_long(peer, NULL, head | BL_HEAD(0, 0, BL_SLOT_GROWS), tag, data);
+	}
+}
+
+/* The next long message goes where the other's was, or its answer will be; bl_dialogue_may(). */
+static void put_in_turn(struct bl_ep *ep, struct bl_peer *peer, const struct iovec *iov,
+			size_t niov, uint32_t head, uint64_t tag, uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	uint32_t len = BL_HEAD_LEN(head);
+	uint8_t *to;
+
+	bl_tx_look(tx, len);
+	bl_stat_add(ep, BL_STAT_in_turn, 1);
+	head |= BL_HEAD(0, 0, bl_dialogue_flags(tx));
+	to = bl_dialogue_take(tx, &peer->rx);
+	if (grows(tx, len)) {
+		put_growing(peer, to, iov, niov, head, tag, data);
+		return;
+	}
+	bl_iov_gather(to, iov, niov, 0, len);
+	publish_long(peer, NULL, head, tag, data);
+}
+
 bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
 			    uint64_t tag, uint64_t data)
 {
 	struct bl_tx *tx = &peer->tx;
-	bool stream = bl_tx_streams(tx, peer->rx.next), warm = false;
-	uint32_t len = BL_HEAD_LEN(head), flags;
-	uint8_t *to = NULL;
+	bool stream = bl_tx_streams(tx, peer->rx.next);
+	uint32_t len = BL_HEAD_LEN(head), past;
+	uint8_t *to;
 
 	if (bl_dialogue_may(tx)) {
-		flags = bl_dialogue_flags(tx);
-		memcpy(take_turn(ep, peer, len), buf, len);
-	} else {
-		to = bl_tx_payload(tx, len);
-		if (unlikely(!to))
-			return bl_starve(ep, peer, len);
-		flags = bl_tx_store(tx, to, buf, len);
-		bl_tx_payload_take(tx, len);
-		warm = !(flags & BL_SLOT_PAST);
-		if (likely(warm)) {
-			if (stream)
-				bl_tx_payload_prefetch(tx, len);
-			bl_warm_later(ep, peer);
-		}
+		put_in_turn(ep, peer, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, head, tag,
+			    data);
+		bl_peer_notify(peer);
+		return 0;
 	}
-	publish_long(peer, to, head | BL_HEAD(0, 0, flags), tag, data);
-	if (likely(warm))
+	to = bl_tx_payload(tx, len);
+	if (unlikely(!to))
+		return bl_starve(ep, peer, len);
+	past = bl_tx_store(tx, to, buf, len);
+	bl_tx_payload_take(tx, len);
+	if (likely(!past)) {
+		if (stream)
+			bl_tx_payload_prefetch(tx, len);
+		bl_warm_later(ep, peer);
+	}
+	publish_long(peer, to, head | BL_HEAD(0, 0, past), tag, data);
+	if (likely(!past))
 		bl_tx_payload_pass_on(tx, to, len, stream);
 	bl_peer_notify(peer);
 	return 0;
@@ -394,8 +438,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	}
 	began = bl_copy_begins(ep, len);
 	if (turn) {
-		flags |= bl_dialogue_flags(tx);
-		bl_iov_gather(take_turn(ep, peer, len), send->iov, send->niov, 0, len);
+		put_in_turn(ep, peer, send->iov, send->niov, BL_HEAD(len, op, flags), send->tag,
+			    send->data);
 	} else {
 		if (likely(send->niov == 1))
 			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
@@ -404,7 +448,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		bl_tx_payload_take(tx, (uint32_t)len);
 	}
 	bl_copy_ends(ep, began);
-	publish_long(peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
+	if (!turn)
+		publish_long(peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to && len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))

@@ -344,8 +344,12 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
  *
  *   The buffer lies behind the ring of its owner's longer lane. The owner offers it with a message
  * that it has put there (BL_SLOT_OFFER), and leaves it alone from then on. Who has read an offer
- * puts its next long message there (BL_SLOT_YOURS), once; with that the buffer is its owner's
- * again.
+ * puts its next long message there (BL_SLOT_YOURS), once, and nobody writes to it then until the
+ * owner, having read that one, offers it anew.
+ *
+ *   There, a message of some length grows: it is published with its first piece, and
+ * bl_slot.there says how much of it has been written (BL_SLOT_GROWS). Until that is all, it is
+ * nobody's but his who copies it at once; a receiver that would sleep is awake for as long.
  *
  * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet. What is counted
  * here are such messages alone, whatever is said in between: unlike bl_tx.replies, which also
@@ -375,12 +379,6 @@ static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx
 	}
 	tx->offers = true;
 	return tx->lane->payload + tx->dialogue;
-}
-
-/* Of len bytes, a message like the next one, those that may lie in our buffer and be unread. */
-static inline size_t bl_dialogue_unread(const struct bl_tx *tx, size_t len)
-{
-	return tx->offers ? len : 0;
 }
 
 /* A long message is on its way, there or through the ring. */
@@ -425,10 +423,41 @@ bl_always_inline struct bl_slot *bl_rx_at(const struct bl_rx *rx, uint32_t n)
 	return slot;
 }
 
+/* Does the message, of which `head` is the caller's private copy, say of itself how much is there?
+ */
+bl_always_inline bool bl_slot_grows(uint32_t head)
+{
+	return head & BL_HEAD(0, 0, BL_SLOT_GROWS) && BL_HEAD_OP(head) <= BL_OP_MSG &&
+	       BL_HEAD_LEN(head) > BL_SLOT_INLINE;
+}
+
+/* Of its len bytes those that have been written. */
+static inline uint32_t bl_slot_there(const struct bl_slot *slot, uint32_t len)
+{
+	/* acquire: pairs with the release in bl_slot_grow */
+	return bl_min(atomic_load_explicit(&slot->there, memory_order_acquire), len);
+}
+
+/* So many are: of a slot that has been published. */
+static inline void bl_slot_grow(struct bl_slot *slot, uint32_t there)
+{
+	atomic_store_explicit(&slot->there, there, memory_order_release);
+}
+
 /* The next packet, or NULL. */
 bl_always_inline struct bl_slot *bl_rx_peek(const struct bl_rx *rx)
 {
 	return bl_rx_at(rx, rx->next);
+}
+
+/* The next packet is a message whose bytes aren't all there: if its sender has died, they never
+ * will be, and it is as if it hadn't been sent. */
+static inline bool bl_rx_is_unfinished(const struct bl_rx *rx)
+{
+	const struct bl_slot *slot = bl_rx_peek(rx);
+	uint32_t head = slot ? *(const volatile uint32_t *)&slot->head : 0;
+
+	return bl_slot_grows(head) && bl_slot_there(slot, BL_HEAD_LEN(head)) < BL_HEAD_LEN(head);
 }
 
 /* What a packet is for, of one that isn't being read. */

@@ -10,7 +10,8 @@
  * All of it is for display, nothing reads it back, and the command believes no size
  * and no place without a check.
  *
- * A short message costs nothing here. What the command needs is there anyway:
+ * A short message costs nothing here, but for one sent in turn. What the command needs is there
+ * anyway:
  *
  *   packets sent      the numbers in our lane's slots
  *   their bytes       what the receiver has told with its credits (bl_lane), and

@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 18 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 19 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -91,7 +91,9 @@ enum bl_op {
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
 #define BL_SLOT_OFFER 0x04u /* message: it lies in our dialogue buffer; ring.h */
 #define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
-/* Two bits say two things each, by what the packet is: AHEAD and OFFER, PAST and ONCE. */
+#define BL_SLOT_GROWS 0x02u /* one of these: it may still be being written; slot->there */
+/* Three bits say two things each, by what the packet is: LENT and GROWS, AHEAD and OFFER, PAST and
+ * ONCE. */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
@@ -122,15 +124,16 @@ struct bl_slot {
 	union {
 		uint8_t bytes[BL_SLOT_INLINE];
 		uint64_t word[BL_SLOT_INLINE / 8 + 1];
-		struct {	     /* len > BL_SLOT_INLINE */
-			uint32_t at; /* not of one with BL_SLOT_YOURS */
-			uint32_t unused;
-			uint64_t request; /* BL_SLOT_TELL: as in struct bl_rts; below */
+		struct {			/* len > BL_SLOT_INLINE */
+			uint32_t at;		/* not of one with BL_SLOT_YOURS */
+			_Atomic uint32_t there; /* BL_SLOT_GROWS: bytes of it that lie there */
+			uint64_t request;	/* BL_SLOT_TELL: as in struct bl_rts; below */
 		};
 	};
 };
 static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
 static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
+static_assert(offsetof(struct bl_slot, there) == 28, "shared layout");
 static_assert(offsetof(struct bl_slot, request) == 32, "shared layout");
 
 /* BL_SLOT_TELL, and the bytes lie in the slot: the request's number is the word behind them. */

@@ -13,14 +13,18 @@
 
 /* "auto", and what fits between 4 and 64 KiB is carried through the ring. */
 #define CARRIED "carried"
+/* "auto", and who answers does so in the place of the message. */
+#define IN_TURN "in turn"
 
 static void copy_by(const char *copy)
 {
-	bool carried = !strcmp(copy, CARRIED);
+	bool turns = !strcmp(copy, IN_TURN), carried = turns || !strcmp(copy, CARRIED);
 
 	setenv("FI_BEELINE_COPY", carried ? "auto" : copy, 1);
 	setenv("FI_BEELINE_EAGER_MAX", carried ? "4096" : "auto", 1);
 	setenv("FI_BEELINE_CARRY_MAX", carried ? "65535" : "0", 1);
+	setenv("FI_BEELINE_STRETCH", turns ? "always" : "auto", 1);
+	setenv("FI_BEELINE_TURNS", turns ? "always" : "auto", 1);
 }
 
 /* --- at any moment ---------------------------------------------------------- */
@@ -34,6 +38,7 @@ struct random_row {
 static const struct random_row randoms[] = {
 	{{"any way of copying", "both hands, one hand, short"}, "auto", 200},
 	{{"carried", "what isn't large goes through the ring while both wait"}, CARRIED, 60},
+	{{"in turn", "where the other's message was"}, IN_TURN, 60},
 	{{"no right to copy", "all goes through the ring, in fragments"}, "ring", 60},
 };
 
@@ -160,6 +165,11 @@ static const struct window_row windows[] = {
 	 4000000},
 	{{"streaming", "some fragments are out"}, BL_WINDOW_STREAMING, "ring", 20000, 600000},
 	{{"carrying", "some pieces are out"}, BL_WINDOW_STREAMING, CARRIED, 20000, 65535},
+	{{"growing", "a piece of a message is there, and isn't said to be"},
+	 BL_WINDOW_GROWING,
+	 IN_TURN,
+	 8192,
+	 60000},
 	{{"carried", "all has been copied out, before FIN"},
 	 BL_WINDOW_CARRIED,
 	 CARRIED,

@@ -217,20 +217,24 @@ static void last_word(void)
 	for (int round = 0; round < 10; round++) {
 		struct talk t = {0};
 
+		/* Whose is the last word: an answer, or an offer. */
+		const int last = round % 2;
+
 		begin(&t.n);
-		for (int i = 0; i < 6; i++) {
+		for (int i = 0; i < 6 + last; i++) {
 			if (t_rank == 0)
 				say(&t, 2048);
-			hear(&t, 2048);
-			if (t_rank == 1)
+			if (t_rank == 1 || i < 6)
+				hear(&t, 2048);
+			if (t_rank == 1 && i < 6)
 				say(&t, 2048);
 		}
-		if (t_rank == 0) {
+		if (t_rank == last) {
 			say(&t, 3000); /* no longer than what is never announced */
 			t_close(&t.n);
 		}
 		t_barrier();
-		if (t_rank == 1) {
+		if (t_rank != last) {
 			hear(&t, 3000);
 			t_close(&t.n);
 		}

@@ -85,9 +85,11 @@ static void is_offered(void **state)
 
 /* --- two endpoints ------------------------------------------------------------------- */
 
-#define LONG  3000u /* as any other short one; */
-#define WHOLE 6000u /* as one that goes whole */
-#define SHORT 16u
+#define LONG	 3000u	/* as any other short one; */
+#define WHOLE	 6000u	/* as one that goes whole; */
+#define GROWN	 20000u /* in pieces of GROWN_BY, which the other may copy out meanwhile */
+#define GROWN_BY 4096u
+#define SHORT	 16u
 
 #define DEADLINE_S 20
 
@@ -101,6 +103,7 @@ struct talk_row {
 	const char *where;
 	uint32_t len;
 	bool pieces, no_buffer;
+	bool told; /* its sender wants to hear of the delivery */
 };
 
 #define THREE	    "ARBSARBSARBS"
@@ -109,22 +112,34 @@ struct talk_row {
 #define FOUR_WHERE  "rrrrrrop"
 
 static const struct talk_row talks[] = {
-	{{"in turn", "whoever began answers"}, THREE "ARBSARBS", THREE_WHERE "ypyp", LONG, 0, 0},
-	{{"whole", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", WHOLE, 0, 0},
-	{{"whole, in pieces", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", WHOLE, 1, 0},
-	{{"no buffer", "in the rings"}, THREE "ARBSARBS", "rrrrrrrrrr", LONG, 0, 1},
+	{{"in turn", "whoever began answers"}, THREE "ARBSARBS", THREE_WHERE "ypyp", LONG, 0, 0, 0},
+	{{"whole", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", WHOLE, 0, 0, 0},
+	{{"whole, in pieces", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", WHOLE, 1, 0, 0},
+	{{"grown", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", GROWN, 0, 0, 0},
+	{{"grown, in pieces", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", GROWN, 1, 0, 0},
+	{{"told", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", LONG, 0, 0, 1},
+	{{"grown, told", "the same"}, THREE "ARBSARBS", THREE_WHERE "ypyp", GROWN, 1, 0, 1},
+	{{"no buffer", "in the rings"}, THREE "ARBSARBS", "rrrrrrrrrr", LONG, 0, 1, 0},
 	{{"both at once", "each in the other's, then in its own"},
 	 FOUR "ABRSABRSABRS",
 	 FOUR_WHERE "yyopyy",
 	 LONG,
 	 0,
+	 0,
 	 0},
-	{{"a stream", "in the ring"}, "AAAARAAAARAAAAR", "rrrrrrrrrrrr", LONG, 0, 0},
-	{{"windows", "in the rings"}, "AABBRSAABBRSAABBRSAABBRS", "rrrrrrrrrrrrrrrr", LONG, 0, 0},
+	{{"a stream", "in the ring"}, "AAAARAAAARAAAAR", "rrrrrrrrrrrr", LONG, 0, 0, 0},
+	{{"windows", "in the rings"},
+	 "AABBRSAABBRSAABBRSAABBRS",
+	 "rrrrrrrrrrrrrrrr",
+	 LONG,
+	 0,
+	 0,
+	 0},
 	{{"two at once", "one goes there, and it is no dialogue any more"},
 	 THREE "AARBBSARBS",
 	 THREE_WHERE "yrpryr",
 	 LONG,
+	 0,
 	 0,
 	 0},
 	{{"a short answer", "doesn't count"},
@@ -132,11 +147,13 @@ static const struct talk_row talks[] = {
 	 THREE_WHERE "yrpyp",
 	 LONG,
 	 0,
+	 0,
 	 0},
 	{{"short questions", "the offer holds until a long one"},
 	 THREE "aRBSaRBSARBS",
 	 THREE_WHERE "rryr",
 	 LONG,
+	 0,
 	 0,
 	 0},
 	{{"they cross", "what came was sent before the offer was seen"},
@@ -144,18 +161,21 @@ static const struct talk_row talks[] = {
 	 THREE_WHERE "yroyo",
 	 LONG,
 	 0,
+	 0,
 	 0},
 	{{"kept, an offer", "an early one is copied, and the place is free"},
 	 THREE "ARBPARBP",
 	 THREE_WHERE "ypyp",
 	 LONG,
 	 0,
+	 0,
 	 0},
-	{{"kept, an answer", "the same"}, FOUR "ABRPABRPABRP", FOUR_WHERE "yyopyy", LONG, 0, 0},
+	{{"kept, an answer", "the same"}, FOUR "ABRPABRPABRP", FOUR_WHERE "yyopyy", LONG, 0, 0, 0},
 	{{"not read", "it is the other's as long as that hasn't read the offer"},
 	 THREE "ARBAARBSAR",
 	 THREE_WHERE "yprrry",
 	 LONG,
+	 0,
 	 0,
 	 0},
 };
@@ -168,7 +188,7 @@ struct side {
 	size_t lens[32];  /* ... and of all that came to it */
 };
 
-static uint8_t bytes[2][16384], into[16384];
+static uint8_t bytes[2][32768], into[32768];
 
 static struct bl_peer *other_of(const struct side *s)
 {
@@ -192,15 +212,18 @@ static char where_is_last(const struct side *s)
 	return s->at ? 'p' : 'o';
 }
 
-static void says(struct side *s, struct side *other, size_t len, bool pieces)
+static void says(struct side *s, struct side *other, size_t len, bool pieces, bool told)
 {
 	const uint8_t *at = bytes_of(s, s->sent);
 	const struct iovec iov[] = {{(void *)(uintptr_t)at, len / 3},
 				    {(void *)(uintptr_t)(at + len / 3), len - len / 3}};
-	const struct bl_send send = {
-		.iov = iov, .niov = 2, .dest = s->other, .tag = s->sent, .flags = BL_TAGGED};
+	const struct bl_send send = {.iov = iov,
+				     .niov = 2,
+				     .dest = s->other,
+				     .tag = s->sent,
+				     .flags = BL_TAGGED | (told ? BL_DELIVERY_COMPLETE : 0)};
 
-	if (pieces)
+	if (pieces || told)
 		assert_int_equal(bl_send(s->ep, &send), 0);
 	else
 		assert_int_equal(bl_send_buf(s->ep, at, len, s->other, s->sent, 0, NULL, BL_TAGGED),
@@ -279,7 +302,8 @@ static void take_turns(void **state)
 		} else if (*at == 'P') {
 			node_settle(&node, s->at);
 		} else {
-			says(s, other, *at == 'A' || *at == 'B' ? row->len : SHORT, row->pieces);
+			says(s, other, *at == 'A' || *at == 'B' ? row->len : SHORT, row->pieces,
+			     row->told && (*at == 'A' || *at == 'B'));
 			if (*at == 'A' || *at == 'B')
 				where[n++] = where_is_last(s);
 		}
@@ -291,6 +315,177 @@ static void take_turns(void **state)
 	for (size_t i = 0; i < 2; i++) /* as it was stretched */
 		node.ep[i]->dest[!i]->tx.dialogue = node.ep[i]->dest[!i]->tx.pay_size;
 	node_close(&node);
+}
+
+/* --- one that is being written -------------------------------------------------------- */
+
+struct there_row {
+	struct row row;
+	uint32_t head, there;
+	bool grows;
+	uint32_t want;
+};
+
+#define HEAD(op, flags) BL_HEAD(10000, op, flags)
+
+static const struct there_row theres[] = {
+	{{"nothing", "it may begin with that"}, HEAD(BL_OP_TAGGED, BL_SLOT_GROWS), 0, true, 0},
+	{{"part", "of any kind of message"}, HEAD(BL_OP_MSG, BL_SLOT_GROWS), 4096, true, 4096},
+	{{"all", "its length"}, HEAD(BL_OP_TAGGED, BL_SLOT_GROWS), 10000, true, 10000},
+	{{"more than all", "believed as far as there is any"},
+	 HEAD(BL_OP_TAGGED, BL_SLOT_GROWS),
+	 UINT32_MAX,
+	 true,
+	 10000},
+	{{"doesn't say so", "it is all there"}, HEAD(BL_OP_TAGGED, BL_SLOT_YOURS), 0, false, 0},
+	{{"an RTS", "the bit says another thing"},
+	 HEAD(BL_OP_TAGGED_RTS, BL_SLOT_LENT),
+	 0,
+	 false,
+	 0},
+	{{"in a slot", "where its bytes are"},
+	 BL_HEAD(BL_SLOT_INLINE, BL_OP_TAGGED, BL_SLOT_GROWS),
+	 0,
+	 false,
+	 0},
+};
+
+static void how_much_is_there(void **state)
+{
+	const struct there_row *row = TABLE_ROW(struct there_row, state);
+	struct bl_slot slot[BL_SLOTS] = {{.seq = 1, .head = row->head, .there = row->there}};
+	struct bl_rx rx = {.slot = slot};
+
+	assert_int_equal(bl_slot_grows(row->head), row->grows);
+	if (row->grows)
+		assert_int_equal(bl_slot_there(slot, 10000), row->want);
+	assert_int_equal(bl_rx_is_unfinished(&rx), row->grows && row->want < 10000);
+	slot[0].seq = 0;
+	assert_false(bl_rx_is_unfinished(&rx));
+}
+
+struct unfinished_row {
+	struct row row;
+	uint32_t there;
+	bool posted, cancelled, dies,
+		untagged; /* the general way, as those that senders may claim */
+};
+
+static const struct unfinished_row unfinished[] = {
+	{{"begun", "its receive waits"}, GROWN_BY, 1, 0, 0, 0},
+	{{"begun, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1},
+	{{"nothing yet", "the same"}, 0, 1, 0, 0, 0},
+	{{"nothing yet, untagged", "the same"}, 0, 1, 0, 0, 1},
+	{{"all but one", "the same"}, GROWN - 1, 1, 0, 0, 0},
+	{{"all but one, untagged", "the same"}, GROWN - 1, 1, 0, 0, 1},
+	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0},
+	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0},
+	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1},
+	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0},
+	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1},
+	{{"its sender dies", "nor is it kept"}, GROWN - 1, 0, 0, 1, 0},
+};
+
+static void post_grown(bool untagged)
+{
+	uint64_t flags = untagged ? BL_COMPLETION | BL_MSG : NODE_FLAGS;
+
+	assert_int_equal(bl_recv_buf(receiver, to, GROWN, 1, 9, 0, to, flags), 0);
+}
+
+/* Its sender has been stopped in its midst: as if it hadn't come, and nobody waits long for it. */
+static void is_unfinished(void **state)
+{
+	const struct unfinished_row *row = TABLE_ROW(struct unfinished_row, state);
+	struct bl_sink none = BL_SINK_NONE;
+	struct bl_comp_err err;
+	struct bl_slot *slot;
+	struct bl_comp comp;
+	struct bl_tx *tx;
+
+	open_pair();
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+	peer()->tx.answered = true;
+	peer()->tx.turns = BL_DIALOGUE_AFTER;
+	tx = &peer()->tx;
+	slot = &tx->slot[tx->next % BL_SLOTS];
+	assert_int_equal(
+		bl_send_buf(sender, from, GROWN, 0, 9, 0, NULL, row->untagged ? BL_MSG : BL_TAGGED),
+		0);
+	assert_true(bl_slot_grows(slot->head));
+	assert_int_equal(slot->there, GROWN);
+	bl_slot_grow(slot, row->there);
+	if (row->posted)
+		post_grown(row->untagged);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	assert_int_equal(receiver->dest[1]->rx.next, tx->next - 1);
+	if (row->dies) {
+		bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
+		if (row->posted) {
+			assert_int_equal(bl_cq_readerr(node.cq[0], &err), 1);
+			assert_int_equal(err.err, ECONNRESET);
+		}
+		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+		node_close(&node);
+		return;
+	}
+	if (row->cancelled) {
+		assert_int_equal(bl_cancel(receiver, to), 0);
+		assert_int_equal(node_error(&node, 0).err, ECANCELED);
+		memset(to, 0xee, sizeof to);
+	}
+	bl_slot_grow(slot, GROWN);
+	if (!row->posted || row->cancelled) {
+		node_settle(&node, 0);
+		post_grown(row->untagged);
+	}
+	assert_int_equal(node_completion(&node, 0, NULL).len, GROWN);
+	check(GROWN);
+	node_close(&node);
+}
+
+struct growth_row {
+	struct row row;
+	uint32_t len;
+	uint8_t replies, slow;
+	bool always, grows;
+};
+
+static const struct growth_row growths[] = {
+	{{"waited for", "it is being read"}, 8192, 7, 0, false, true},
+	{{"a byte less", "is written at once"}, 8191, 7, 0, false, false},
+	{{"crossing", "the other writes, too"}, 20000, 5, 0, false, false},
+	{{"far", "nothing is gained"}, 20000, 7, BL_FAR, false, false},
+	{{"always", "by the knob"}, 8192, 0, BL_FAR, true, true},
+	{{"always, a byte less", "too short"}, 8191, 7, 0, true, false},
+};
+
+static void what_grows(void **state)
+{
+	const struct growth_row *row = TABLE_ROW(struct growth_row, state);
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+	struct bl_tx *tx;
+
+	open_pair();
+	plan->grows = row->always;
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+	tx = &peer()->tx;
+	tx->answered = true;
+	tx->turns = BL_DIALOGUE_AFTER;
+	tx->replies = row->replies;
+	tx->slow = row->slow;
+	tx->probed = (uint16_t)tx->next; /* no look is due */
+	post(row->len);
+	assert_int_equal(bl_send_buf(sender, from, row->len, 0, 9, 0, NULL, BL_TAGGED), 0);
+	assert_true(BL_HEAD_FLAGS(tx->slot[(tx->next - 1) % BL_SLOTS].head) & BL_SLOT_OFFER);
+	assert_int_equal(bl_slot_grows(tx->slot[(tx->next - 1) % BL_SLOTS].head), row->grows);
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	check(row->len);
+	node_close(&node);
+	plan->grows = true;
 }
 
 /* An answer in a place that was never offered. */
@@ -309,6 +504,28 @@ static void nonsense(void **state)
 	node_close(&node);
 }
 
+/* A second answer in a place that was offered once. */
+static void answered_twice(void **state)
+{
+	struct bl_tx *tx;
+
+	(void)state;
+	open_pair();
+	receiver->dest[1]->tx.offers = true;
+	receiver->dest[1]->tx.dialogue = 0;
+	post(LONG);
+	post(LONG);
+	tx = &peer()->tx;
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(bl_send_buf(sender, from, LONG, 0, 9, 0, NULL, BL_TAGGED), 0);
+		tx->slot[(tx->next - 1) % BL_SLOTS].head |= BL_HEAD(0, 0, BL_SLOT_YOURS);
+	}
+	assert_int_equal(node_completion(&node, 0, NULL).len, LONG);
+	assert_false(receiver->dest[1]->tx.offers);
+	assert_int_equal(node_error(&node, 0).err, EPROTO);
+	node_close(&node);
+}
+
 int main(void)
 {
 	set_limits();
@@ -319,6 +536,10 @@ int main(void)
 	TABLE_ROWS("freed", is_freed, hearings);
 	TABLE_ROWS("offered", is_offered, offers);
 	TABLE_ROWS("turns", take_turns, talks);
+	TABLE_ROWS("there", how_much_is_there, theres);
+	TABLE_ROWS("growth", what_grows, growths);
+	TABLE_ROWS("unfinished", is_unfinished, unfinished);
 	TABLE_TEST(nonsense);
+	TABLE_TEST(answered_twice);
 	return table_run("turns");
 }

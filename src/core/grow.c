@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * grow.c: copying out a message of a dialogue while its sender still copies it in (BL_SLOT_GROWS;
+ * local/ring.h). Serialised by the domain.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/claim.h"
+#include "core/recv.h"
+#include "core/stream.h"
+
+#define GROWS_US 5u /* so long it is waited for while nothing is added */
+
+bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
+				 uint32_t len, void *to, const uint8_t *bytes)
+{
+	uint64_t since = bl_ticks(), patience = GROWS_US * bl_ticks_per_us();
+	uint32_t done = 0, there = bl_slot_there(slot, len);
+	uint64_t began;
+
+	if (there < len && bl_rx_was_left(rx))
+		return false;
+	if (to && len >= BL_CLAIM_MIN)
+		bl_claim_back_now(ep);
+	began = bl_copy_begins(ep, len);
+	for (; done < len; there = bl_slot_there(slot, len)) {
+		if (there > done) {
+			if (to)
+				memcpy((char *)to + done, bytes + done, there - done);
+			done = there;
+			since = bl_ticks();
+		} else if (bl_ticks() - since > patience) {
+			bl_rx_leave(rx);
+			break;
+		} else {
+			bl_cpu_relax();
+		}
+	}
+	bl_copy_ends(ep, began);
+	return done == len;
+}
