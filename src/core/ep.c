@@ -675,7 +675,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		bl_fin_look(ep, sink, peer);
 		if (likely(!err))
 			continue;
-		/* What it sent before it went still counts. */
+		/* What it sent before it went still counts, but for what it hadn't finished. */
 		if (err != -EPROTO && bl_rx_peek(&peer->rx) && !bl_rx_is_unfinished(&peer->rx)) {
 			bl_poll_peer(ep, sink, peer);
 			ep->next_look = now; /* until nothing is left */

@@ -10,13 +10,14 @@
 #include "core/recv.h"
 #include "core/stream.h"
 
-#define GROWS_US 5u /* so long it is waited for while nothing is added */
+#define GROWS_US   5u  /* so long it is waited for while nothing is added, */
+#define GROWS_MOST 16u /* and so often, which is more than an honest sender has pieces */
 
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				 uint32_t len, void *to, const uint8_t *bytes)
 {
 	uint64_t since = bl_ticks(), patience = GROWS_US * bl_ticks_per_us();
-	uint32_t done = 0, there = bl_slot_there(slot, len);
+	uint32_t done = 0, pieces = 0, there = bl_slot_there(slot, len);
 	uint64_t began;
 
 	if (there < len && bl_rx_was_left(rx))
@@ -25,12 +26,13 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 		bl_claim_back_now(ep);
 	began = bl_copy_begins(ep, len);
 	for (; done < len; there = bl_slot_there(slot, len)) {
-		if (there > done) {
+		if (there > done && pieces < GROWS_MOST) {
 			if (to)
 				memcpy((char *)to + done, bytes + done, there - done);
 			done = there;
 			since = bl_ticks();
-		} else if (bl_ticks() - since > patience) {
+			pieces++;
+		} else if (pieces == GROWS_MOST || bl_ticks() - since > patience) {
 			bl_rx_leave(rx);
 			break;
 		} else {

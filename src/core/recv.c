@@ -252,8 +252,7 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 			 const struct bl_target *t, const void *bytes, size_t len, uint64_t tag,
 			 uint64_t data, uint32_t slot_flags)
 {
-	if (likely(bytes != NULL))
-		copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
+	copy_out(ep, bl_target_iov(t), t->niov, bytes, bl_min(len, t->len), slot_flags);
 	bytes_are_there(ep, sink, peer, t, len, tag, data, slot_flags);
 }
 
@@ -367,17 +366,12 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	struct bl_post **at, *post;
 	bool spent;
 
+	/* Before a receive is taken from its senders. */
+	if (unlikely(a->growing != NULL) &&
+	    !bl_take_growing(ep, &a->peer->rx, a->growing, (uint32_t)a->len, NULL, bytes))
+		return false;
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
-	if (unlikely(a->growing != NULL)) {
-		bool fits = post && !(post->flags & BL_POST_MULTI) && post->niov <= 1 &&
-			    a->len <= post->len;
-
-		if (!bl_take_growing(ep, &a->peer->rx, a->growing, (uint32_t)a->len,
-				     fits ? post->buf : NULL, bytes))
-			return false;
-		bytes = fits ? NULL : bytes;
-	}
 	if (!post)
 		return !leave_for_later(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
 
@@ -456,10 +450,12 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	struct bl_post *post = *at;
 	uint64_t request = request_of(slot, head);
 
-	if (!bl_slot_grows(head))
-		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
-	else if (!bl_take_growing(ep, &peer->rx, slot, len, post->buf, bytes))
+	bool grows = bl_slot_grows(head), ours = post->src == peer;
+
+	if (grows && !bl_take_growing(ep, &peer->rx, slot, len, ours ? post->buf : NULL, bytes))
 		return false;
+	if (!grows || !ours)
+		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
 	bl_post_unlink(&ep->tagged, at);
 	bl_claim_came(ep, post, true, peer, len);
 	tell(ep, peer, request, flags);

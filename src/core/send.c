@@ -311,7 +311,7 @@ static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_
 #define GROWS_LEAST  4096u /* bytes of one */
 
 /* It lies there; nothing of its slot has been written to, which its receiver looks at, but
- * slot->request. `to`: where in the ring, whose room has been taken, or NULL. */
+ * slot->request and slot->there. `to`: where in the ring, whose room has been taken, or NULL. */
 static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head, uint64_t tag,
 			 uint64_t data)
 {

@@ -736,13 +736,13 @@ int bl_local_stop_polling(struct bl_local *local)
 
 	for (uint32_t i = 0; i < n; i++) {
 		quiet[i] = local->hot[i];
-		if (!can_ring(quiet[i]))
-			return -EOPNOTSUPP;
+		if (!can_ring(quiet[i]) || bl_rx_is_unfinished(&quiet[i]->rx))
+			return -EOPNOTSUPP; /* look again soon */
 	}
 	if (!n || stop_polling(local, quiet, n) == n)
 		return 0;
 	for (uint32_t i = 0; i < local->nhot; i++)
-		if (bl_rx_peek(&local->hot[i]->rx))
+		if (bl_rx_peek(&local->hot[i]->rx) && !bl_rx_is_unfinished(&local->hot[i]->rx))
 			return -EAGAIN;
 	return -EOPNOTSUPP;
 }

@@ -7,7 +7,8 @@
  * serialised by its own domain; no lock, no atomic read-modify-write. Progress
  * is wait-free on either side: a full ring says so. A sender that dies between
  * its stores leaves a slot whose number was never stored: the receiver never
- * sees it. A receiver that dies leaves a ring that fills.
+ * sees it; or a message that says it isn't all there: the receiver never takes it.
+ * A receiver that dies leaves a ring that fills.
  *
  * Why it looks as it does (measured; docs/performance.md):
  *  - The number in the slot is the only flag, and lies in the line that carries
@@ -349,7 +350,7 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
  *
  *   There, a message of some length grows: it is published with its first piece, and
  * bl_slot.there says how much of it has been written (BL_SLOT_GROWS). Until that is all, it is
- * nobody's but his who copies it at once; a receiver that would sleep is awake for as long.
+ * nobody's but his who copies it at once; a receiver that would sleep only naps for as long.
  *
  * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet. What is counted
  * here are such messages alone, whatever is said in between: unlike bl_tx.replies, which also
@@ -424,11 +425,13 @@ bl_always_inline struct bl_slot *bl_rx_at(const struct bl_rx *rx, uint32_t n)
 }
 
 /* Does the message, of which `head` is the caller's private copy, say of itself how much is there?
- */
+ * Only one in a dialogue buffer. */
 bl_always_inline bool bl_slot_grows(uint32_t head)
 {
-	return head & BL_HEAD(0, 0, BL_SLOT_GROWS) && BL_HEAD_OP(head) <= BL_OP_MSG &&
-	       BL_HEAD_LEN(head) > BL_SLOT_INLINE;
+	return head & BL_HEAD(0, 0, BL_SLOT_GROWS) &&
+	       head & BL_HEAD(0, 0, BL_SLOT_OFFER | BL_SLOT_YOURS) &&
+	       BL_HEAD_OP(head) <= BL_OP_MSG && BL_HEAD_LEN(head) > BL_SLOT_INLINE &&
+	       BL_HEAD_LEN(head) <= BL_DIALOGUE_SIZE;
 }
 
 /* Of its len bytes those that have been written. */
@@ -438,7 +441,7 @@ static inline uint32_t bl_slot_there(const struct bl_slot *slot, uint32_t len)
 	return bl_min(atomic_load_explicit(&slot->there, memory_order_acquire), len);
 }
 
-/* So many are: of a slot that has been published. */
+/* So many are: before the slot is published, and then again and again. */
 static inline void bl_slot_grow(struct bl_slot *slot, uint32_t there)
 {
 	atomic_store_explicit(&slot->there, there, memory_order_release);

@@ -191,6 +191,8 @@ static void in_the_window(unsigned n, struct life *life)
 	life->most = window_row->most;
 	life->window = window_row->window;
 	life->nth = nth[n % bl_countof(nth)];
+	if (window_row->window == BL_WINDOW_GROWING && n % 3 == 0)
+		life->nth = 3; /* the first piece isn't published yet */
 	if (window_row->window <= BL_WINDOW_ADOPTED)
 		life->nth = 1 + n % 2; /* it has two neighbours */
 }

@@ -328,23 +328,35 @@ struct there_row {
 
 #define HEAD(op, flags) BL_HEAD(10000, op, flags)
 
+#define GROWS (BL_SLOT_GROWS | BL_SLOT_OFFER)
+
 static const struct there_row theres[] = {
-	{{"nothing", "it may begin with that"}, HEAD(BL_OP_TAGGED, BL_SLOT_GROWS), 0, true, 0},
-	{{"part", "of any kind of message"}, HEAD(BL_OP_MSG, BL_SLOT_GROWS), 4096, true, 4096},
-	{{"all", "its length"}, HEAD(BL_OP_TAGGED, BL_SLOT_GROWS), 10000, true, 10000},
+	{{"nothing", "it may begin with that"}, HEAD(BL_OP_TAGGED, GROWS), 0, true, 0},
+	{{"part", "of any kind of message"}, HEAD(BL_OP_MSG, GROWS), 4096, true, 4096},
+	{{"all", "its length"}, HEAD(BL_OP_TAGGED, GROWS), 10000, true, 10000},
 	{{"more than all", "believed as far as there is any"},
-	 HEAD(BL_OP_TAGGED, BL_SLOT_GROWS),
+	 HEAD(BL_OP_TAGGED, GROWS),
 	 UINT32_MAX,
 	 true,
 	 10000},
 	{{"doesn't say so", "it is all there"}, HEAD(BL_OP_TAGGED, BL_SLOT_YOURS), 0, false, 0},
+	{{"elsewhere", "but for the dialogue buffers it has no meaning"},
+	 HEAD(BL_OP_TAGGED, BL_SLOT_GROWS),
+	 0,
+	 false,
+	 0},
+	{{"longer than such a buffer", "the same"},
+	 BL_HEAD(BL_DIALOGUE_SIZE + 1, BL_OP_TAGGED, GROWS),
+	 0,
+	 false,
+	 0},
 	{{"an RTS", "the bit says another thing"},
 	 HEAD(BL_OP_TAGGED_RTS, BL_SLOT_LENT),
 	 0,
 	 false,
 	 0},
 	{{"in a slot", "where its bytes are"},
-	 BL_HEAD(BL_SLOT_INLINE, BL_OP_TAGGED, BL_SLOT_GROWS),
+	 BL_HEAD(BL_SLOT_INLINE, BL_OP_TAGGED, GROWS),
 	 0,
 	 false,
 	 0},
@@ -367,30 +379,34 @@ static void how_much_is_there(void **state)
 struct unfinished_row {
 	struct row row;
 	uint32_t there;
-	bool posted, cancelled, dies,
-		untagged; /* the general way, as those that senders may claim */
+	bool posted, cancelled, dies;
+	bool untagged; /* the general way, as those that senders may claim */
+	bool anybody;  /* its receive isn't for this sender alone */
 };
 
 static const struct unfinished_row unfinished[] = {
-	{{"begun", "its receive waits"}, GROWN_BY, 1, 0, 0, 0},
-	{{"begun, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1},
-	{{"nothing yet", "the same"}, 0, 1, 0, 0, 0},
-	{{"nothing yet, untagged", "the same"}, 0, 1, 0, 0, 1},
-	{{"all but one", "the same"}, GROWN - 1, 1, 0, 0, 0},
-	{{"all but one, untagged", "the same"}, GROWN - 1, 1, 0, 0, 1},
-	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0},
-	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0},
-	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1},
-	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0},
-	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1},
-	{{"its sender dies", "nor is it kept"}, GROWN - 1, 0, 0, 1, 0},
+	{{"begun", "its receive waits"}, GROWN_BY, 1, 0, 0, 0, 0},
+	{{"begun, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 0},
+	{{"nothing yet", "the same"}, 0, 1, 0, 0, 0, 0},
+	{{"nothing yet, untagged", "the same"}, 0, 1, 0, 0, 1, 0},
+	{{"all but one", "the same"}, GROWN - 1, 1, 0, 0, 0, 0},
+	{{"all but one, untagged", "the same"}, GROWN - 1, 1, 0, 0, 1, 0},
+	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0, 0},
+	{{"from anybody", "another may take that"}, GROWN_BY, 1, 0, 0, 0, 1},
+	{{"from anybody, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 1},
+	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0},
+	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1, 0},
+	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0},
+	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1, 0},
+	{{"its sender dies", "nor is it kept"}, GROWN - 1, 0, 0, 1, 0, 0},
 };
 
-static void post_grown(bool untagged)
+static void post_grown(bool untagged, bool anybody)
 {
 	uint64_t flags = untagged ? BL_COMPLETION | BL_MSG : NODE_FLAGS;
 
-	assert_int_equal(bl_recv_buf(receiver, to, GROWN, 1, 9, 0, to, flags), 0);
+	assert_int_equal(
+		bl_recv_buf(receiver, to, GROWN, anybody ? BL_ADDR_ANY : 1, 9, 0, to, flags), 0);
 }
 
 /* Its sender has been stopped in its midst: as if it hadn't come, and nobody waits long for it. */
@@ -417,9 +433,20 @@ static void is_unfinished(void **state)
 	assert_int_equal(slot->there, GROWN);
 	bl_slot_grow(slot, row->there);
 	if (row->posted)
-		post_grown(row->untagged);
+		post_grown(row->untagged, row->anybody);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	/* No more is in its receive than is there, and nothing in one that others may meet. */
+	for (size_t i = row->anybody ? 0 : row->there; i < GROWN; i++)
+		assert_int_equal(to[i], 0xee);
+	if (row->anybody) { /* another's message takes it meanwhile */
+		assert_int_equal(bl_inject(receiver, from, SHORT, 0, 9, 0,
+					   row->untagged ? BL_MSG : BL_TAGGED),
+				 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, SHORT);
+		for (size_t i = SHORT; i < GROWN; i++)
+			assert_int_equal(to[i], 0xee);
+	}
 	assert_int_equal(receiver->dest[1]->rx.next, tx->next - 1);
 	if (row->dies) {
 		bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
@@ -437,9 +464,9 @@ static void is_unfinished(void **state)
 		memset(to, 0xee, sizeof to);
 	}
 	bl_slot_grow(slot, GROWN);
-	if (!row->posted || row->cancelled) {
+	if (!row->posted || row->cancelled || row->anybody) {
 		node_settle(&node, 0);
-		post_grown(row->untagged);
+		post_grown(row->untagged, row->anybody);
 	}
 	assert_int_equal(node_completion(&node, 0, NULL).len, GROWN);
 	check(GROWN);
