@@ -449,8 +449,8 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
 	struct bl_post *post = *at;
 	uint64_t request = request_of(slot, head);
-
-	bool grows = bl_slot_grows(head), ours = post->src == peer;
+	bool grows = bl_slot_grows(head);
+	bool ours = post->src == peer; /* else another's message may take it meanwhile */
 
 	if (grows && !bl_take_growing(ep, &peer->rx, slot, len, ours ? post->buf : NULL, bytes))
 		return false;

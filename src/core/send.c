@@ -306,10 +306,6 @@ static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_
 	bl_iov_gather(to, send->iov, send->niov, 0, len);
 }
 
-#define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
-#define GROWS_PIECES 8u
-#define GROWS_LEAST  4096u /* bytes of one */
-
 /* It lies there; nothing of its slot has been written to, which its receiver looks at, but
  * slot->request and slot->there. `to`: where in the ring, whose room has been taken, or NULL. */
 static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head, uint64_t tag,
@@ -328,6 +324,10 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 	bl_pass_on(slot);
 }
 
+#define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
+#define GROWS_PIECES 8u
+#define GROWS_LEAST  4096u /* bytes of one */
+
 /*
  * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
  * Where messages cross, each is copied in first; far away nothing is gained.
@@ -338,6 +338,7 @@ static bool grows(const struct bl_tx *tx, size_t len)
 	       (bl_copy_plan()->grows || (bl_tx_in_dialogue(tx) && !bl_tx_is_far(tx)));
 }
 
+/* Published with its first piece. */
 static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *iov, size_t niov,
 			uint32_t head, uint64_t tag, uint64_t data)
 {

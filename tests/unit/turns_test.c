@@ -436,6 +436,8 @@ static void is_unfinished(void **state)
 		post_grown(row->untagged, row->anybody);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	/* Who would sleep only naps: nothing that is there is to be read. */
+	assert_int_equal(bl_local_doze(&receiver->local, BL_SLEEP_SOCKET, NULL), -EOPNOTSUPP);
 	/* No more is in its receive than is there, and nothing in one that others may meet. */
 	for (size_t i = row->anybody ? 0 : row->there; i < GROWN; i++)
 		assert_int_equal(to[i], 0xee);
