@@ -64,6 +64,7 @@ static void victim(int rank)
 		.victim = VICTIM,
 		.least = life->least,
 		.most = life->most,
+		.in_turn = life->in_turn,
 		.mad = life->mad,
 	};
 
@@ -161,6 +162,7 @@ static void survivor(int rank)
 				.least = life->least,
 				.most = life->most,
 				.after = 8,
+				.in_turn = life->in_turn,
 				.mad = life->mad,
 			};
 

@@ -43,6 +43,7 @@ static const struct random_row randoms[] = {
 };
 
 static uint64_t seed;
+static bool in_turn;
 
 static void at_any_moment(unsigned n, struct life *life)
 {
@@ -64,6 +65,7 @@ static void at_any_moment(unsigned n, struct life *life)
 	life->least = stages[stage].least;
 	life->most = stages[stage].most;
 	life->moment = stages[stage].moment;
+	life->in_turn = in_turn && (n / bl_countof(stages)) % 2;
 	life->wait_us = (unsigned)(table_random(&seed) % (stage || n % 16 ? 2000 : 500));
 }
 
@@ -74,6 +76,7 @@ static void random_kills(void **state)
 	struct outcome out;
 
 	copy_by(row->copy);
+	in_turn = !strcmp(row->copy, IN_TURN);
 	seed = bl_clock_ns();
 	print_message("             seed %lu\n", (unsigned long)seed);
 	generations_run(count, at_any_moment, &out);
@@ -191,7 +194,8 @@ static void in_the_window(unsigned n, struct life *life)
 	life->most = window_row->most;
 	life->window = window_row->window;
 	life->nth = nth[n % bl_countof(nth)];
-	if (window_row->window == BL_WINDOW_GROWING && n % 3 == 0)
+	life->in_turn = !strcmp(window_row->copy, IN_TURN);
+	if (life->in_turn && n % 3 == 0)
 		life->nth = 3; /* the first piece isn't published yet */
 	if (window_row->window <= BL_WINDOW_ADOPTED)
 		life->nth = 1 + n % 2; /* it has two neighbours */
