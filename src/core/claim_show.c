@@ -223,7 +223,8 @@ static bool may_show(const struct bl_post_queue *queue, const struct bl_post *po
 
 static bool suitable(const struct bl_post *post)
 {
-	return post->len >= BL_CLAIM_MIN && !(post->flags & (BL_POST_MULTI | BL_POST_SHARED));
+	return post->len >= BL_CLAIM_MIN &&
+	       !(post->flags & (BL_POST_MULTI | BL_POST_SHARED | BL_POST_BEGUN));
 }
 
 /* The advert to show it by: none is in use, and for several pieces one that has room for them.

@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "core/claim.h"
+#include "core/match.h"
 #include "core/recv.h"
+#include "core/shared.h"
 #include "core/stream.h"
 
 #define GROWS_US   5u  /* so long it is waited for while nothing is added, */
@@ -41,4 +43,40 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 	}
 	bl_copy_ends(ep, began);
 	return done == len;
+}
+
+/*
+ * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
+ * other message may take it meanwhile: not one from anybody, nor one of a context.
+ */
+static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_post *post;
+
+	if (ep->home != ep)
+		return NULL;
+	post = *bl_match_find(queue, a->peer, tagged ? a->tag : 0);
+	if (!post || post->src != a->peer || post->niov > 1 || post->flags & BL_POST_MULTI ||
+	    a->len > post->len)
+		return NULL;
+	return !(post->flags & BL_POST_SHARED) || bl_claim_take_back(ep, post) ? post : NULL;
+}
+
+/* What no sender sees while its message is unfinished isn't shown again: later receives may have
+ * been, and they would be taken for earlier ones. */
+bl_noinline bool bl_arrive_growing(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
+				   const uint8_t *bytes, bool *copied)
+{
+	uint32_t len = (uint32_t)a->len;
+	struct bl_post *post = NULL;
+
+	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_there(a->growing, len) < len))
+		post = taken_for(ep, a, tagged);
+	*copied = post;
+	if (bl_take_growing(ep, &a->peer->rx, a->growing, len, post ? post->buf : NULL, bytes))
+		return true;
+	if (post)
+		post->flags |= BL_POST_BEGUN;
+	return false;
 }

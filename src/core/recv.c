@@ -364,11 +364,10 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	struct bl_ep *home = ep->home;
 	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
 	struct bl_post **at, *post;
-	bool spent;
+	bool spent, copied = false;
 
-	/* Before a receive is taken from its senders. */
-	if (unlikely(a->growing != NULL) &&
-	    !bl_take_growing(ep, &a->peer->rx, a->growing, (uint32_t)a->len, NULL, bytes))
+	/* Before a receive is taken from its senders that it isn't copied into. */
+	if (unlikely(a->growing != NULL) && !bl_arrive_growing(ep, a, tagged, bytes, &copied))
 		return false;
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
@@ -379,7 +378,10 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 
 	struct bl_target t = target_of(ep, queue, at, a->len, tagged, &spent);
 
-	finish_bytes(ep, sink, a->peer, &t, bytes, a->len, a->tag, a->data, a->slot_flags);
+	if (unlikely(copied))
+		bytes_are_there(ep, sink, a->peer, &t, a->len, a->tag, a->data, a->slot_flags);
+	else
+		finish_bytes(ep, sink, a->peer, &t, bytes, a->len, a->tag, a->data, a->slot_flags);
 	tell(ep, a->peer, a->request, a->slot_flags);
 	if (!t.multi)
 		bl_post_release(home, post);

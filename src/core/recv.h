@@ -111,5 +111,9 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged);
  */
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				 uint32_t len, void *to, const uint8_t *bytes);
+/* The same of a message that the fast path doesn't take. *copied: it lies in the receive that
+ * bl_claim_match() finds for it; else where it was. */
+bl_noinline bool bl_arrive_growing(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
+				   const uint8_t *bytes, bool *copied);
 
 #endif

@@ -344,8 +344,10 @@ static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *i
 {
 	struct bl_slot *slot = bl_tx_slot(&peer->tx);
 	uint32_t len = BL_HEAD_LEN(head), there = 0;
-	uint32_t piece = len / GROWS_PIECES < GROWS_LEAST ? GROWS_LEAST : len / GROWS_PIECES;
+	uint32_t piece = (uint32_t)bl_round_up(len / GROWS_PIECES, BL_LINE);
 
+	if (piece < GROWS_LEAST)
+		piece = GROWS_LEAST;
 	while (there < len) {
 		uint32_t n = bl_min(piece, len - there);
 

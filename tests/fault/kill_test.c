@@ -22,7 +22,7 @@ static void copy_by(const char *copy)
 
 	setenv("FI_BEELINE_COPY", carried ? "auto" : copy, 1);
 	setenv("FI_BEELINE_EAGER_MAX", carried ? "4096" : "auto", 1);
-	setenv("FI_BEELINE_CARRY_MAX", carried ? "65535" : "0", 1);
+	setenv("FI_BEELINE_CARRY_MAX", turns ? "98304" : carried ? "65535" : "0", 1);
 	setenv("FI_BEELINE_STRETCH", turns ? "always" : "auto", 1);
 	setenv("FI_BEELINE_TURNS", turns ? "always" : "auto", 1);
 }
@@ -172,7 +172,7 @@ static const struct window_row windows[] = {
 	 BL_WINDOW_GROWING,
 	 IN_TURN,
 	 8192,
-	 60000},
+	 90000},
 	{{"carried", "all has been copied out, before FIN"},
 	 BL_WINDOW_CARRIED,
 	 CARRIED,

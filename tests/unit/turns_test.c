@@ -5,8 +5,11 @@
  * its owner's again. First two private halves alone, then two endpoints of one process.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <time.h>
 
+#define CARRIED 98304u
+#define LONGEST 100000u
 #include "unit/ahead.h"
 
 uint64_t __wrap_bl_room(void);
@@ -380,33 +383,73 @@ struct unfinished_row {
 	struct row row;
 	uint32_t there;
 	bool posted, cancelled, dies;
-	bool untagged; /* the general way, as those that senders may claim */
+	bool untagged; /* the general way */
 	bool anybody;  /* its receive isn't for this sender alone */
+	bool shown;    /* the sender sees it, and might claim it */
 };
+
+#define SHOWN 70000u /* at least BL_CLAIM_MIN */
 
 static const struct unfinished_row unfinished[] = {
-	{{"begun", "its receive waits"}, GROWN_BY, 1, 0, 0, 0, 0},
-	{{"begun, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 0},
-	{{"nothing yet", "the same"}, 0, 1, 0, 0, 0, 0},
-	{{"nothing yet, untagged", "the same"}, 0, 1, 0, 0, 1, 0},
-	{{"all but one", "the same"}, GROWN - 1, 1, 0, 0, 0, 0},
-	{{"all but one, untagged", "the same"}, GROWN - 1, 1, 0, 0, 1, 0},
-	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0, 0},
-	{{"from anybody", "another may take that"}, GROWN_BY, 1, 0, 0, 0, 1},
-	{{"from anybody, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 1},
-	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0},
-	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1, 0},
-	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0},
-	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1, 0},
-	{{"its sender dies", "nor is it kept"}, GROWN - 1, 0, 0, 1, 0, 0},
+	{{"begun", "its receive waits"}, GROWN_BY, 1, 0, 0, 0, 0, 0},
+	{{"begun, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 0, 0},
+	{{"nothing yet", "the same"}, 0, 1, 0, 0, 0, 0, 0},
+	{{"nothing yet, untagged", "the same"}, 0, 1, 0, 0, 1, 0, 0},
+	{{"all but one", "the same"}, GROWN - 1, 1, 0, 0, 0, 0, 0},
+	{{"all but one, untagged", "the same"}, GROWN - 1, 1, 0, 0, 1, 0, 0},
+	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0, 0, 0},
+	{{"from anybody", "another may take that"}, GROWN_BY, 1, 0, 0, 0, 1, 0},
+	{{"from anybody, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 1, 0},
+	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0, 0},
+	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1, 0, 0},
+	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0, 0},
+	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1, 0, 0},
+	{{"its sender dies", "nor is it kept"}, GROWN - 1, 0, 0, 1, 0, 0, 0},
+	{{"shown", "its sender sees it no more"}, GROWN_BY, 1, 0, 0, 0, 0, 1},
+	{{"shown, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 0, 1},
+	{{"shown, all but one", "the same"}, SHOWN - 1, 1, 0, 0, 0, 0, 1},
+	{{"shown, nothing yet", "the same"}, 0, 1, 0, 0, 0, 0, 1},
+	{{"shown, from anybody", "it is waited for"}, GROWN_BY, 1, 0, 0, 0, 1, 1},
+	{{"shown, cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0, 1},
+	{{"shown, its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0, 1},
 };
 
-static void post_grown(bool untagged, bool anybody)
+static size_t length_of(const struct unfinished_row *row)
 {
-	uint64_t flags = untagged ? BL_COMPLETION | BL_MSG : NODE_FLAGS;
+	return row->shown ? SHOWN : GROWN;
+}
 
-	assert_int_equal(
-		bl_recv_buf(receiver, to, GROWN, anybody ? BL_ADDR_ANY : 1, 9, 0, to, flags), 0);
+static void post_grown(const struct unfinished_row *row)
+{
+	uint64_t flags = row->untagged ? BL_COMPLETION | BL_MSG : NODE_FLAGS;
+
+	assert_int_equal(bl_recv_buf(receiver, to, length_of(row), row->anybody ? BL_ADDR_ANY : 1,
+				     9, 0, to, flags),
+			 0);
+}
+
+static const struct bl_post *first_post(bool untagged)
+{
+	return untagged ? receiver->msg.head : receiver->tagged.head;
+}
+
+/* A message of len bytes that grows is in the ring. */
+static struct bl_slot *send_grown(size_t len, bool untagged)
+{
+	struct bl_tx *tx = &peer()->tx;
+	struct bl_slot *slot;
+
+	peer()->tx.nlong = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+	tx->answered = true;
+	tx->turns = BL_DIALOGUE_AFTER;
+	slot = &tx->slot[tx->next % BL_SLOTS];
+	/* Whether it may go whole doesn't matter here. */
+	assert_int_equal(bl_put_flags(sender, 0, from, len, 9, 0, untagged ? BL_MSG : BL_TAGGED),
+			 0);
+	assert_true(bl_slot_grows(slot->head));
+	assert_int_equal(slot->there, len);
+	return slot;
 }
 
 /* Its sender has been stopped in its midst: as if it hadn't come, and nobody waits long for it. */
@@ -414,42 +457,39 @@ static void is_unfinished(void **state)
 {
 	const struct unfinished_row *row = TABLE_ROW(struct unfinished_row, state);
 	struct bl_sink none = BL_SINK_NONE;
+	size_t len = length_of(row);
 	struct bl_comp_err err;
 	struct bl_slot *slot;
 	struct bl_comp comp;
-	struct bl_tx *tx;
 
 	open_pair();
-	peer()->tx.nlong = BL_STRETCH_USES;
-	bl_stretch_look(peer());
-	peer()->tx.answered = true;
-	peer()->tx.turns = BL_DIALOGUE_AFTER;
-	tx = &peer()->tx;
-	slot = &tx->slot[tx->next % BL_SLOTS];
-	assert_int_equal(
-		bl_send_buf(sender, from, GROWN, 0, 9, 0, NULL, row->untagged ? BL_MSG : BL_TAGGED),
-		0);
-	assert_true(bl_slot_grows(slot->head));
-	assert_int_equal(slot->there, GROWN);
+	slot = send_grown(len, row->untagged);
 	bl_slot_grow(slot, row->there);
+	receiver->leaves = 0;			     /* to post it isn't to look for it */
+	receiver->dest[0]->copy.pull = BL_COPY_SELF; /* the sender is the only neighbour */
 	if (row->posted)
-		post_grown(row->untagged, row->anybody);
+		post_grown(row);
+	if (row->shown)
+		assert_true(first_post(row->untagged)->flags & BL_POST_SHARED);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	if (row->shown)
+		assert_int_equal(first_post(row->untagged)->flags & BL_POST_SHARED,
+				 row->anybody ? BL_POST_SHARED : 0);
 	/* Who would sleep only naps: nothing that is there is to be read. */
 	assert_int_equal(bl_local_doze(&receiver->local, BL_SLEEP_SOCKET, NULL), -EOPNOTSUPP);
 	/* No more is in its receive than is there, and nothing in one that others may meet. */
-	for (size_t i = row->anybody ? 0 : row->there; i < GROWN; i++)
+	for (size_t i = row->anybody ? 0 : row->there; i < len; i++)
 		assert_int_equal(to[i], 0xee);
 	if (row->anybody) { /* another's message takes it meanwhile */
 		assert_int_equal(bl_inject(receiver, from, SHORT, 0, 9, 0,
 					   row->untagged ? BL_MSG : BL_TAGGED),
 				 0);
 		assert_int_equal(node_completion(&node, 0, NULL).len, SHORT);
-		for (size_t i = SHORT; i < GROWN; i++)
+		for (size_t i = SHORT; i < len; i++)
 			assert_int_equal(to[i], 0xee);
 	}
-	assert_int_equal(receiver->dest[1]->rx.next, tx->next - 1);
+	assert_int_equal(receiver->dest[1]->rx.next, peer()->tx.next - 1);
 	if (row->dies) {
 		bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
 		if (row->posted) {
@@ -465,14 +505,94 @@ static void is_unfinished(void **state)
 		assert_int_equal(node_error(&node, 0).err, ECANCELED);
 		memset(to, 0xee, sizeof to);
 	}
-	bl_slot_grow(slot, GROWN);
+	bl_slot_grow(slot, (uint32_t)len);
 	if (!row->posted || row->cancelled || row->anybody) {
 		node_settle(&node, 0);
-		post_grown(row->untagged, row->anybody);
+		post_grown(row);
 	}
-	assert_int_equal(node_completion(&node, 0, NULL).len, GROWN);
-	check(GROWN);
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	check(len);
 	node_close(&node);
+}
+
+/* What is posted behind the receive of an unfinished message, and could take it, isn't shown before
+ * that has come; nor is that one again, which would seem to be the later one. */
+static void posted_behind(void **state)
+{
+	const struct unfinished_row row = {.shown = true};
+	static uint8_t behind[SHOWN];
+	struct bl_slot *slot;
+	struct bl_comp comp;
+	uint64_t since;
+
+	(void)state;
+	open_pair();
+	slot = send_grown(SHOWN, false);
+	bl_slot_grow(slot, GROWN_BY);
+	post_grown(&row);
+	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	assert_int_equal(
+		bl_recv_buf(receiver, behind, SHOWN, 1, 9, 0, behind, BL_TAGGED | BL_COMPLETION),
+		0);
+	/* Longer than it takes until what couldn't be shown is looked at again. */
+	for (since = bl_ticks(); bl_ticks() - since < 200 * bl_ticks_per_us();) {
+		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+		assert_false(first_post(false)->flags & BL_POST_SHARED);
+		assert_false(first_post(false)->next->flags & BL_POST_SHARED);
+	}
+	bl_slot_grow(slot, SHOWN);
+	comp = node_completion(&node, 0, NULL);
+	assert_ptr_equal(comp.context, to);
+	check(SHOWN);
+	for (since = bl_ticks(); !(first_post(false)->flags & BL_POST_SHARED);) {
+		assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+		assert_true(bl_ticks() - since < 10000000 * bl_ticks_per_us());
+	}
+	node_close(&node);
+}
+
+/* Its bytes come while they are copied out, and a pause now and then outlasts the receiver's
+ * patience. */
+static void *add_the_rest(void *arg)
+{
+	struct bl_slot *slot = arg;
+	uint8_t *at = peer()->tx.lane->payload + peer()->tx.dialogue;
+	uint32_t there = atomic_load(&slot->there), n;
+	uint64_t since = bl_ticks();
+
+	for (; there < SHOWN; there += n, bl_slot_grow(slot, there)) {
+		n = bl_min(GROWN_BY, SHOWN - there);
+		if (there / GROWN_BY % 8 == 7)
+			while (bl_ticks() - since < 20 * bl_ticks_per_us())
+				bl_cpu_relax();
+		since = bl_ticks();
+		memcpy(at + there, from + there, n);
+	}
+	return NULL;
+}
+
+static void comes_meanwhile(void **state)
+{
+	const struct unfinished_row row = {.shown = true};
+	struct bl_slot *slot;
+	struct bl_comp comp;
+	pthread_t other;
+
+	(void)state;
+	for (size_t i = 0; i < 50; i++) {
+		open_pair();
+		slot = send_grown(SHOWN, false);
+		bl_slot_grow(slot, GROWN_BY);
+		memset(peer()->tx.lane->payload + peer()->tx.dialogue + GROWN_BY, 0xdd,
+		       SHOWN - GROWN_BY);
+		post_grown(&row);
+		assert_int_equal(pthread_create(&other, NULL, add_the_rest, slot), 0);
+		comp = node_completion(&node, 0, NULL);
+		assert_int_equal(comp.len, SHOWN);
+		check(SHOWN);
+		assert_int_equal(pthread_join(other, NULL), 0);
+		node_close(&node);
+	}
 }
 
 struct growth_row {
@@ -568,6 +688,8 @@ int main(void)
 	TABLE_ROWS("there", how_much_is_there, theres);
 	TABLE_ROWS("growth", what_grows, growths);
 	TABLE_ROWS("unfinished", is_unfinished, unfinished);
+	TABLE_TEST(posted_behind);
+	TABLE_TEST(comes_meanwhile);
 	TABLE_TEST(nonsense);
 	TABLE_TEST(answered_twice);
 	return table_run("turns");
