@@ -59,8 +59,9 @@ enum bl_knob_kind {
 	  "Largest piece that either process takes when both copy one message. auto: 256 KiB.")    \
 	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
-	  "through shared memory, module is beeline.ko where both processes have it; auto is the " \
-	  "best that works for each pair: vm, then module, then ring.")                            \
+	  "through shared memory, module is beeline.ko where both processes have it, else as by "  \
+	  "auto, and a warning; auto is the best that works for each pair: vm, then module, then " \
+	  "ring.")                                                                                 \
 	X(overlap, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether a call that sends or posts a message of 64 KiB or more, or reads while one is " \
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \

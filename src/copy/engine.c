@@ -33,9 +33,21 @@ enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
  * module, or is another user to it. */
 #define IN_VAIN_MOST 8
 
+static void say_absent(void)
+{
+	bl_warn("FI_BEELINE_COPY=module, but this process can't use /dev/beeline: it copies as by "
+		"auto, without the module. Load beeline.ko, see that /dev/beeline is there in this "
+		"container, and that you may open it");
+}
+
 static bool may_lend(void)
 {
-	return bl_copy_plan()->may_module && bl_kmod_there();
+	static pthread_once_t said = PTHREAD_ONCE_INIT;
+	bool may = bl_copy_plan()->may_module && bl_kmod_there();
+
+	if (unlikely(!may && bl_copy_plan()->module_first))
+		pthread_once(&said, say_absent);
+	return may;
 }
 
 struct bl_copy_pair bl_copy_own_pair(void)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "core/large.h"
 #include "uapi/beeline.h"
 #include "unit/node.h"
@@ -379,6 +380,40 @@ static void forked(void **state)
 	node_close(&node);
 }
 
+static unsigned said;
+
+static void count_warning(enum bl_log_level level, const char *text)
+{
+	said += level == BL_LOG_WARN && strstr(text, "FI_BEELINE_COPY=module") &&
+		strstr(text, "/dev/beeline");
+}
+
+/* Who asks for the module and hasn't got it hears so, once. */
+static void asked_for(void **state)
+{
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+	struct bl_copy_pair pair;
+	int status;
+	pid_t pid = fork(); /* which hasn't opened the device yet */
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		bl_log_redirect(count_warning);
+		module.absent = true;
+		for (int i = 0; i < 2; i++)
+			bl_copy_pair_init(&pair, getppid());
+		if (said || pair.lend)
+			_exit(1);
+		plan->module_first = true;
+		for (int i = 0; i < 2; i++)
+			bl_copy_pair_init(&pair, getppid());
+		_exit(said != 1 || pair.lend || pair.pull != BL_COPY_VM);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* Descriptions that make no sense are told from those that do. */
 static void described(void **state)
 {
@@ -417,6 +452,7 @@ int main(void)
 	TABLE_TEST(truncated);
 	TABLE_TEST(closed);
 	TABLE_TEST(forked);
+	TABLE_TEST(asked_for);
 	TABLE_TEST(described);
 	return table_run("lend");
 }
