@@ -60,8 +60,8 @@ enum bl_knob_kind {
 	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
 	  "through shared memory, module is beeline.ko where both processes have it, else as by "  \
-	  "auto, and a warning; auto is the best that works for each pair: vm, then module, then " \
-	  "ring.")                                                                                 \
+	  "auto (a process that can't use it warns); auto is the best that works for each pair: "  \
+	  "vm, then module, then ring.")                                                           \
 	X(overlap, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether a call that sends or posts a message of 64 KiB or more, or reads while one is " \
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \

@@ -63,7 +63,7 @@ bl_cold void bl_claim_again(struct bl_ep *ep);
  * returns is no longer shown. */
 struct bl_post **bl_claim_match(struct bl_ep *ep, struct bl_post_queue *queue,
 				const struct bl_peer *peer, uint64_t tag);
-/* The owner takes a receive from its sender: to cancel it. False: too late. */
+/* The owner takes a receive from its sender: to cancel it, or for a message. False: too late. */
 bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post);
 
 /* A large message of the peer's has met a receive from anybody, to whom the next one like

@@ -7,16 +7,14 @@
 
 #include "base/clock.h"
 #include "core/claim.h"
-#include "core/match.h"
 #include "core/recv.h"
-#include "core/shared.h"
 #include "core/stream.h"
 
 #define GROWS_US   5u  /* so long it is waited for while nothing is added, */
 #define GROWS_MOST 16u /* and so often, which is more than an honest sender has pieces */
 
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
-				 uint32_t len, void *to, const uint8_t *bytes)
+				 uint32_t len, struct bl_post *post, const uint8_t *bytes)
 {
 	uint64_t since = bl_ticks(), patience = GROWS_US * bl_ticks_per_us();
 	uint32_t done = 0, pieces = 0, there = bl_slot_there(slot, len);
@@ -24,18 +22,20 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 
 	if (there < len && bl_rx_was_left(rx))
 		return false;
-	if (to && len >= BL_CLAIM_MIN)
+	if (post && len >= BL_CLAIM_MIN)
 		bl_claim_back_now(ep);
 	began = bl_copy_begins(ep, len);
 	for (; done < len; there = bl_slot_there(slot, len)) {
 		if (there > done && pieces < GROWS_MOST) {
-			if (to)
-				memcpy((char *)to + done, bytes + done, there - done);
+			if (post)
+				memcpy(post->buf + done, bytes + done, there - done);
 			done = there;
 			since = bl_ticks();
 			pieces++;
 		} else if (pieces == GROWS_MOST || bl_ticks() - since > patience) {
 			bl_rx_leave(rx);
+			if (post && done)
+				post->flags |= BL_POST_BEGUN;
 			break;
 		} else {
 			bl_cpu_relax();
@@ -47,7 +47,8 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 
 /*
  * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
- * other message may take it meanwhile: not one from anybody, nor one of a context.
+ * other message may take it meanwhile: not one from anybody, nor one of a context. If it is the
+ * first that matches but has been claimed, the next one isn't looked for.
  */
 static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
 {
@@ -63,8 +64,6 @@ static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, b
 	return !(post->flags & BL_POST_SHARED) || bl_claim_take_back(ep, post) ? post : NULL;
 }
 
-/* What no sender sees while its message is unfinished isn't shown again: later receives may have
- * been, and they would be taken for earlier ones. */
 bl_noinline bool bl_arrive_growing(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
 				   const uint8_t *bytes, bool *copied)
 {
@@ -73,10 +72,19 @@ bl_noinline bool bl_arrive_growing(struct bl_ep *ep, const struct bl_arrival *a,
 
 	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_there(a->growing, len) < len))
 		post = taken_for(ep, a, tagged);
-	*copied = post;
-	if (bl_take_growing(ep, &a->peer->rx, a->growing, len, post ? post->buf : NULL, bytes))
-		return true;
-	if (post)
-		post->flags |= BL_POST_BEGUN;
-	return false;
+	if (!bl_take_growing(ep, &a->peer->rx, a->growing, len, post, bytes))
+		return false;
+	*copied = post != NULL;
+	return true;
+}
+
+bool bl_post_is_begun(const struct bl_post *post, bool tagged)
+{
+	const struct bl_slot *slot;
+
+	if (likely(!(post->flags & BL_POST_BEGUN)) || post->src->dead)
+		return false;
+	slot = bl_rx_peek(&post->src->rx);
+	return slot && bl_slot_op(slot) == (tagged ? BL_OP_TAGGED : BL_OP_MSG) &&
+	       bl_match(post, post->src, tagged ? *(const volatile uint64_t *)&slot->tag : 0);
 }

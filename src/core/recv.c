@@ -366,7 +366,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	struct bl_post **at, *post;
 	bool spent, copied = false;
 
-	/* Before a receive is taken from its senders that it isn't copied into. */
+	/* What isn't whole takes no receive but that which it is copied into. */
 	if (unlikely(a->growing != NULL) && !bl_arrive_growing(ep, a, tagged, bytes, &copied))
 		return false;
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
@@ -454,7 +454,7 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	bool grows = bl_slot_grows(head);
 	bool ours = post->src == peer; /* else another's message may take it meanwhile */
 
-	if (grows && !bl_take_growing(ep, &peer->rx, slot, len, ours ? post->buf : NULL, bytes))
+	if (grows && !bl_take_growing(ep, &peer->rx, slot, len, ours ? post : NULL, bytes))
 		return false;
 	if (!grows || !ours)
 		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
@@ -711,8 +711,9 @@ static void end_post(struct bl_ep *ep, struct bl_sink *sink, struct bl_post_queu
 static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged, void *context)
 {
 	for (struct bl_post **at = &queue->head, *post; (post = *at); at = &post->next) {
-		/* Not one that a sender is writing into: perhaps another of that context. */
-		if (post->context != context ||
+		/* Not one that a sender is writing into, nor one whose message has begun: perhaps
+		 * another of that context. */
+		if (post->context != context || bl_post_is_begun(post, tagged) ||
 		    (post->flags & BL_POST_SHARED && !bl_claim_take_back(ep, post)))
 			continue;
 		end_post(ep, &no_sink, queue, at, tagged, 0);

@@ -105,15 +105,20 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged);
 /* --- grow.c ---------------------------------------------------------------- */
 
 /*
- * A message of len bytes that may still be being written is copied to `to` as it comes; NULL: it is
- * waited for. Its sender does nothing else meanwhile, but it may lose its core, or die. False: it
- * stays in the ring, and is as if it hadn't come until all of it has been written.
+ * A message of len bytes that may still be being written is copied into `post` as it comes; NULL:
+ * it is waited for. Its sender does nothing else meanwhile, but it may lose its core, or die.
+ * False: it stays in the ring until all of it has been written, and takes no receive before; one
+ * that has been written to is BL_POST_BEGUN.
  */
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
-				 uint32_t len, void *to, const uint8_t *bytes);
-/* The same of a message that the fast path doesn't take. *copied: it lies in the receive that
- * bl_claim_match() finds for it; else where it was. */
+				 uint32_t len, struct bl_post *post, const uint8_t *bytes);
+/* The same of a message that the fast path doesn't take, into the receive that bl_claim_match()
+ * finds for it, if that can be. *copied, where true is returned: it could. */
 bl_noinline bool bl_arrive_growing(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
 				   const uint8_t *bytes, bool *copied);
+/* The receive has been written to by a message that is still to come, and so isn't cancelled: of
+ * one that is, no part may have been altered (MPI 4.0, 3.8.4). Its message ends it, or its sender's
+ * death. */
+bool bl_post_is_begun(const struct bl_post *post, bool tagged);
 
 #endif

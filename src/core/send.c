@@ -325,7 +325,7 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 }
 
 #define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
-#define GROWS_PIECES 8u
+#define GROWS_PIECES 8u	   /* or one more: they end where lines do */
 #define GROWS_LEAST  4096u /* bytes of one */
 
 /*

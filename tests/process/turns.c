@@ -11,13 +11,17 @@
 
 #define LONGEST 131072u
 
-static void begin(struct t_node *n)
+/* directed: receives are from one source, and what they are for may be copied into them while it
+ * comes; else from anybody, whatever they name. */
+static void begin(struct t_node *n, bool directed)
 {
+	const struct t_opts o = {.caps = directed ? FI_DIRECTED_RECV : 0};
+
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
 	setenv("FI_BEELINE_CARRY_MAX", "131072", 1);
 	setenv("FI_BEELINE_STRETCH", "always", 1);
 	setenv("FI_BEELINE_TURNS", "always", 1);
-	start(n, NULL, true);
+	start(n, &o, true);
 	t_progress();
 	t_progress();
 }
@@ -158,12 +162,12 @@ static void round_of(struct talk *t, enum way way, uint64_t several)
 	}
 }
 
-static void any_way(void)
+static void any_way_by(bool directed)
 {
 	struct t_rng rng;
 	struct talk t = {0};
 
-	begin(&t.n);
+	begin(&t.n, directed);
 	t_rng_init(&rng, 7);
 	t_rng_init(&t.lens[0], (uint64_t)t_rank);
 	t_rng_init(&t.lens[1], (uint64_t)!t_rank);
@@ -177,13 +181,23 @@ static void any_way(void)
 	t_finish(&t.n);
 }
 
+static void any_way(void)
+{
+	any_way_by(true);
+}
+
+static void from_anybody(void)
+{
+	any_way_by(false);
+}
+
 /* Sends that aren't waited for: several are under way when an answer comes. */
 static void under_way(void)
 {
 	enum { MANY = 4 };
 	struct t_node n;
 
-	begin(&n);
+	begin(&n, true);
 	for (uint64_t round = 0; round < (uint64_t)t_scaled(400); round++) {
 		uint64_t many = round % 40 < 20 ? 1 : 1 + round % MANY;
 		struct t_op tx[MANY] = {0}, rx[MANY] = {0};
@@ -220,7 +234,7 @@ static void last_word(void)
 		/* Whose is the last word: an answer, or an offer. */
 		const int last = round % 2;
 
-		begin(&t.n);
+		begin(&t.n, true);
 		for (int i = 0; i < 6 + last; i++) {
 			if (t_rank == 0)
 				say(&t, 2048);
@@ -242,10 +256,157 @@ static void last_word(void)
 	}
 }
 
+/* --- several receives, of which a message that is still being written may have begun one -------
+ */
+
+enum { AT_ONCE_MOST = 5 };
+#define ROOM 131072u
+
+struct given {
+	size_t len;
+	uint64_t tag, number;
+};
+
+struct wanted {
+	struct incoming in;
+	uint64_t tag, ignore;
+};
+
+/* Both draw the same: so many messages, tagged or not. */
+static int draw(struct t_rng *rng, struct given *m, uint64_t *number)
+{
+	static const size_t lens[] = {9000, 14336, 20000, 60000, 65536, 70000, 98304, ROOM};
+	int many = t_rand_below(rng, 3) ? 1 : 1 + (int)t_rand_below(rng, AT_ONCE_MOST);
+
+	for (int i = 0; i < many; i++)
+		m[i] = (struct given){lens[t_rand_below(rng, sizeof(lens) / sizeof(lens[0]))],
+				      1 + t_rand_below(rng, 2), (*number)++};
+	return many;
+}
+
+static void give(struct t_node *n, const struct given *m, int many, bool tagged)
+{
+	struct t_op op[AT_ONCE_MOST] = {0};
+	struct t_buf b[AT_ONCE_MOST];
+
+	for (int i = 0; i < many; i++) {
+		b[i] = t_buf(m[i].len, (uint64_t)i);
+		t_fill(b[i].p, m[i].len, m[i].number, 0);
+		if (tagged)
+			t_tsend(n, !t_rank, b[i].p, m[i].len, m[i].tag, &op[i]);
+		else
+			T_TRY(fi_send(n->ep, b[i].p, m[i].len, NULL, n->peer[!t_rank], &op[i]));
+	}
+	for (int i = 0; i < many; i++) {
+		T_WAIT(&op[i]);
+		t_buf_free(&b[i]);
+	}
+}
+
+static void want(struct t_node *n, struct wanted *w, bool tagged)
+{
+	w->in = (struct incoming){.buf = t_buf(ROOM, w->tag), .posted = true};
+	t_blank(&w->in.buf);
+	if (tagged)
+		t_trecv(n, n->peer[!t_rank], w->in.buf.p, ROOM, w->tag, w->ignore, &w->in.op);
+	else
+		T_TRY(fi_recv(n->ep, w->in.buf.p, ROOM, NULL, n->peer[!t_rank], &w->in.op));
+}
+
+/* The first message that is left and matches is the one that it must have, and none if there is
+ * none. */
+static void has_its_own(const struct wanted *w, struct given *m, int many, bool tagged)
+{
+	int i = 0;
+
+	while (i < many && (!m[i].len || (tagged && (w->tag ^ m[i].tag) & ~w->ignore)))
+		i++;
+	T_CHECK(w->in.posted == (i == many), "a receive has no message, or another's");
+	if (i == many)
+		return;
+	T_EQ(w->in.op.c.len, m[i].len);
+	T_GOT(&w->in.buf, m[i].len, m[i].number);
+	m[i].len = 0;
+}
+
+/* Some receives, of which one may be cancelled, and behind them as many that take anything. In the
+ * order of posting each has had the first of what is left that it takes. */
+static void take(struct t_node *n, struct t_rng *own, struct given *m, int many, bool tagged)
+{
+	struct wanted w[2 * AT_ONCE_MOST];
+	int left = many;
+
+	for (int i = 0; i < 2 * many; i++) {
+		bool any = i >= many || t_rand_below(own, 2);
+
+		w[i].tag = 1 + t_rand_below(own, 2);
+		w[i].ignore = any ? UINT64_MAX >> 8 : 0;
+		want(n, &w[i], tagged);
+		if (!t_rand_below(own, 4))
+			for (uint64_t looks = t_rand_below(own, 30); looks; looks--)
+				t_progress();
+	}
+	if (!t_rand_below(own, 3)) {
+		struct wanted *c = &w[t_rand_below(own, (uint64_t)many)];
+
+		if (!c->in.op.done && !fi_cancel(&n->ep->fid, &c->in.op)) { /* else too late */
+			T_WAIT_ERR(&c->in.op, FI_ECANCELED);
+			T_GOT(&c->in.buf, 0, 0); /* no part of it has been written to */
+			c->in.posted = false;
+		}
+	}
+	while (left) {
+		t_progress();
+		for (int i = 0; i < 2 * many; i++) {
+			if (!w[i].in.posted || !w[i].in.op.done)
+				continue;
+			T_WAIT(&w[i].in.op);
+			w[i].in.posted = false;
+			left--;
+		}
+	}
+	for (int i = 0; i < 2 * many; i++)
+		if (w[i].in.posted || !w[i].in.op.c.err)
+			has_its_own(&w[i], m, many, tagged);
+	for (int i = 0; i < 2 * many; i++) {
+		if (w[i].in.posted) {
+			T_OK(fi_cancel(&n->ep->fid, &w[i].in.op));
+			T_WAIT_ERR(&w[i].in.op, FI_ECANCELED);
+		}
+		t_buf_free(&w[i].in.buf);
+	}
+}
+
+static void several_receives(void)
+{
+	struct given m[AT_ONCE_MOST];
+	struct t_rng rng, own;
+	uint64_t number = 0;
+	struct t_node n;
+
+	begin(&n, true);
+	t_rng_init(&rng, 11);
+	t_rng_init(&own, 13);
+	for (int round = 0; round < t_scaled(1500); round++) {
+		bool tagged = t_rand_below(&rng, 4);
+		int many = draw(&rng, m, &number);
+
+		if (t_rank == round % 2)
+			give(&n, m, many, tagged);
+		else
+			take(&n, &own, m, many, tagged);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"turns_any_way", 2, any_way, "an answer in a place that wasn't free, or not where it is",
 	 0},
+	{"turns_from_anybody", 2, from_anybody, "the same, where nothing may be copied meanwhile",
+	 0},
 	{"turns_under_way", 2, under_way, "the same, several at once", 0},
+	{"turns_several_receives", 2, several_receives,
+	 "out of order, or a receive that was cancelled and written to", 0},
 	{"turns_last_word", 2, last_word, "an answer is received after its sender has ended", 0},
 };
 

@@ -400,7 +400,7 @@ static const struct unfinished_row unfinished[] = {
 	{{"no receive", "nor is it kept"}, GROWN_BY, 0, 0, 0, 0, 0, 0},
 	{{"from anybody", "another may take that"}, GROWN_BY, 1, 0, 0, 0, 1, 0},
 	{{"from anybody, untagged", "the same"}, GROWN_BY, 1, 0, 0, 1, 1, 0},
-	{{"cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0, 0},
+	{{"cancelled", "too late: written to"}, GROWN_BY, 1, 1, 0, 0, 0, 0},
 	{{"cancelled, untagged", "the same"}, GROWN_BY, 1, 1, 0, 1, 0, 0},
 	{{"its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0, 0},
 	{{"its sender dies, untagged", "the same"}, GROWN_BY, 1, 0, 1, 1, 0, 0},
@@ -410,7 +410,12 @@ static const struct unfinished_row unfinished[] = {
 	{{"shown, all but one", "the same"}, SHOWN - 1, 1, 0, 0, 0, 0, 1},
 	{{"shown, nothing yet", "the same"}, 0, 1, 0, 0, 0, 0, 1},
 	{{"shown, from anybody", "it is waited for"}, GROWN_BY, 1, 0, 0, 0, 1, 1},
-	{{"shown, cancelled", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 0, 1},
+	{{"shown, cancelled", "too late: written to"}, GROWN_BY, 1, 1, 0, 0, 0, 1},
+	{{"cancelled, from anybody", "it comes early then"}, GROWN_BY, 1, 1, 0, 0, 1, 0},
+	{{"cancelled, nothing yet", "the same"}, 0, 1, 1, 0, 0, 0, 0},
+	{{"cancelled, nothing yet, untagged", "the same"}, 0, 1, 1, 0, 1, 0, 0},
+	{{"shown, cancelled, nothing yet", "the same"}, 0, 1, 1, 0, 0, 0, 1},
+	{{"shown, cancelled, from anybody", "the same"}, GROWN_BY, 1, 1, 0, 0, 1, 1},
 	{{"shown, its sender dies", "it was never sent"}, GROWN_BY, 1, 0, 1, 0, 0, 1},
 };
 
@@ -457,6 +462,7 @@ static void is_unfinished(void **state)
 {
 	const struct unfinished_row *row = TABLE_ROW(struct unfinished_row, state);
 	struct bl_sink none = BL_SINK_NONE;
+	bool begun = row->posted && row->there && !row->anybody;
 	size_t len = length_of(row);
 	struct bl_comp_err err;
 	struct bl_slot *slot;
@@ -481,7 +487,7 @@ static void is_unfinished(void **state)
 	/* No more is in its receive than is there, and nothing in one that others may meet. */
 	for (size_t i = row->anybody ? 0 : row->there; i < len; i++)
 		assert_int_equal(to[i], 0xee);
-	if (row->anybody) { /* another's message takes it meanwhile */
+	if (row->anybody && !row->cancelled) { /* another's message takes it meanwhile */
 		assert_int_equal(bl_inject(receiver, from, SHORT, 0, 9, 0,
 					   row->untagged ? BL_MSG : BL_TAGGED),
 				 0);
@@ -490,6 +496,9 @@ static void is_unfinished(void **state)
 			assert_int_equal(to[i], 0xee);
 	}
 	assert_int_equal(receiver->dest[1]->rx.next, peer()->tx.next - 1);
+	if (row->posted && first_post(row->untagged))
+		assert_int_equal(first_post(row->untagged)->flags & BL_POST_BEGUN,
+				 begun ? BL_POST_BEGUN : 0);
 	if (row->dies) {
 		bl_ep_peer_gone(receiver, &none, receiver->dest[1], ECONNRESET);
 		if (row->posted) {
@@ -500,18 +509,42 @@ static void is_unfinished(void **state)
 		node_close(&node);
 		return;
 	}
-	if (row->cancelled) {
+	if (row->cancelled && begun) {
+		assert_int_equal(bl_cancel(receiver, to), -ENOENT);
+	} else if (row->cancelled) {
 		assert_int_equal(bl_cancel(receiver, to), 0);
 		assert_int_equal(node_error(&node, 0).err, ECANCELED);
-		memset(to, 0xee, sizeof to);
+		for (size_t i = 0; i < len; i++)
+			assert_int_equal(to[i], 0xee);
 	}
 	bl_slot_grow(slot, (uint32_t)len);
-	if (!row->posted || row->cancelled || row->anybody) {
+	if (row->cancelled && begun) /* nor when it is whole, and hasn't been seen to be */
+		assert_int_equal(bl_cancel(receiver, to), -ENOENT);
+	if (!row->posted || row->anybody || (row->cancelled && !begun)) {
 		node_settle(&node, 0);
 		post_grown(row);
 	}
 	assert_int_equal(node_completion(&node, 0, NULL).len, len);
 	check(len);
+	node_close(&node);
+}
+
+/* A sender that thinks better of what it has begun doesn't keep the receive for ever. */
+static void begun_for_nothing(void **state)
+{
+	struct bl_slot *slot;
+	struct bl_comp comp;
+
+	(void)state;
+	open_pair();
+	slot = send_grown(GROWN, false);
+	bl_slot_grow(slot, GROWN_BY);
+	post(GROWN);
+	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	assert_int_equal(bl_cancel(receiver, to), -ENOENT);
+	slot->tag = 10;
+	assert_int_equal(bl_cancel(receiver, to), 0);
+	assert_int_equal(node_error(&node, 0).err, ECANCELED);
 	node_close(&node);
 }
 
@@ -688,6 +721,7 @@ int main(void)
 	TABLE_ROWS("there", how_much_is_there, theres);
 	TABLE_ROWS("growth", what_grows, growths);
 	TABLE_ROWS("unfinished", is_unfinished, unfinished);
+	TABLE_TEST(begun_for_nothing);
 	TABLE_TEST(posted_behind);
 	TABLE_TEST(comes_meanwhile);
 	TABLE_TEST(nonsense);
