@@ -44,20 +44,36 @@ def end(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def main(argv: list[str] | None = None) -> int:
+def forget_output() -> None:
+    """What is still to be written to it would fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def dispatch(argv: list[str] | None) -> int:
     args, unknown = build_parser().parse_known_args(argv)
     if unknown:
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not where nohup has it ignored
             signal.signal(number, end)
+    return args.func(args)
+
+
+def main(argv: list[str] | None = None) -> int:
     try:
-        return args.func(args)
+        try:
+            return dispatch(argv)
+        finally:
+            sys.stdout.flush()
     except BeelineError as error:
         print(f"beeline: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone: nothing left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
+        return EXIT_FAILURE
+    except OSError as error:  # a full disk, a folder that can't be written to
+        forget_output()
+        print(f"beeline: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return EXIT_FAILURE

@@ -120,6 +120,12 @@ bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_
 {
 	if (!cq)
 		return;
+	if (cq->err_tail == cq->err_room && cq->err_head > cq->err_room / 2) {
+		/* a list that is never quite empty doesn't grow by what has been read */
+		cq->err_tail -= cq->err_head;
+		memmove(cq->err, cq->err + cq->err_head, cq->err_tail * sizeof *cq->err);
+		cq->err_head = 0;
+	}
 	if (cq->err_tail == cq->err_room) {
 		uint32_t room = cq->err_room ? 2 * cq->err_room : 16;
 		struct bl_comp_err *more = realloc(cq->err, room * sizeof *more);

@@ -415,6 +415,8 @@ static void adopted(struct bl_peer *peer)
 
 	bl_claim_meet(ep, peer);
 	ep->looks = 0;
+	ep->retry |= ep->refused;
+	ep->refused = false;
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = bl_av_find(ep->av, &peer->addr);
@@ -438,7 +440,10 @@ void bl_ep_adopt(struct bl_ep *ep)
 static int connected_now(struct bl_ep *ep, const struct bl_peer *peer)
 {
 	bl_ep_adopt(ep);
-	return peer->dead ? -(int)peer->dead : peer->adopted ? 0 : -EAGAIN;
+	if (peer->dead || peer->adopted)
+		return -(int)peer->dead;
+	ep->refused = true;
+	return -EAGAIN;
 }
 
 /*
@@ -467,8 +472,10 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		err = bl_peer_connect(peer);
 		if (err == -EAGAIN && (ep->domain->working || ep->domain->hurried))
 			return connected_now(ep, peer);
-		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
+		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS) {
+			ep->refused |= err == -EAGAIN;
 			return err;
+		}
 		if (locked)
 			bl_domain_unlock(ep->domain);
 		nanosleep(&moment, NULL);

@@ -262,10 +262,11 @@ struct bl_ep {
 	uint64_t brought_at;	  /* the same of such a read */
 	uint32_t nstarved;	  /* peers in whose rings a send found no room (bl_peer.starved) */
 	bool starved_for_now;	  /* one of those goes another way, later */
-	bool starved_lost;	  /* one of them has gone */
-	bool asks_room;		  /* some peers may have been asked to ring */
-	uint32_t nowing;	  /* peers for which control packets wait for room */
-	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
+	bool retry;   /* what was refused may go now, or nobody tells when: who would sleep tries */
+	bool refused; /* an operation, for want of a connection */
+	bool asks_room;	 /* some peers may have been asked to ring */
+	uint32_t nowing; /* peers for which control packets wait for room */
+	uint32_t unsaid; /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -552,6 +553,14 @@ bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 			    uint64_t tag, uint64_t data, uint64_t flags);
 bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
 			 uint64_t data, void *context, uint64_t flags);
+
+/* Not now, for another reason than room, whose end nobody tells us of: no memory, a lock that
+ * another process holds. Whoever would wait for it at a descriptor tries instead; wait.c. */
+static inline int bl_again(struct bl_ep *ep)
+{
+	ep->retry = true;
+	return -EAGAIN;
+}
 
 /* No room there: whoever falls asleep before there is must know; wait.c. */
 static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)

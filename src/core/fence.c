@@ -80,10 +80,10 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 	if (err)
 		return err;
 	if (peer->fence && peer->fence->n == BL_FENCE_MOST)
-		return -EAGAIN;
+		return bl_again(ep);
 	f = malloc(sizeof *f + copied);
 	if (!f)
-		return -EAGAIN;
+		return bl_again(ep);
 	f->next = NULL;
 	f->work = *work;
 	f->work.ep = ep;
@@ -93,7 +93,7 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 	}
 	fence = fence_of(ep, peer);
 	if (!fence) {
-		err = -EAGAIN;
+		err = bl_again(ep);
 		goto undo;
 	}
 	if (copied)

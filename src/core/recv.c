@@ -584,7 +584,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
 				break;
 			bl_post_release(ep, post);
-			return -EAGAIN;
+			return bl_again(ep);
 		}
 		member = bl_ep_of(u->peer);
 		large = u->large || u->len >= BL_CLAIM_MIN;
@@ -682,9 +682,11 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 		return bl_peek(ep, recv, src, tagged);
 	if (recv->flags & BL_CLAIM)
 		return bl_claim(ep, recv, tagged);
+	if (recv->flags & BL_DISCARD) /* of what? */
+		return -EINVAL;
 	post = bl_post_make(ep, recv, src);
 	if (!post)
-		return -EAGAIN;
+		return bl_again(ep);
 	return bl_recv_slow(ep, post, recv->src, tagged);
 }
 

@@ -476,7 +476,7 @@ static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 	struct bl_rma_op *op = make_op(rma, len);
 
 	if (!op)
-		return -EAGAIN;
+		return bl_again(ep);
 	count_asked(ep, rp, rma, len);
 	op->number = ++ep->rma_number;
 	*rp->tail = op;
@@ -613,12 +613,14 @@ static bool lengths(const struct bl_rma *rma, size_t *len)
 	for (size_t i = 0; i < rma->nplace; i++)
 		if (__builtin_add_overflow(total, rma->place[i].len, &total))
 			return false;
+	if (total > BL_MSG_MOST)
+		return false;
 	*len = total;
-	if (rma->op != BL_ATOMIC_OP_READ && bl_iov_len(rma->iov, rma->niov) != total)
+	if (rma->op != BL_ATOMIC_OP_READ && bl_iov_len_checked(rma->iov, rma->niov) != total)
 		return false;
-	if (rma->what == BL_RMA_COMPARE && bl_iov_len(rma->compare, rma->ncompare) != total)
+	if (rma->what == BL_RMA_COMPARE && bl_iov_len_checked(rma->compare, rma->ncompare) != total)
 		return false;
-	return rma->what < BL_RMA_FETCH || bl_iov_len(rma->result, rma->nresult) == total;
+	return rma->what < BL_RMA_FETCH || bl_iov_len_checked(rma->result, rma->nresult) == total;
 }
 
 bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
@@ -647,12 +649,14 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 		return bl_fence_rma(ep, rma, err);
 	rp = bl_rma_peer(peer);
 	if (unlikely(!rp || (rp->rest && bl_rma_go_on(ep, rp))))
-		return -EAGAIN;
+		return bl_again(ep);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
 			return leave_rest(ep, rp, rma, len, off);
+		if (unlikely(err == -EAGAIN))
+			return bl_again(ep);
 		if (likely(err != -EOPNOTSUPP))
 			return err;
 	}

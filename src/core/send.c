@@ -72,14 +72,14 @@ void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer)
 	if (!peer->starved)
 		return;
 	sated(ep, peer);
-	ep->starved_lost = true;
+	ep->retry = true;
 }
 
 bool bl_ep_room_came(struct bl_ep *ep)
 {
-	bool came = ep->starved_lost;
+	bool came = ep->retry;
 
-	ep->starved_lost = false;
+	ep->retry = false;
 	for (uint32_t i = 0; ep->nstarved && i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
@@ -276,7 +276,7 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	bool stream;
 
 	if (unlikely(!r))
-		return -EAGAIN;
+		return bl_again(ep);
 	stream = bl_tx_streams(tx, peer->rx.next);
 	bl_prefetch_write(slot);
 	if (stream) {
@@ -435,7 +435,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		struct bl_request *r = await_delivery(ep, peer, send, len);
 
 		if (unlikely(!r))
-			return -EAGAIN;
+			return bl_again(ep);
 		flags |= BL_SLOT_TELL;
 		bl_tx_slot(tx)->request = bl_request_number(r);
 	}
@@ -467,12 +467,13 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 
 int bl_send(struct bl_ep *ep, const struct bl_send *send)
 {
-	size_t len = bl_iov_len(send->iov, send->niov);
+	size_t len;
 	int err;
 
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
-	if (len > ep->inject_max && send->flags & BL_INJECT)
+	len = bl_iov_len_checked(send->iov, send->niov);
+	if (len > BL_MSG_MOST || (len > ep->inject_max && send->flags & BL_INJECT))
 		return -EMSGSIZE;
 	/* Whoever wants to hear of the delivery hears of it by FIN. */
 	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
@@ -506,6 +507,8 @@ bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
 	struct bl_send send = {&iov, 1, dest, tag, data, context, flags, NULL};
 
+	if (unlikely(len > BL_MSG_MOST))
+		return -EMSGSIZE;
 	return bl_request_begin(ep, &send, len);
 }
 

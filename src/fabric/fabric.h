@@ -40,7 +40,7 @@
 #define BL_FI_FABRIC	  "beeline"
 #define BL_FI_DOMAIN	  "beeline0"
 #define BL_FI_PROTOCOL	  0x80626c6eu /* the top bit marks a private value */
-#define BL_FI_MAX_MSG	  ((size_t)1 << 40)
+#define BL_FI_MAX_MSG	  BL_MSG_MOST
 #define BL_FI_QUEUE_SIZE  1024	/* what is reported; the core's queues grow */
 #define BL_FI_QUEUE_LIMIT 65536 /* the most that a hint may ask for */
 

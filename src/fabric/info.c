@@ -234,6 +234,10 @@ static int check_hints(const struct fi_info *hints)
 	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) ||
 	    bl_fi_check_rx(hints->rx_attr))
 		return -FI_ENODATA;
+	if (hints->caps && !(hints->caps & FI_TRIGGER) &&
+	    ((hints->tx_attr && hints->tx_attr->op_flags & FI_TRIGGER) ||
+	     (hints->rx_attr && hints->rx_attr->op_flags & FI_TRIGGER)))
+		return refuse("FI_TRIGGER among the operation flags goes with the capability");
 	return 0;
 }
 

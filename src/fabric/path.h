@@ -399,8 +399,22 @@ static void NAME(cq_sleep)(struct bl_fi_cq *cq, uint64_t most)
 	UNLOCK(cq);
 }
 
+/* What a read of nothing waits for: 0 or -FI_EAVAIL; -FI_EAGAIN: there is nothing. */
+static ssize_t NAME(cq_look)(struct bl_fi_cq *cq)
+{
+	const struct bl_cq *core = cq->core;
+	ssize_t ret = -FI_EAGAIN;
+
+	LOCK(cq);
+	if (core->head != core->tail)
+		ret = core->ring[core->head & core->mask].error ? -FI_EAVAIL : 0;
+	UNLOCK(cq);
+	return ret;
+}
+
 /*
- * A waiting read polls for a while and then sleeps; whoever sends wakes it.
+ * A waiting read polls for a while and then sleeps; whoever sends wakes it. One of nothing waits
+ * until there is something.
  */
 static ssize_t NAME(cq_sreadfrom)(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
 				  const void *cond, int timeout)
@@ -411,6 +425,8 @@ static ssize_t NAME(cq_sreadfrom)(struct fid_cq *fid, void *buf, size_t count, f
 	for (;;) {
 		ssize_t ret = NAME(cq_readfrom)(fid, buf, count, src);
 
+		if (ret == -FI_EAGAIN && unlikely(!count))
+			ret = NAME(cq_look)(cq);
 		if (ret != -FI_EAGAIN)
 			return ret;
 		/* acquire: pairs with the store in bl_fi_cq_signal */

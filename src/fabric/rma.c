@@ -50,8 +50,8 @@ static ssize_t rma_iov(struct fid_ep *fid, enum bl_rma_what what, const struct i
 		       size_t count, uint64_t data, fi_addr_t peer, uint64_t addr, uint64_t key,
 		       void *context, uint64_t flags)
 {
-	const struct bl_rma_place place = {addr, count <= BL_IOV_MAX ? bl_iov_len(iov, count) : 0,
-					   key};
+	const struct bl_rma_place place = {
+		addr, count <= BL_IOV_MAX ? bl_iov_len_checked(iov, count) : 0, key};
 	struct bl_rma rma = {
 		.what = what,
 		.iov = iov,

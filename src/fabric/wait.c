@@ -261,7 +261,10 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 				return -FI_ETIMEDOUT;
 			left = (int)((ns + 999999) / 1000000);
 		}
-		if (poll(&fd, 1, left) < 0 && errno != EINTR)
+		ret = poll(&fd, 1, left);
+		if (ret > 0) /* perhaps for an operation that was refused: it may go now */
+			return 0;
+		if (ret < 0 && errno != EINTR)
 			return -errno;
 	}
 }
@@ -369,17 +372,44 @@ static int pollset_poll(struct fid_poll *fid, void **context, int count)
 	return n;
 }
 
+/* One that is in a set isn't closed; by: 1 or -1. */
+static void hold(const struct fid *fid, int by)
+{
+	struct bl_fi_cntr *cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
+	struct bl_fi_cq *cq = bl_containerof(fid, struct bl_fi_cq, fid.fid);
+	bool is_cq = fid->fclass == FI_CLASS_CQ;
+	struct bl_fi_domain *domain = is_cq ? cq->domain : cntr->domain;
+
+	bl_fi_enter(domain);
+	*(is_cq ? &cq->core->users : &cntr->core->users) += (uint32_t)by;
+	bl_fi_leave(domain);
+}
+
+static bool is_of(const struct fid *fid, const struct bl_fi_domain *domain)
+{
+	return fid->fclass == FI_CLASS_CQ
+		       ? bl_containerof(fid, struct bl_fi_cq, fid.fid)->domain == domain
+		       : bl_containerof(fid, struct bl_fi_cntr, fid.fid)->domain == domain;
+}
+
 static int pollset_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 {
 	struct pollset *set = bl_containerof(fid, struct pollset, fid);
-	int ret;
+	int ret = 0;
 
 	if (flags)
 		return -FI_EBADFLAGS;
 	if (event_fid->fclass != FI_CLASS_CQ && event_fid->fclass != FI_CLASS_CNTR)
 		return -FI_EINVAL;
+	if (!is_of(event_fid, set->domain))
+		return bl_fi_refuse(-FI_EDOMAIN, FI_LOG_DOMAIN,
+				    "a poll set holds queues and counters of its own domain");
 	pthread_mutex_lock(&set->lock);
-	ret = list_has(set->members, event_fid) ? 0 : list_add(&set->members, event_fid);
+	if (!list_has(set->members, event_fid)) {
+		ret = list_add(&set->members, event_fid);
+		if (!ret)
+			hold(event_fid, 1);
+	}
 	pthread_mutex_unlock(&set->lock);
 	return ret;
 }
@@ -393,6 +423,8 @@ static int pollset_del(struct fid_poll *fid, struct fid *event_fid, uint64_t fla
 		return -FI_EBADFLAGS;
 	pthread_mutex_lock(&set->lock);
 	ret = list_remove(&set->members, event_fid);
+	if (!ret)
+		hold(event_fid, -1);
 	pthread_mutex_unlock(&set->lock);
 	return ret;
 }
@@ -401,8 +433,10 @@ static int pollset_close(struct fid *fid)
 {
 	struct pollset *set = bl_containerof(fid, struct pollset, fid.fid);
 
-	while (set->members)
+	while (set->members) {
+		hold(set->members->fid, -1);
 		list_remove(&set->members, set->members->fid);
+	}
 	atomic_fetch_sub(&set->domain->poll_sets, 1);
 	pthread_mutex_destroy(&set->lock);
 	free(set);

@@ -311,6 +311,29 @@ static void errors_between(void)
 	t_finish(&n);
 }
 
+/* A waiting read of nothing ends when there is something, and leaves it there. */
+static void sread_of_nothing(void)
+{
+	struct t_opts o = {.wait = FI_WAIT_UNSPEC};
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	struct fi_context2 ctx;
+	struct t_node n;
+	uint64_t v = 4;
+
+	t_start(&n, &o);
+	T_EQ(fi_cq_sread(n.cq, NULL, 0, NULL, 1), -FI_EAGAIN);
+	T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+	T_TRY(fi_tinject(n.ep, &v, 8, n.peer[0], 1));
+	T_EQ(fi_cq_sread(n.cq, NULL, 0, NULL, -1), 0);
+	T_EQ(fi_cq_read(n.cq, &e, 1), 1);
+	T_TRY(fi_trecv(n.ep, &v, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx));
+	T_OK(fi_cancel(&n.ep->fid, &ctx));
+	T_EQ(fi_cq_sread(n.cq, NULL, 0, NULL, -1), -FI_EAVAIL);
+	T_EQ(fi_cq_readerr(n.cq, &err, 0), 1);
+	t_finish(&n);
+}
+
 static void readerr_of_nothing(void)
 {
 	struct t_node n;
@@ -455,6 +478,7 @@ static const struct t_case cases[] = {
 	{"cq_selective_error", 2, selective_error, "errors complete unasked", 0},
 	{"cq_two_queues", 2, two_queues, "sends and receives apart", 0},
 	{"cq_errors_between", 2, errors_between, "errors among successes", 0},
+	{"cq_sread_of_nothing", 1, sread_of_nothing, "a waiting read with no room", 0},
 	{"cq_readerr_of_nothing", 2, readerr_of_nothing, "no error to read", 0},
 	{"cq_many_waiting", 2, many_waiting, "900 completions, read one by one, in order", 0},
 	{"cq_counters", 2, counters, "counters of sends and receives", 0},

@@ -138,6 +138,21 @@ static void refused_caps(void)
 	}
 }
 
+/* Operation flags that need a capability go with it: what is offered can be opened. */
+static void trigger_flags(void)
+{
+	for (int side = 0; t_beeline && side < 2; side++) {
+		struct fi_info *hints = t_hints(&(struct t_opts){0}), *info = NULL;
+
+		*(side ? &hints->tx_attr->op_flags : &hints->rx_attr->op_flags) = FI_TRIGGER;
+		T_EQ(t_getinfo(T_API, hints, &info), -FI_ENODATA);
+		hints->caps |= FI_TRIGGER;
+		T_OK(t_getinfo(T_API, hints, &info));
+		fi_freeinfo(info);
+		fi_freeinfo(hints);
+	}
+}
+
 /* Operations that are not advertised fail; they do not crash. */
 static void refused_operations(void)
 {
@@ -422,6 +437,7 @@ static const struct t_case cases[] = {
 	{"info_null_hints", 1, null_hints, "no hints: a full description", 0},
 	{"info_full", 1, full, "everything promised at once", 0},
 	{"info_refused_caps", 1, refused_caps, "refused, never dropped", 0},
+	{"info_trigger_flags", 1, trigger_flags, "FI_TRIGGER as a flag without the capability", 0},
 	{"info_refused_operations", 1, refused_operations, "what isn't there fails", 0},
 	{"info_ep_types", 1, ep_types, "FI_EP_RDM only", 0},
 	{"info_names", 1, names, "fabric and domain by name", 0},

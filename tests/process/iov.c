@@ -160,6 +160,26 @@ static void none(void)
 	t_finish(&n);
 }
 
+/* Lengths that no message has, and such as seem short because their sum overflows. */
+static void too_long(void)
+{
+	struct t_opts o = {.iov = 2};
+	struct iovec sum[] = {{&o, SIZE_MAX}, {&o, 9}}, huge = {&o, ((size_t)1 << 40) + 1};
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("what ours promises");
+	t_start(&n, &o);
+	T_EQ(n.info->ep_attr->max_msg_size, (size_t)1 << 40);
+	T_EQ(fi_sendv(n.ep, sum, NULL, 2, n.peer[0], &o), -FI_EMSGSIZE);
+	T_EQ(fi_tsendv(n.ep, sum, NULL, 2, n.peer[0], 1, &o), -FI_EMSGSIZE);
+	T_EQ(fi_tsendv(n.ep, &huge, NULL, 1, n.peer[0], 1, &o), -FI_EMSGSIZE);
+	T_EQ(fi_tsend(n.ep, &o, huge.iov_len, NULL, n.peer[0], 1, &o), -FI_EMSGSIZE);
+	T_EQ(fi_send(n.ep, &o, SIZE_MAX, NULL, n.peer[0], &o), -FI_EMSGSIZE);
+	T_EQ(fi_inject(n.ep, &o, SIZE_MAX, n.peer[0]), -FI_EMSGSIZE);
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"iov_4_expected", 2, four_expected, "up to 4 pieces, all lengths", 30},
 	{"iov_4_unexpected", 2, four_unexpected, "the same, message first", 30},
@@ -167,6 +187,7 @@ static const struct t_case cases[] = {
 	{"iov_8_unexpected", 2, eight_unexpected, "the same, message first", 30},
 	{"iov_all_cuts", 2, all_cuts, "every cut of 70 bytes", 0},
 	{"iov_none", 2, none, "an empty list", 0},
+	{"iov_too_long", 1, too_long, "a length that can't be, or overflows", 0},
 };
 
 const struct t_group group_iov = T_GROUP("iov", cases);

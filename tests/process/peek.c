@@ -237,6 +237,20 @@ static void claimed_cut(void)
 	t_finish(&n);
 }
 
+/* FI_DISCARD alone names no message: a receive that the caller doesn't mean isn't posted. */
+static void discard_alone(void)
+{
+	struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 1};
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("what ours promises");
+	t_start(&n, &peek_opts);
+	T_EQ(fi_trecvmsg(n.ep, &msg, FI_DISCARD), -FI_EINVAL);
+	T_EQ(fi_cancel(&n.ep->fid, NULL), -FI_ENOENT);
+	t_finish(&n);
+}
+
 /* FI_PEEK | FI_DISCARD drops what it finds; the sender's operation completes. */
 static void peek_discard(void)
 {
@@ -401,6 +415,7 @@ static const struct t_case cases[] = {
 	{"peek_hit_any", 2, hit_any, "a wildcard finds the oldest", 0},
 	{"peek_claim", 2, claimed, "a claimed message is its claimer's", 0},
 	{"peek_claim_cut", 2, claimed_cut, "claimed, then truncated", 0},
+	{"peek_discard_alone", 1, discard_alone, "FI_DISCARD of nothing in particular", 0},
 	{"peek_discard", 2, peek_discard, "found and dropped", 0},
 	{"peek_claim_discard", 2, claim_discard, "claimed and dropped", 0},
 	{"peek_claims_beside", 4, claims_beside, "many claims beside receives", 0},

@@ -338,6 +338,10 @@ static void refusals(void)
 		refused(&n, false, 2, 999, 1, FI_EINVAL);
 		refused(&n, false, 2, UINT64_MAX, 1, FI_EINVAL);
 		refused(&n, false, 2, UINT64_MAX - 1, 1, FI_EINVAL);
+		/* more than there can be: the target never hears of it */
+		if (t_beeline)
+			T_EQ(fi_read(n.ep, b, ((size_t)1 << 62) + 8, NULL, n.peer[1], 0, 1, &n),
+			     -FI_EINVAL);
 		read_from(&n, 1, b, 100, 900, 1); /* it is known now ... */
 		write_to(&n, 1, b, 100, 900, 3);
 	}

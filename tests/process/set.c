@@ -136,11 +136,50 @@ static void poll_set(void)
 		T_EQ(fi_cq_read(n.cq, &e, 1), 1);
 		T_EQ(fi_poll(set, context, 4), 0);
 	}
+	T_EQ(fi_close(&n.cq->fid), -FI_EBUSY);
 	T_OK(fi_poll_del(set, &n.cq->fid, 0));
 	T_CHECK(fi_poll_del(set, &n.cq->fid, 0), "taken out twice");
 	T_CHECK(fi_close(&n.domain->fid) == -FI_EBUSY, "a domain closed under a poll set");
 	T_OK(fi_close(&set->fid));
 	t_finish(&n);
+}
+
+/* What is in a set isn't closed; what has been closed or taken out isn't looked at. */
+static void poll_held(void)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_cntr_attr cntr_attr = {0};
+	struct fi_poll_attr attr = {0};
+	struct fid_domain *other;
+	struct fid_poll *set;
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+	void *context[4];
+	struct t_node n;
+
+	t_open(&n, NULL);
+	T_OK(fi_poll_open(n.domain, &attr, &set));
+	T_OK(fi_cq_open(n.domain, &cq_attr, &cq, NULL));
+	T_OK(fi_cntr_open(n.domain, &cntr_attr, &cntr, NULL));
+	for (int i = 0; i < 2; i++) { /* twice in is once */
+		T_OK(fi_poll_add(set, &cq->fid, 0));
+		T_OK(fi_poll_add(set, &cntr->fid, 0));
+	}
+	T_EQ(fi_close(&cq->fid), -FI_EBUSY);
+	T_EQ(fi_close(&cntr->fid), -FI_EBUSY);
+	T_EQ(fi_poll(set, context, 4), 0);
+	T_OK(fi_poll_del(set, &cq->fid, 0));
+	T_OK(fi_close(&cq->fid));
+	T_EQ(fi_poll(set, context, 4), 0);
+	T_OK(fi_domain(n.fabric, n.info, &other, NULL));
+	T_OK(fi_cq_open(other, &cq_attr, &cq, NULL));
+	if (t_beeline)
+		T_EQ(fi_poll_add(set, &cq->fid, 0), -FI_EDOMAIN);
+	T_OK(fi_close(&cq->fid));
+	T_OK(fi_close(&other->fid));
+	T_OK(fi_close(&set->fid)); /* lets go of the counter */
+	T_OK(fi_close(&cntr->fid));
+	t_close(&n);
 }
 
 /* --- wait sets -------------------------------------------------------------- */
@@ -196,6 +235,7 @@ static const struct t_case cases[] = {
 	{"set_eq_events", 1, eq_events, "events written are read in order", 0},
 	{"set_eq_wakes", 1, eq_wakes, "an event wakes a waiting read", 0},
 	{"set_poll", 2, poll_set, "a poll set names what has something", 0},
+	{"set_poll_held", 1, poll_held, "what is in a poll set isn't closed", 0},
 	{"set_wait", 2, wait_set, "a wait set wakes for each of its members", 0},
 };
 const struct t_group group_set = T_GROUP("set", cases);

@@ -193,6 +193,24 @@ static void errors_keep_their_place(void **state)
 	close_cq();
 }
 
+/* There is always one, and never more than two. */
+static void errors_that_are_read_take_no_room(void **state)
+{
+	struct bl_comp_err err;
+
+	open_cq(0);
+	push_error(0);
+	for (size_t i = 1; i < 10000; i++) {
+		struct bl_comp expected = numbered(i - 1);
+
+		push_error(i);
+		assert_int_equal(bl_cq_readerr(cq, &err), 1);
+		assert_memory_equal(&err.comp, &expected, sizeof expected);
+	}
+	assert_true(cq->err_room <= 16);
+	close_cq();
+}
+
 static void readerr_of_no_error(void **state)
 {
 	struct bl_comp_err err;
@@ -268,6 +286,7 @@ int main(void)
 	TABLE_ROWS("growth", grows_and_keeps_order, growths);
 	TABLE_ROWS("format", entry_is_a_prefix, formats);
 	TABLE_ROWS("order", errors_keep_their_place, orders);
+	TABLE_TEST(errors_that_are_read_take_no_room);
 	TABLE_TEST(readerr_of_no_error);
 	TABLE_TEST(max_of_0_is_progress_alone);
 	TABLE_TEST(counter_arithmetic);

@@ -410,6 +410,7 @@ def main(args: argparse.Namespace) -> int:
 
     console = table.make_console()
     session = prepare(args)
+    needs.outputs(args.json, args.plot)
     description = machine.describe()
     started, load = datetime.datetime.now(datetime.UTC), machine.load()
     titles = ", ".join(m.title for m in session.chosen) or "Without MPI"

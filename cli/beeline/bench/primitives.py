@@ -145,6 +145,7 @@ def main(args: argparse.Namespace) -> int:
     if not sizes:
         raise BeelineError("--sizes: nothing to copy", 2)
     cpus = local.choose_cpus(args.cpus)
+    needs.outputs(args.json, args.plot)
     description, started = machine.describe(), datetime.datetime.now(datetime.UTC)
     remarks = machine.disturbed(machine.load())
     for remark in remarks:

@@ -122,6 +122,7 @@ def begin(args: argparse.Namespace, program: str) -> Session:
     needs.plots(args.plot)
     if args.rounds < 1:
         raise BeelineError("--rounds: at least 1", EXIT_USAGE)
+    needs.outputs(args.json, args.plot)
     wanted = [word for text in args.mpi or [] for word in text.replace(",", " ").split()]
     paths.provider_dir()  # nothing to compare without it
     usable = programs_for(wanted, program)

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * refused.c: what is refused with -FI_EAGAIN, and whoever then waits at a descriptor until it may
+ * go: for a table of the peer's, a lock, a connection, and, in a wait set, for room. It is woken,
+ * or never falls asleep; each sleep that would have no end is found out by its timeout.
+ */
+#include "ways.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATIENCE 10000 /* ms */
+#define KEY	 0x4ef
+
+/* It was refused: wait as one does who has nothing else to do. */
+static void wait_at(struct t_node *n, int fd)
+{
+	struct fid *fids[] = {&n->cq->fid};
+	struct fi_cq_tagged_entry e;
+
+	if (!fi_trywait(n->fabric, fids, 1))
+		T_CHECK(sleep_on(fd, PATIENCE, POLL) == 1, "nothing woke it");
+	T_EQ(fi_cq_read(n->cq, &e, 0), -FI_EAGAIN);
+}
+
+static void add_one(struct t_node *n, uint64_t *one, struct fi_context2 *ctx)
+{
+	int fd = descriptor(&n->cq->fid);
+	struct fi_cq_tagged_entry e;
+	ssize_t rc;
+
+	while ((rc = fi_atomic(n->ep, one, 1, NULL, n->peer[0], 0, KEY, FI_UINT64, FI_SUM, ctx)) ==
+	       -FI_EAGAIN)
+		wait_at(n, fd);
+	T_EQ(rc, 0);
+	while ((rc = fi_cq_read(n->cq, &e, 1)) == -FI_EAGAIN)
+		;
+	T_EQ(rc, 1);
+}
+
+/* The first one asks for what the two need to know of each other, and may go when that has come. */
+static void first_atomic(void)
+{
+	const struct t_opts o = {.caps = FI_RMA | FI_ATOMIC, .wait = FI_WAIT_FD};
+
+	for (int round = 0; round < t_scaled(8); round++) {
+		uint64_t sum = 0, one = 1;
+		struct fi_context2 ctx;
+		struct fid_mr *mr;
+		struct t_node n;
+
+		t_start(&n, &o);
+		T_OK(fi_mr_reg(n.domain, &sum, sizeof sum, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY,
+			       0, &mr, NULL));
+		t_barrier();
+		if (t_rank == 1)
+			add_one(&n, &one, &ctx);
+		t_barrier();
+		T_EQ(sum, t_rank == 0);
+		T_OK(fi_close(&mr->fid));
+		t_finish(&n);
+	}
+}
+
+/* Another process holds the lock of what is to be changed, for as long as 8 MiB take. */
+static void behind_a_lock(void)
+{
+	enum { MANY = 1 << 20 };
+	const struct t_opts o = {.caps = FI_RMA | FI_ATOMIC, .wait = FI_WAIT_FD};
+	struct t_buf b = t_buf(MANY * sizeof(uint64_t), 0);
+	struct t_op stop = {0}, op;
+	struct fi_context2 ctx;
+	struct fid_mr *mr;
+	uint64_t one = 1;
+	struct t_node n;
+	char word;
+
+	memset(b.p, 0, b.len);
+	t_start(&n, &o);
+	T_OK(fi_mr_reg(n.domain, b.p, b.len, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr,
+		       NULL));
+	if (t_rank < 2)
+		t_trecv(&n, n.peer[2], &word, 1, 1, 0, &stop);
+	t_barrier();
+	while (t_rank == 1 && !stop.done) {
+		op = (struct t_op){0};
+		T_TRY(fi_atomic(n.ep, b.p, MANY, NULL, n.peer[0], 0, KEY, FI_UINT64, FI_SUM, &op));
+		T_WAIT(&op);
+	}
+	while (t_rank == 0 && !stop.done)
+		t_idle();
+	if (t_rank == 2) {
+		for (int i = 0; i < t_scaled(2000); i++)
+			add_one(&n, &one, &ctx);
+		for (int to = 0; to < 2; to++)
+			T_TRY(fi_tinject(n.ep, &word, 1, n.peer[to], 1));
+	}
+	t_barrier();
+	T_EQ(*(uint64_t *)(void *)b.p, t_rank == 0 ? (uint64_t)t_scaled(2000) : 0);
+	T_OK(fi_close(&mr->fid));
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+static bool has_stopped(pid_t pid, const char *thread)
+{
+	char path[300], line[300], *state;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, thread);
+	file = fopen(path, "r");
+	T_CHECK(file && fgets(line, sizeof line, file), "%s can't be read", path);
+	fclose(file);
+	state = strrchr(line, ')');
+	return state && state[1] && state[2] == 'T';
+}
+
+static bool all_have_stopped(pid_t pid)
+{
+	const struct dirent *e;
+	bool all = true;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	T_CHECK(dir, "%s can't be read", path);
+	while ((e = readdir(dir)))
+		if (e->d_name[0] != '.')
+			all &= has_stopped(pid, e->d_name);
+	closedir(dir);
+	return all;
+}
+
+/* The peer is stopped, so that nobody connects; then it goes on, while we are away. */
+static void no_connection(void)
+{
+	const struct t_opts o = {.wait = FI_WAIT_FD};
+	pid_t pid[T_PROC_MAX], own = getpid();
+	uint64_t v = 5, got = 0;
+	struct t_op op = {0};
+	struct t_node n;
+	ssize_t rc;
+
+	t_start(&n, &o);
+	t_allgather(&own, sizeof own, pid, NULL);
+	if (t_rank == 1) {
+		t_barrier_with(NULL);
+		t_trecv(&n, FI_ADDR_UNSPEC, &got, 8, 1, 0, &op);
+		T_WAIT(&op);
+		T_EQ(got, 5);
+		t_finish(&n);
+		return;
+	}
+	T_OK(kill(pid[1], SIGSTOP));
+	while (!all_have_stopped(pid[1])) /* the case has a deadline */
+		;
+	rc = fi_tinject(n.ep, &v, 8, n.peer[1], 1);
+	T_OK(kill(pid[1], SIGCONT));
+	T_EQ(rc, -FI_EAGAIN);
+	pause_ms(100); /* it computes, and the other connects */
+	do
+		wait_at(&n, descriptor(&n.cq->fid));
+	while ((rc = fi_tinject(n.ep, &v, 8, n.peer[1], 1)) == -FI_EAGAIN);
+	T_EQ(rc, 0);
+	t_barrier_with(NULL);
+	t_finish(&n);
+}
+
+/* fi_wait() on a set returns when there is room, too. */
+static void room_in_a_set(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct t_opts o = {.wait = FI_WAIT_SET};
+	struct fi_info *hints = t_hints(&o), *info;
+	uint64_t sent = 0, got, all[T_PROC_MAX];
+	struct fid_fabric *fabric;
+	struct fid_wait *set;
+	struct t_node n;
+	ssize_t rc;
+
+	T_OK(t_getinfo(T_API, hints, &info));
+	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+	T_OK(fi_wait_open(fabric, &attr, &set));
+	o.set = set;
+	t_start(&n, &o);
+	if (t_rank == 0) {
+		T_TRY(fi_tinject(n.ep, &sent, 8, n.peer[1], 1));
+		do
+			sent++;
+		while (!(rc = fi_tinject(n.ep, &sent, 8, n.peer[1], 1)));
+		T_EQ(rc, -FI_EAGAIN);
+		t_barrier_with(NULL);
+		do
+			T_OK(fi_wait(set, PATIENCE));
+		while ((rc = fi_tinject(n.ep, &sent, 8, n.peer[1], 1)) == -FI_EAGAIN);
+		T_EQ(rc, 0);
+		sent++;
+	} else {
+		t_barrier_with(NULL);
+		pause_ms(60); /* the other sleeps */
+	}
+	t_allgather(&sent, sizeof sent, all, t_progress);
+	for (uint64_t i = 0; t_rank == 1 && i < all[0]; i++) {
+		struct t_op op = {0};
+
+		t_trecv(&n, FI_ADDR_UNSPEC, &got, 8, 1, 0, &op);
+		T_WAIT(&op);
+		T_EQ(got, i);
+	}
+	t_finish(&n);
+	T_OK(fi_close(&set->fid));
+	T_OK(fi_close(&fabric->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+static const struct t_case cases[] = {
+	{"refused_first_atomic", 2, first_atomic, "what it waits for comes before it sleeps", 120},
+	{"refused_behind_a_lock", 3, behind_a_lock, "a lock is let go of, and nobody rings", 120},
+	{"refused_no_connection", 2, no_connection, "a connection is made before it sleeps", 120},
+	{"refused_room_in_a_set", 2, room_in_a_set, "room comes, and no completion", 120},
+};
+const struct t_group group_refused = T_GROUP("refused", cases);
