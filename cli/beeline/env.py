@@ -10,7 +10,6 @@ makes a program's life easier yields to what the user has chosen.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import shlex
 import shutil
@@ -18,12 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from beeline import knobs, paths
 from beeline import mpi as mpis
-from beeline import paths
 from beeline.errors import BeelineError, warn
 
 PROVIDER_NAME = "beeline"
-KNOB_PREFIX = "FI_BEELINE_"
 
 # Where huge pages are to be had by who asks (transparent_hugepage/enabled says madvise, as on
 # Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of 2 MiB and more
@@ -102,7 +100,7 @@ def tunables(environ: Mapping[str, str]) -> str:
     """What is asked of malloc: nothing about which the user has an opinion."""
     words = environ.get(TUNABLES, "").split(":")
     theirs = {name: value for name, _, value in (word.partition("=") for word in words)}
-    if environ.get(f"{KNOB_PREFIX}HUGE") == "never" or theirs.get(HUGE, "1") != "1":
+    if environ.get(f"{knobs.PREFIX}HUGE") == "never" or theirs.get(HUGE, "1") != "1":
         return ""
     if (
         NO_MMAP in theirs
@@ -194,19 +192,6 @@ def other_launcher(kind: str) -> list[str]:
     return [warning + (f", whose mpiexec is {right[0].mpiexec}" if right else "")]
 
 
-def unknown_knobs(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like Beeline's and are none: a slip of the pen has no effect."""
-    known = [name.removeprefix(KNOB_PREFIX) for name in paths.knobs()]
-    found = []
-    for name in sorted(environ):
-        word = name.removeprefix(KNOB_PREFIX)
-        if known and word != name and word not in known:
-            near = difflib.get_close_matches(word, known, 1, 0.7)
-            meant = f": {KNOB_PREFIX}{near[0]} is" if near else "; fi_beeline(7) lists them"
-            found.append(f"{name} is no variable of Beeline's" + meant)
-    return found
-
-
 def exports(values: Mapping[str, str]) -> str:
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
 
@@ -233,7 +218,7 @@ def main(args: argparse.Namespace) -> int:
         mpi = mpis.named(args.mpi or "mpiexec")
         kind, wanted = mpi.kind, for_mpi(mpi)
     chosen = plan(wanted, os.environ)
-    for warning in (*chosen.warnings, *unknown_knobs(os.environ), *other_launcher(kind)):
+    for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind)):
         warn(warning)
     print(exports(chosen.values))
     return 0

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beeline import paths
-from beeline.errors import EXIT_NOT_FOUND, EXIT_USAGE, BeelineError
+from beeline.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_USAGE, BeelineError
 
 KINDS = ("mpich", "openmpi", "impi")
 TITLES = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel MPI"}
@@ -182,6 +182,13 @@ def _ask(mpiexec: Path) -> str:
 
 def find_command(command: str) -> Path:
     path = shutil.which(command)
+    if path is None and os.path.isdir(command):
+        raise BeelineError(
+            f"{command}: a folder; give the program, as {command.rstrip('/')}/bin/mpiexec",
+            EXIT_NOT_EXECUTABLE,
+        )
+    if path is None and "/" in command and os.path.exists(command):
+        raise BeelineError(f"{command}: Permission denied (chmod +x?)", EXIT_NOT_EXECUTABLE)
     if path is None:
         where = "" if "/" in command else " in PATH"
         raise BeelineError(f"{command}: not found{where}", EXIT_NOT_FOUND)

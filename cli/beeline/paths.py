@@ -60,15 +60,6 @@ def program(name: str) -> Path:
     return path
 
 
-def knobs() -> list[str]:
-    """The variables that tune Beeline, from the provider's own table; none where this
-    package was not installed by the build that writes them down."""
-    try:
-        return (PACKAGE / "knobs.txt").read_text().split()
-    except OSError:
-        return []
-
-
 def module_source() -> Path:
     """The folder with kernel/ and include/uapi/, from which beeline.ko is built: it is
     installed with the package; a checkout has it, too."""

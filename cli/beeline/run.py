@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 
-from beeline import env
+from beeline import env, knobs
 from beeline import mpi as mpis
 from beeline.errors import EXIT_NOT_EXECUTABLE, EXIT_USAGE, BeelineError, warn
 
@@ -91,7 +91,7 @@ def main(args: argparse.Namespace) -> int:
         found = f"{mpi.title} in {mpi.prefix}"
         wanted = env.for_mpi(mpi)
     chosen = env.plan(wanted, os.environ)
-    for warning in (*chosen.warnings, *env.unknown_knobs(os.environ)):
+    for warning in (*chosen.warnings, *knobs.mistakes(os.environ)):
         warn(warning)
     for option in overrides(argv, chosen.values):
         warn(f"{option} on the command line keeps Open MPI from using Beeline")

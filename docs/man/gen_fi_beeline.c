@@ -2,9 +2,10 @@
 /*
  * gen_fi_beeline.c: writes fi_beeline(7) to stdout: the page that is its
  * argument, with the list of knobs, from the very table that the provider reads
- * (base/knobs.c), in the place that says so. Without an argument it writes the knobs'
- * names alone, which the command compares the environment with. Run while building;
- * one thread, no state.
+ * (base/knobs.c), in the place that says so. Without an argument it writes a line for each
+ * knob, which the command compares the environment with (cli/beeline/knobs.py): its name, and
+ * "choice" and the words, or "size" or "number", the least, the most, and "auto" or "-". Run
+ * while building; one thread, no state.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,17 +118,25 @@ static void print_knobs(void)
 	puts(".El");
 }
 
-static int print_names(void)
+static int print_lines(void)
 {
-	for (size_t i = 0; i < bl_knob_count; i++)
-		puts(bl_knob_table[i].variable);
+	for (size_t i = 0; i < bl_knob_count; i++) {
+		const struct bl_knob_info *knob = &bl_knob_table[i];
+
+		if (knob->kind == BL_KNOB_CHOICE)
+			printf("%s choice %s\n", knob->variable, knob->choices);
+		else
+			printf("%s %s %" PRIu64 " %" PRIu64 " %s\n", knob->variable,
+			       knob->kind == BL_KNOB_SIZE ? "size" : "number", knob->least,
+			       knob->most, knob->init == BL_KNOB_AUTO ? "auto" : "-");
+	}
 	return ferror(stdout) || fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc == 1)
-		return print_names();
+		return print_lines();
 
 	FILE *in = argc == 2 ? fopen(argv[1], "r") : NULL;
 	bool placed = false;

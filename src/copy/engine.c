@@ -36,8 +36,8 @@ enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 static void say_absent(void)
 {
 	bl_warn("FI_BEELINE_COPY=module, but this process can't use /dev/beeline: it copies as by "
-		"auto, without the module. Load beeline.ko, see that /dev/beeline is there in this "
-		"container, and that you may open it");
+		"auto, without the module. `sudo beeline setup module` loads it; else see that "
+		"/dev/beeline is there in this container, and that you may open it");
 }
 
 static bool may_lend(void)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from beeline import env, kmod
+from beeline import kmod, knobs
 from beeline.doctor.finding import BAD, NOTE, OK, Finding, read
 from beeline.doctor.kernel import Probe
 
@@ -430,6 +430,16 @@ def module(probe: Probe) -> Finding:
             "sudo beeline setup module",
             data,
         )
+    wished = os.environ.get(f"{knobs.PREFIX}COPY", "").lower() == "module"
+    if result.errno == errno.ENOENT and wished:
+        return Finding(
+            "module",
+            NOTE,
+            "not loaded, and FI_BEELINE_COPY=module asks for it",
+            "process_vm_readv is used instead, where it is permitted",
+            "sudo beeline setup module",
+            data,
+        )
     if result.errno == errno.ENOENT:
         return Finding(
             "module",
@@ -457,5 +467,5 @@ def settings() -> list[Finding]:
             "it has no effect",
             f"unset {said.split()[0]}",
         )
-        for said in env.unknown_knobs(os.environ)
+        for said in knobs.mistakes(os.environ)
     ]
