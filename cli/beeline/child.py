@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+GRACE = 2.0  # seconds for what those who have been ended had said
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -37,9 +39,33 @@ def _held() -> Iterator[None]:
             signal.raise_signal(came[0])
 
 
+def _members(session: int) -> set[int]:
+    """Who is in it, in whatever group: Open MPI gives each rank one of its own."""
+    found = set()
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(ValueError, OSError):  # no process, or it has just ended
+            if os.getsid(int(name)) == session:
+                found.add(int(name))
+    return found
+
+
 def _kill(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has just ended, with all of its own
-        os.killpg(process.pid, signal.SIGKILL)
+    """It hasn't been waited for: its number is still its session's."""
+    killed: set[int] = set()
+    while new := _members(process.pid) - killed:  # one may have started another meanwhile
+        for pid in new:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= new
+
+
+def _rest(process: subprocess.Popen[str]) -> str:
+    """What has been said until the end. Who has left the session may hold its output open."""
+    try:
+        return process.communicate(timeout=GRACE)[0]
+    except subprocess.TimeoutExpired as error:
+        said = error.output or ""
+        return said.decode(errors="replace") if isinstance(said, bytes) else said
 
 
 def run(argv: list[str], environ: Mapping[str, str], limit: float) -> Ended:
@@ -60,7 +86,7 @@ def run(argv: list[str], environ: Mapping[str, str], limit: float) -> Ended:
         return Ended(process.communicate(timeout=limit)[0], process.returncode)
     except subprocess.TimeoutExpired:
         _kill(process)
-        return Ended(process.communicate()[0], None)
+        return Ended(_rest(process), None)
     except BaseException:
         if process:
             _kill(process)

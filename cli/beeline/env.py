@@ -13,6 +13,7 @@ import argparse
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,5 +221,7 @@ def main(args: argparse.Namespace) -> int:
     chosen = plan(wanted, os.environ)
     for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind)):
         warn(warning)
-    print(exports(chosen.values))
+    # Bytes, since a path need not be text.
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(exports(chosen.values)) + b"\n")
     return 0

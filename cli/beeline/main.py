@@ -5,6 +5,7 @@ the function to call. A subcommand returns its exit status or raises BeelineErro
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -60,11 +61,18 @@ def dispatch(argv: list[str] | None) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before we began
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of programs and paths may be any bytes
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            return dispatch(argv)
-        finally:
-            sys.stdout.flush()
+            status = dispatch(argv)
+        except SystemExit as over:  # argparse's, behind its help
+            status = over.code
+        sys.stdout.flush()
+        return status
     except BeelineError as error:
         print(f"beeline: {error}", file=sys.stderr)
         return error.code
@@ -75,5 +83,5 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_FAILURE
     except OSError as error:  # a full disk, a folder that can't be written to
         forget_output()
-        print(f"beeline: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        print(f"beeline: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         return EXIT_FAILURE

@@ -4,6 +4,7 @@ anything else is done: nobody measures for minutes to hear at the end that there
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -33,19 +34,30 @@ def plots(folder: Path | None) -> None:
         ) from None
 
 
+def _writable(file: Path) -> None:
+    """OSError: it can't be made, or written to. What is there stays as it is; of what isn't a
+    plain file nobody knows before."""
+    try:
+        made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file)) from None
+        if file.is_file():
+            os.close(os.open(file, os.O_WRONLY | os.O_CLOEXEC))
+        return
+    os.close(made)
+    file.unlink()
+
+
 def outputs(file: Path | None, folder: Path | None) -> None:
-    """They can be written to. What leads there is made, and nothing in them changes."""
+    """They can be written to; the folders that lead there are made."""
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if not os.access(folder, os.W_OK | os.X_OK):
-                raise PermissionError(13, "no permission to write there", str(folder))
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-            new = not file.exists()
-            with file.open("a"):
-                pass
-            if new:
-                file.unlink()
+            _writable(file)
     except OSError as error:
         raise BeelineError(f"{error.filename}: {error.strerror}") from None

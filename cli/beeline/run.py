@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 
 from beeline import env, knobs
@@ -101,6 +102,9 @@ def main(args: argparse.Namespace) -> int:
             print(f"beeline: {name}={shlex.quote(value)}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
+    # Python ignores these for itself, and what is ignored stays so in what we become.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(path, argv, chosen.apply(os.environ))
     except OSError as error:

@@ -16,6 +16,7 @@ import errno
 import os
 import pwd
 import re
+import stat
 import struct
 import time
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ LANE = struct.Struct("<16sIiBBBxHHHxx3I2Q8Q4Q")
 CREDITS = struct.Struct("<IIQQQ")
 SLOT = struct.Struct("<II")
 LANES_MOST = 4096
+LANE_USED_MOST = 1 << 16  # bytes: whoever says more would have us read for hours
 
 STATES = ("", "connecting", "connected", "closed", "died", "broken", "failed")
 WAYS = ("self", "vm", "none", "module")
@@ -260,7 +262,7 @@ class _Layout:
             and 0 < self.slots <= 4096
             and SLOT.size <= self.slot_size
             and self.slot_at >= CREDITS.size
-            and self.lane_used <= self.lane_size
+            and self.lane_used <= min(self.lane_size, LANE_USED_MOST)
             and self.shown_at >= PAGE
             and LANE.size <= self.shown_size <= PAGE
             and max(self.rx_total, self.rx_long, self.rx_long_bytes) + 8 <= self.rx_size
@@ -435,7 +437,10 @@ def _lane(
 
 def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
     """The endpoint behind an open segment; None: it shows nothing (any more)."""
-    size = os.fstat(fd).st_size
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):  # in a namespace of its own anything may bear the name
+        return None
+    size = status.st_size
     page = os.pread(fd, PAGE, 0)
     if len(page) < PAGE:
         return None
@@ -487,17 +492,22 @@ def endpoints_of(pid: int) -> list[Endpoint]:
     """All endpoints of one process. NotThere, NotAllowed."""
     found: list[Endpoint] = []
     memory = _Memory(pid)
+    seen: set[int] = set()  # a segment counts once, however many descriptors it has
     try:
         for path in _segments(pid):
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError:
                 continue
             except PermissionError as error:
                 raise NotAllowed(pid) from error
+            except OSError:  # no segment
+                continue
             try:
-                endpoint = _read(fd, pid, memory)
-            except NotThere:  # it ended while we looked
+                inode = os.fstat(fd).st_ino
+                endpoint = None if inode in seen else _read(fd, pid, memory)
+                seen.add(inode)
+            except (NotThere, OSError):  # it ended while we looked, or is no segment
                 endpoint = None
             finally:
                 os.close(fd)

@@ -211,6 +211,8 @@ def write(path: Path, text: str) -> None:
 
 
 def install_file(source: Path, target: Path) -> None:
+    if target.exists() and source.samefile(target):
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
 
@@ -522,7 +524,8 @@ def main(args: argparse.Namespace) -> int:
         raise BeelineError("--ko and --dkms exclude each other: DKMS builds", EXIT_USAGE)
     release = args.kernel or platform.release()
     live = not args.root and release == platform.release()
-    system = System(args.root or Path("/"), release, live)
+    # Absolute: what is called changes its folder, or asks for it.
+    system = System(args.root.absolute() if args.root else Path("/"), release, live)
     if args.undo:
         return undo(system, args.dry_run)
     if args.ko and not args.ko.is_file():

@@ -297,7 +297,7 @@ static bool starving(const struct bl_cq *cq)
 	for (uint32_t i = 0; i < cq->nep; i++)
 		if (cq->ep[i]->nstarved) {
 			/* Once more if there is some by now: its caller tries again. */
-			bl_ep_room_came(cq->ep[i]);
+			bl_ep_look_for_room(cq->ep[i]);
 			return true;
 		}
 	return false;

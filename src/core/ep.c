@@ -415,8 +415,7 @@ static void adopted(struct bl_peer *peer)
 
 	bl_claim_meet(ep, peer);
 	ep->looks = 0;
-	ep->retry |= ep->refused;
-	ep->refused = false;
+	bl_ep_unrefused(ep);
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = bl_av_find(ep->av, &peer->addr);
@@ -442,8 +441,7 @@ static int connected_now(struct bl_ep *ep, const struct bl_peer *peer)
 	bl_ep_adopt(ep);
 	if (peer->dead || peer->adopted)
 		return -(int)peer->dead;
-	ep->refused = true;
-	return -EAGAIN;
+	return bl_refused(ep);
 }
 
 /*
@@ -472,10 +470,8 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		err = bl_peer_connect(peer);
 		if (err == -EAGAIN && (ep->domain->working || ep->domain->hurried))
 			return connected_now(ep, peer);
-		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS) {
-			ep->refused |= err == -EAGAIN;
-			return err;
-		}
+		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
+			return err == -EAGAIN ? bl_refused(ep) : err;
 		if (locked)
 			bl_domain_unlock(ep->domain);
 		nanosleep(&moment, NULL);
@@ -627,6 +623,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		bl_control_paid(ep);
 	}
 	bl_ep_room_lost(ep, peer);
+	bl_ep_unrefused(ep);
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);
 	bl_rma_abandon(ep, sink, peer, err);

@@ -262,11 +262,12 @@ struct bl_ep {
 	uint64_t brought_at;	  /* the same of such a read */
 	uint32_t nstarved;	  /* peers in whose rings a send found no room (bl_peer.starved) */
 	bool starved_for_now;	  /* one of those goes another way, later */
-	bool retry;   /* what was refused may go now, or nobody tells when: who would sleep tries */
-	bool refused; /* an operation, for want of a connection */
-	bool asks_room;	 /* some peers may have been asked to ring */
-	uint32_t nowing; /* peers for which control packets wait for room */
-	uint32_t unsaid; /* bytes of long packets read since we said that we are active */
+	bool retry;		  /* what was refused may go now, or nobody tells when: wait.c */
+	bool refused;		  /* something was that goes when a connection, say, is made */
+	uint32_t given;		  /* bl_local.given, when it was refused for want of that */
+	bool asks_room;		  /* some peers may have been asked to ring */
+	uint32_t nowing;	  /* peers for which control packets wait for room */
+	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -554,12 +555,28 @@ bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
 			 uint64_t data, void *context, uint64_t flags);
 
-/* Not now, for another reason than room, whose end nobody tells us of: no memory, a lock that
- * another process holds. Whoever would wait for it at a descriptor tries instead; wait.c. */
+/*
+ * Not now, for another reason than room. Whoever would wait for it at a descriptor is told once to
+ * try again (wait.c): when what it goes with has come (bl_ep_unrefused), or, where nobody would
+ * tell of that (no memory, a lock that another process holds), before he sleeps. What we begin
+ * ourselves, for work that waits, has nobody who waits for its beginning.
+ */
 static inline int bl_again(struct bl_ep *ep)
 {
-	ep->retry = true;
+	ep->retry |= !ep->opening && !ep->domain->working;
 	return -EAGAIN;
+}
+
+static inline int bl_refused(struct bl_ep *ep)
+{
+	ep->refused = true;
+	return -EAGAIN;
+}
+
+static inline void bl_ep_unrefused(struct bl_ep *ep)
+{
+	ep->retry |= ep->refused;
+	ep->refused = false;
 }
 
 /* No room there: whoever falls asleep before there is must know; wait.c. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/large.h"
+#include "core/shared.h"
 #include "core/work.h"
 
 /* What waits for one peer, and the bytes that its owner has back already. */
@@ -80,7 +81,7 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 	if (err)
 		return err;
 	if (peer->fence && peer->fence->n == BL_FENCE_MOST)
-		return bl_again(ep);
+		return bl_refused(ep);
 	f = malloc(sizeof *f + copied);
 	if (!f)
 		return bl_again(ep);
@@ -175,6 +176,7 @@ static void unlink_fenced(struct bl_fence *fence, struct fenced **at)
 		fence->tail = at;
 	fence->n--;
 	free(f);
+	bl_ep_unrefused(bl_ep_of(fence->peer));
 }
 
 static void pop(struct bl_fence *fence)

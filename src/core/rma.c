@@ -293,7 +293,9 @@ static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
 	bl_stat_add(ep, stat + 1, len);
 }
 
-/* -EOPNOTSUPP: the target must do it. Else as bl_rma(), with *err for the queue. off: of
+#define NO_ROOM (-ENOBUFS) /* to tell the target; bl_starve() */
+
+/* -EOPNOTSUPP: the target must do it; NO_ROOM. Else as bl_rma(), with *err for the queue. off: of
  * an atomic operation; after -EAGAIN it says where to go on. */
 static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		    size_t *off, int *err)
@@ -312,8 +314,10 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(rma->nplace > 1 && mem.flags & (BL_MR_EVENT_READ | BL_MR_EVENT_WRITE)))
 		return -EOPNOTSUPP;
 	tell = target_listens(peer, rma, mem.flags);
-	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
-		return bl_starve(ep, peer, 0);
+	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
+		bl_starve(ep, peer, 0);
+		return NO_ROOM;
+	}
 	bl_window(BL_WINDOW_REACHING, NULL);
 	if (rma->what >= BL_RMA_ATOMIC)
 		*err = bl_atomic_direct(ep, peer, rma, &mem, off);
@@ -379,7 +383,7 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 		return false;
 	rma = &rest->work.rma;
 	err = direct(ep, rp, rma, rest->len, &rest->off);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN || err == NO_ROOM)
 		return true;
 	rp->rest = NULL;
 	if (err)
@@ -631,6 +635,17 @@ bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 	return peer->rma && (peer->rma->head || peer->rma->rest);
 }
 
+/* Its memory can't be reached now: its table changes, another has its lock, or what we need to know
+ * of that has been asked for. */
+static bl_cold int not_yet(struct bl_ep *ep, struct bl_peer *peer)
+{
+	/* acquire, and in this order: who stops wanting counts after that */
+	ep->given = atomic_load_explicit(&ep->local.given, memory_order_acquire);
+	return atomic_load_explicit(&peer->proof, memory_order_acquire) == BL_PROOF_WANTED
+		       ? bl_refused(ep)
+		       : bl_again(ep);
+}
+
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 {
 	struct bl_rma_peer *rp;
@@ -648,15 +663,19 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(err))
 		return bl_fence_rma(ep, rma, err);
 	rp = bl_rma_peer(peer);
-	if (unlikely(!rp || (rp->rest && bl_rma_go_on(ep, rp))))
+	if (unlikely(!rp))
 		return bl_again(ep);
+	if (unlikely(rp->rest && bl_rma_go_on(ep, rp)))
+		return not_yet(ep, peer);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
 			return leave_rest(ep, rp, rma, len, off);
 		if (unlikely(err == -EAGAIN))
-			return bl_again(ep);
+			return not_yet(ep, peer);
+		if (unlikely(err == NO_ROOM))
+			return -EAGAIN;
 		if (likely(err != -EOPNOTSUPP))
 			return err;
 	}

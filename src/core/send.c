@@ -75,20 +75,29 @@ void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer)
 	ep->retry = true;
 }
 
-bool bl_ep_room_came(struct bl_ep *ep)
+void bl_ep_look_for_room(struct bl_ep *ep)
 {
-	bool came = ep->retry;
-
-	ep->retry = false;
 	for (uint32_t i = 0; ep->nstarved && i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
 		if (!peer || !peer->starved || !has_room(&peer->tx, (peer->starved - 1u) * 1024))
 			continue;
 		sated(ep, peer);
-		came = true;
+		ep->retry = true;
 	}
-	return came;
+}
+
+bool bl_ep_may_retry(struct bl_ep *ep)
+{
+	bool may;
+
+	/* acquire: pairs with the increment in bl_peer_give_commons */
+	if (unlikely(ep->refused) &&
+	    ep->given != atomic_load_explicit(&ep->local.given, memory_order_acquire))
+		bl_ep_unrefused(ep);
+	may = ep->retry;
+	ep->retry = false;
+	return may;
 }
 
 static bool waits_for_room(const struct bl_peer *peer)

@@ -6,7 +6,9 @@
  *   a message's end that has no packet (fin.c)      its bell; local/sleep.c
  *   room in a neighbour's ring                      the same, of who has said that it wants it
  *                                                   (bl_ep_want_room); once
- *   a connection made or refused                    the service thread
+ *   a connection made or refused, commons given     the service thread
+ *   another reason why an operation was refused     nothing: fi_trywait() says no, once
+ *                                                   (bl_ep.retry)
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
@@ -204,14 +206,18 @@ static bool drain(struct bl_waiter *w)
 	return any;
 }
 
-/* A send would find room now: whoever polls a descriptor goes and tries. */
-static bl_cold void tell_all(struct bl_ep *ep)
+/* What was refused may go now: whoever polls a descriptor goes and tries, and whoever would do so
+ * next is told no by fi_trywait(), once. */
+static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
 {
 	struct bl_waiter *w[WAITERS];
 	uint32_t n = waiters_of(ep, w);
 
-	for (uint32_t i = 0; i < n; i++)
-		raise_event(w[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		w[i]->told = true;
+		if (w[i] != self)
+			raise_event(w[i]);
+	}
 }
 
 static bool has_something(const struct bl_waiter *w)
@@ -265,8 +271,9 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 
 		if (g.ep[i]->nowing)
 			bl_control_flush(g.ep[i]);
-		if (bl_ep_room_came(g.ep[i]))
-			tell_all(g.ep[i]);
+		bl_ep_look_for_room(g.ep[i]);
+		if (bl_ep_may_retry(g.ep[i]))
+			tell_all(g.ep[i], w);
 		bl_ep_forgo_room(g.ep[i], false);
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
@@ -306,7 +313,8 @@ int bl_wait_try(struct bl_waiter *w)
 
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
-	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
+	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS && !w->told;
+	w->told = false;
 	w->armed |= quiet;
 	settle(w);
 	return quiet ? 0 : -EAGAIN;

@@ -29,6 +29,7 @@ struct bl_waiter {
 	int epoll; /* readable: look. The sockets of all endpoints, and `event`. -1: none yet */
 	int event; /* an eventfd: news that no neighbour brings */
 	uint32_t sleepers; /* threads between a doze and their rise */
+	bool told;	   /* what was refused may go now: the next fi_trywait() says no */
 	bool armed; /* somebody may be polling `epoll`, and nothing has made it readable since */
 };
 

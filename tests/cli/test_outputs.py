@@ -72,3 +72,42 @@ def test_cache_that_cannot_be_written(beeline) -> None:
     done = beeline("bench", "overlap", "--rounds", "1", XDG_CACHE_HOME="/proc")
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
+
+
+def test_outputs_that_are_no_plain_files(tmp_path: Path) -> None:
+    link, fifo = tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to(tmp_path / "nowhere")
+    os.mkfifo(fifo)
+    for file in (link, fifo, Path("/dev/stdout")):
+        needs.outputs(file, None)  # and nobody waits for a reader
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fifo", "link"]
+
+
+@pytest.mark.parametrize("args", [("doctor", "--no-mpi"), ("bench", "local", "--mpi", "lam")])
+def test_output_that_is_closed(args: tuple[str, ...]) -> None:
+    command = os.environ.get("BEELINE")
+    if not command:
+        pytest.skip("the beeline command is not installed: make build")
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", command, *args]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    assert args[0] == "doctor" or "give one of mpich" in done.stderr
+
+
+def test_paths_that_are_no_text() -> None:
+    command = os.environ.get("BEELINE")
+    if not command:
+        pytest.skip("the beeline command is not installed: make build")
+    environ = os.environ | {
+        "FI_PROVIDER_PATH": os.fsdecode(b"/opt/\xe9"),
+        "PYTHONIOENCODING": "utf-8:strict",
+    }
+    done = subprocess.run(
+        [command, "env", "--mpi", "mpich"],
+        env=environ,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"/opt/\xe9" in done.stdout

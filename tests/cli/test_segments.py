@@ -57,6 +57,7 @@ NONSENSE = [
     ({"pid": 1}, "another process's, on its way"),
     ({"lane_size": 0}, "lanes of no size"),
     ({"lane_size": 0xFFFFFFFF}, "lanes beyond reason"),
+    ({"slots": 4096, "slot_size": 4096, "lane_size": 1 << 24}, "lanes that take hours to read"),
     ({"slots": 0}, "no slots"),
     ({"slots": 65535}, "slots beyond the lane"),
     ({"slot_size": 0}, "slots of no size"),
@@ -91,4 +92,25 @@ def test_random_bytes_are_read_without_harm() -> None:
             json.dumps(stat.describe(endpoint))
             stat.rendering([endpoint], {}, [])
         finally:
+            os.close(fd)
+
+
+def test_a_descriptor_that_is_no_file() -> None:
+    """Its name says that it is a segment: in a namespace of its own a process names as it likes."""
+    ends = os.pipe()
+    try:
+        for fd in ends:
+            assert segments._read(fd, os.getpid(), segments._Memory(os.getpid())) is None
+    finally:
+        for fd in ends:
+            os.close(fd)
+
+
+def test_a_segment_counts_once() -> None:
+    fds = [make_segment(own_page(), bytes(2 * 65536))]
+    fds += [os.dup(fds[0]) for _ in range(5)]
+    try:
+        assert len(segments.endpoints_of(os.getpid())) == 1
+    finally:
+        for fd in fds:
             os.close(fd)

@@ -7,33 +7,36 @@
 #include "ways.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #define PATIENCE 10000 /* ms */
 #define KEY	 0x4ef
+#define MIB	 (1u << 20)
 
 /* It was refused: wait as one does who has nothing else to do. */
-static void wait_at(struct t_node *n, int fd)
+static void wait_at(struct t_node *n, struct fid_cq *cq)
 {
-	struct fid *fids[] = {&n->cq->fid};
+	struct fid *fids[] = {&cq->fid};
 	struct fi_cq_tagged_entry e;
 
 	if (!fi_trywait(n->fabric, fids, 1))
-		T_CHECK(sleep_on(fd, PATIENCE, POLL) == 1, "nothing woke it");
-	T_EQ(fi_cq_read(n->cq, &e, 0), -FI_EAGAIN);
+		T_CHECK(sleep_on(descriptor(&cq->fid), PATIENCE, POLL) == 1, "nothing woke it");
+	fi_cq_read(cq, &e, 0);
 }
 
 static void add_one(struct t_node *n, uint64_t *one, struct fi_context2 *ctx)
 {
-	int fd = descriptor(&n->cq->fid);
 	struct fi_cq_tagged_entry e;
 	ssize_t rc;
 
 	while ((rc = fi_atomic(n->ep, one, 1, NULL, n->peer[0], 0, KEY, FI_UINT64, FI_SUM, ctx)) ==
 	       -FI_EAGAIN)
-		wait_at(n, fd);
+		wait_at(n, n->cq);
 	T_EQ(rc, 0);
 	while ((rc = fi_cq_read(n->cq, &e, 1)) == -FI_EAGAIN)
 		;
@@ -134,13 +137,40 @@ static bool all_have_stopped(pid_t pid)
 	return all;
 }
 
-/* The peer is stopped, so that nobody connects; then it goes on, while we are away. */
-static void no_connection(void)
+static void stop(pid_t pid)
 {
-	const struct t_opts o = {.wait = FI_WAIT_FD};
+	T_OK(kill(pid, SIGSTOP));
+	while (!all_have_stopped(pid)) /* the case has a deadline */
+		;
+}
+
+static _Atomic bool answered;
+
+/* It waits at the other queue of the same endpoint. */
+static void *read_on(void *arg)
+{
+	struct t_node *n = arg;
+	struct fi_cq_tagged_entry e;
+
+	while (!atomic_load(&answered))
+		T_EQ(fi_cq_sread(n->cq, &e, 1, NULL, 200), -FI_EAGAIN);
+	return NULL;
+}
+
+enum meanwhile { NOTHING, ANOTHER_WAITS, WE_WAITED };
+
+/*
+ * The peer is stopped, so that nobody connects; then it goes on, while we are away. Whoever looks
+ * at another queue of this endpoint meanwhile doesn't take the news away.
+ */
+static void no_connection_and(enum meanwhile meanwhile)
+{
+	const struct t_opts o = {.wait = FI_WAIT_FD, .two_cqs = true, .threading = FI_THREAD_SAFE};
 	pid_t pid[T_PROC_MAX], own = getpid();
+	struct fi_cq_tagged_entry e;
 	uint64_t v = 5, got = 0;
 	struct t_op op = {0};
+	pthread_t other;
 	struct t_node n;
 	ssize_t rc;
 
@@ -154,19 +184,162 @@ static void no_connection(void)
 		t_finish(&n);
 		return;
 	}
-	T_OK(kill(pid[1], SIGSTOP));
-	while (!all_have_stopped(pid[1])) /* the case has a deadline */
-		;
+	stop(pid[1]);
+	atomic_store(&answered, false);
+	if (meanwhile == ANOTHER_WAITS)
+		T_OK(pthread_create(&other, NULL, read_on, &n));
 	rc = fi_tinject(n.ep, &v, 8, n.peer[1], 1);
 	T_OK(kill(pid[1], SIGCONT));
 	T_EQ(rc, -FI_EAGAIN);
-	pause_ms(100); /* it computes, and the other connects */
+	pause_ms(150); /* it computes, and the other connects */
+	if (meanwhile == WE_WAITED)
+		T_EQ(fi_cq_sread(n.cq, &e, 1, NULL, 1), -FI_EAGAIN);
 	do
-		wait_at(&n, descriptor(&n.cq->fid));
+		wait_at(&n, n.txcq);
 	while ((rc = fi_tinject(n.ep, &v, 8, n.peer[1], 1)) == -FI_EAGAIN);
 	T_EQ(rc, 0);
+	atomic_store(&answered, true);
+	if (meanwhile == ANOTHER_WAITS)
+		T_OK(pthread_join(other, NULL));
 	t_barrier_with(NULL);
 	t_finish(&n);
+}
+
+static void no_connection(void)
+{
+	no_connection_and(NOTHING);
+}
+
+static void beside_another(void)
+{
+	no_connection_and(ANOTHER_WAITS);
+}
+
+static void after_a_wait(void)
+{
+	no_connection_and(WE_WAITED);
+}
+
+/* The same with one that never goes on: who tries again hears of its death. */
+static void dies_unconnected(void)
+{
+	const struct t_opts o = {.wait = FI_WAIT_FD};
+	unsigned char name[T_NAME_MAX];
+	struct t_node n;
+	uint64_t v = 1;
+	fi_addr_t dead;
+	int pipes[2];
+	ssize_t rc;
+	pid_t child;
+
+	T_OK(pipe(pipes));
+	child = fork();
+	if (!child) {
+		t_open(&n, NULL);
+		T_EQ(write(pipes[1], n.name, T_NAME_MAX), T_NAME_MAX);
+		for (;;)
+			pause();
+	}
+	t_open(&n, &o);
+	T_EQ(read(pipes[0], name, T_NAME_MAX), T_NAME_MAX);
+	dead = t_insert(&n, name);
+	stop(child);
+	T_EQ(fi_tinject(n.ep, &v, 8, dead, 1), -FI_EAGAIN);
+	T_OK(kill(child, SIGKILL));
+	T_EQ(waitpid(child, NULL, 0), child);
+	pause_ms(150); /* it computes, and the service thread sees it */
+	do
+		wait_at(&n, n.cq);
+	while ((rc = fi_tinject(n.ep, &v, 8, dead, 1)) == -FI_EAGAIN);
+	T_EQ(rc, -FI_ECONNREFUSED);
+	close(pipes[0]);
+	close(pipes[1]);
+	t_close(&n);
+}
+
+/* --- those that are woken by what comes sleep until then ----------------------------- */
+
+#define AWAY 300 /* ms */
+
+static ssize_t write_data(struct t_node *n, uint64_t *word)
+{
+	return fi_inject_writedata(n->ep, word, 8, 1, n->peer[1], 0, KEY);
+}
+
+static ssize_t write_fenced(struct t_node *n, uint64_t *word)
+{
+	const struct iovec iov = {word, 8};
+	const struct fi_rma_iov place = {0, 8, KEY};
+	const struct fi_msg_rma msg = {.msg_iov = &iov,
+				       .iov_count = 1,
+				       .addr = n->peer[1],
+				       .rma_iov = &place,
+				       .rma_iov_count = 1};
+
+	return fi_writemsg(n->ep, &msg, FI_FENCE);
+}
+
+static void is_foreign(const struct t_comp *c)
+{
+	T_CHECK(c->flags & FI_REMOTE_CQ_DATA, "a completion of something else");
+}
+
+/* Until no more goes; then the peer is away, and we wait for what it does next. */
+static void sleeps_until(ssize_t (*go)(struct t_node *n, uint64_t *word), bool fenced)
+{
+	const struct t_opts o = {.caps = FI_RMA | FI_RMA_EVENT,
+				 .wait = FI_WAIT_FD,
+				 .cq_data = !fenced,
+				 .selective = FI_SEND};
+	static uint64_t word = 1, mem[512];
+	struct t_buf b = t_buf(MIB, 0);
+	struct t_op op = {0};
+	struct fid_mr *mr;
+	struct t_node n;
+	uint64_t used;
+	ssize_t rc;
+
+	t_foreign = is_foreign;
+	t_start(&n, &o);
+	T_OK(fi_mr_reg(n.domain, mem, sizeof mem, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
+	t_barrier();
+	if (t_rank == 0) {
+		if (fenced) /* what the others are to wait for */
+			t_tsend(&n, 1, b.p, b.len, 1, &op);
+		while (!(rc = go(&n, &word)))
+			;
+		T_EQ(rc, -FI_EAGAIN);
+		t_barrier_with(NULL);
+		used = cpu();
+		do
+			wait_at(&n, n.cq);
+		while ((rc = go(&n, &word)) == -FI_EAGAIN);
+		T_EQ(rc, 0);
+		used = cpu() - used;
+		T_CHECK(used < AWAY * 1000000ull / 3, "%llu us of CPU in a wait of %d ms",
+			(unsigned long long)used / 1000, AWAY);
+	} else {
+		t_barrier_with(NULL);
+		pause_ms(AWAY);
+		if (fenced) {
+			t_trecv(&n, FI_ADDR_UNSPEC, b.p, b.len, 1, 0, &op);
+			T_WAIT(&op);
+		}
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_buf_free(&b);
+	t_finish(&n);
+}
+
+static void data_without_room(void)
+{
+	sleeps_until(write_data, false);
+}
+
+static void full_fence(void)
+{
+	sleeps_until(write_fenced, true);
 }
 
 /* fi_wait() on a set returns when there is room, too. */
@@ -221,6 +394,11 @@ static const struct t_case cases[] = {
 	{"refused_first_atomic", 2, first_atomic, "what it waits for comes before it sleeps", 120},
 	{"refused_behind_a_lock", 3, behind_a_lock, "a lock is let go of, and nobody rings", 120},
 	{"refused_no_connection", 2, no_connection, "a connection is made before it sleeps", 120},
+	{"refused_beside_another", 2, beside_another, "another thread's wait takes the news", 120},
+	{"refused_after_a_wait", 2, after_a_wait, "another queue's wait takes the news", 120},
+	{"refused_dies_unconnected", 1, dies_unconnected, "nor is it told of a death", 120},
+	{"refused_data_without_room", 2, data_without_room, "it spins until there is room", 120},
+	{"refused_full_fence", 2, full_fence, "it spins until the fence opens", 120},
 	{"refused_room_in_a_set", 2, room_in_a_set, "room comes, and no completion", 120},
 };
 const struct t_group group_refused = T_GROUP("refused", cases);
