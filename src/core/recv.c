@@ -564,6 +564,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 {
 	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
 	struct bl_unex_queue *early = tagged ? &ep->early_tagged : &ep->early_msg;
+	bool taken = false; /* by one for many, which is no call that has failed any more */
 	int err;
 
 	err = post->src == &bl_nobody ? bl_ep_resolve(ep, src, &post->src) : 0;
@@ -581,11 +582,10 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		if (!u)
 			break;
 		if (!bl_unex_give(&no_sink, u, post, tagged, &spent)) {
-			if (post->flags & BL_POST_MULTI) /* part of it may be in use */
-				break;
-			bl_post_release(ep, post);
-			return bl_again(ep);
+			err = taken ? -ENOMEM : bl_again(ep); /* nothing may overtake the message */
+			break;
 		}
+		taken = true;
 		member = bl_ep_of(u->peer);
 		large = u->large || u->len >= BL_CLAIM_MIN;
 		bl_unex_free(member, bl_unex_unlink(early, at));
@@ -597,12 +597,17 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 			return 0;
 		}
 	}
-	err = bl_recv_reach(ep, post->src, src);
-	if (err) {
+	if (!err)
+		err = bl_recv_reach(ep, post->src, src);
+	if (err && !taken) {
 		bl_post_release(ep, post);
 		return err;
 	}
 	bl_post_append(queue, post);
+	if (err) {
+		bl_recv_fail(ep, &no_sink, post, tagged, -err);
+		return 0;
+	}
 	if (post->len >= BL_CLAIM_MIN)
 		bl_claim_posted(ep, post, tagged);
 	return 0;

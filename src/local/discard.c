@@ -21,12 +21,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 #define CLOSERS_MOST 8
 #define LINE_MOST    256
 #define LARGE	     (16 << 20) /* bytes; to free more takes a while */
-#define STACK	     (256 * 1024)
-#define UNSHARE	     2u /* CLOSE_RANGE_UNSHARE */
+#define UNSHARE	     2u		/* CLOSE_RANGE_UNSHARE */
 
 static struct {
 	pthread_mutex_t lock;
@@ -44,7 +44,7 @@ static int start(pthread_t *thread, bool detached, void *(*run)(void *), void *a
 	int err;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
+	pthread_attr_setstacksize(&attr, bl_thread_stack());
 	if (detached)
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);

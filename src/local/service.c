@@ -32,6 +32,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/window.h"
 #include "local/commons.h"
 #include "local/discard.h"
@@ -39,6 +40,7 @@
 #include "local/spares.h"
 #include "local/hello.h"
 
+#define ROBUST_MOST   2000u /* the kernel looks at no more than 2,048 when a thread ends */
 #define LIFE_DISTANCE (BL_SEG_HEADER + offsetof(struct bl_seg_header, life))
 
 static struct {
@@ -49,7 +51,8 @@ static struct {
 	unsigned generation;	    /* counts changes of the poll set by other threads */
 	int wake;		    /* eventfd */
 	bool running, stop, atfork;
-	bool unkept; /* the kernel won't mark our lives; alive.c */
+	bool unkept;	  /* the kernel won't mark our lives; alive.c */
+	unsigned robusts; /* lives in the list */
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
@@ -63,8 +66,11 @@ static void robust_insert(struct bl_local *local)
 
 	atomic_store_explicit(&local->seg.header->life, (uint32_t)service.tid,
 			      memory_order_release);
-	if (service.unkept)
+	if (service.unkept || service.robusts == ROBUST_MOST) {
 		local->seg.header->flags |= BL_SEG_UNKEPT;
+		return;
+	}
+	service.robusts++;
 	/* The kernel may walk the list at any moment: link in this order. */
 	node->next = service.robust.list.next;
 	atomic_thread_fence(memory_order_seq_cst);
@@ -77,8 +83,10 @@ static void robust_remove(struct bl_local *local)
 
 	while (*at != node && *at != &service.robust.list)
 		at = &(*at)->next;
-	if (*at == node)
-		*at = node->next;
+	if (*at != node)
+		return;
+	*at = node->next;
+	service.robusts--;
 }
 
 bool bl_service_membarrier(void)
@@ -181,6 +189,7 @@ static void *service_main(void *arg)
 
 	pthread_mutex_lock(&service.lock);
 	service.robust.list.next = &service.robust.list;
+	service.robusts = 0;
 	service.robust.futex_offset = LIFE_DISTANCE;
 	service.robust.list_op_pending = NULL;
 	service.unkept = syscall(SYS_set_robust_list, &service.robust, sizeof service.robust);
@@ -291,7 +300,7 @@ static int start_thread(void)
 	service.stop = false;
 	service.tid = 0;
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
+	pthread_attr_setstacksize(&attr, bl_thread_stack());
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&service.thread, &attr, service_main, NULL);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,6 +364,86 @@ static void bind_refused(void)
 	t_close(&n);
 }
 
+/* --- more endpoints than the kernel looks after ------------------------------------ */
+
+#define MANY 2100 /* it marks 2,048 lives when a thread ends, the youngest ones */
+
+static bool may_open(rlim_t descriptors)
+{
+	struct rlimit limit;
+
+	T_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	if (limit.rlim_max < descriptors)
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The first of many endpoints says a word; then its process is killed. */
+static void live_and_die(int in, int out)
+{
+	unsigned char name[T_NAME_MAX];
+	struct t_op op = {0};
+	struct t_node n;
+	fi_addr_t other;
+	char word = 1;
+
+	t_open(&n, NULL);
+	T_EQ(write(out, n.name, T_NAME_MAX), T_NAME_MAX);
+	T_EQ(read(in, name, T_NAME_MAX), T_NAME_MAX);
+	other = t_insert(&n, name);
+	for (int i = 0; i < MANY; i++) {
+		struct fid_ep *ep;
+
+		T_OK(fi_endpoint(n.domain, n.info, &ep, NULL));
+		T_OK(fi_ep_bind(ep, &n.av->fid, 0));
+		T_OK(fi_ep_bind(ep, &n.cq->fid, FI_TRANSMIT | FI_RECV));
+		T_OK(fi_enable(ep));
+	}
+	T_TRY(fi_tsend(n.ep, &word, 1, NULL, other, 1, &op));
+	T_WAIT(&op);
+	T_EQ(read(in, &word, 1), 1);
+	raise(SIGKILL);
+}
+
+static void oldest_of_many(void)
+{
+	const struct t_opts o = {.caps = FI_DIRECTED_RECV};
+	unsigned char name[T_NAME_MAX];
+	int there[2], back[2];
+	struct t_op op = {0};
+	struct t_node n;
+	fi_addr_t other;
+	pid_t child;
+	char word;
+
+	if (!t_beeline)
+		t_skip("what ours promises");
+	if (!may_open(4 * MANY))
+		t_skip("%d descriptors are more than this user may have", 4 * MANY);
+	T_OK(pipe(there));
+	T_OK(pipe(back));
+	child = fork();
+	if (!child)
+		live_and_die(there[0], back[1]);
+	t_open(&n, &o);
+	T_EQ(read(back[0], name, T_NAME_MAX), T_NAME_MAX);
+	T_EQ(write(there[1], n.name, T_NAME_MAX), T_NAME_MAX);
+	other = t_insert(&n, name);
+	t_trecv(&n, other, &word, 1, 1, 0, &op);
+	T_WAIT(&op);
+	op = (struct t_op){0};
+	t_trecv(&n, other, &word, 1, 2, 0, &op);
+	T_EQ(write(there[1], &word, 1), 1);
+	T_EQ(waitpid(child, NULL, 0), child);
+	T_WAIT_ERR(&op, FI_ECONNRESET);
+	t_close(&n);
+	for (int i = 0; i < 2; i++) {
+		close(there[i]);
+		close(back[i]);
+	}
+}
+
 static const struct t_case cases[] = {
 	{"life_forks", 2, forks, "children that exit, exec, close", 0},
 	{"life_fork_opens", 2, fork_opens, "children that open endpoints of their own", 0},
@@ -373,6 +454,8 @@ static const struct t_case cases[] = {
 	{"life_unmatched_at_the_end", 2, unmatched_at_the_end, "MPI_Finalize without a receive", 0},
 	{"life_exit_open", 2, exit_open, "exit() without fi_close", 0},
 	{"life_bind_refused", 1, bind_refused, "no descriptors left for a queue's endpoint", 0},
+	{"life_oldest_of_many", 1, oldest_of_many,
+	 "the kernel doesn't look after all endpoints of a process", 60},
 	{"life_unload", 1, unload, "dlclose of a libfabric that stays", 0},
 };
 

@@ -421,6 +421,48 @@ static void no_minimum(void)
 	free(t);
 }
 
+/*
+ * What came before its buffer was posted is in there, and its sender has gone: the call hasn't
+ * failed, since something has been received, but the rest of the buffer ends with the reason.
+ */
+static void early_and_gone(void)
+{
+	const struct t_opts o = {.caps = FI_MULTI_RECV | FI_DIRECTED_RECV};
+	struct t_buf b = t_buf(4096, 0);
+	struct iovec iov = {b.p, b.len};
+	struct t_op op = {0}, sent = {0};
+	struct t_node n;
+
+	t_start(&n, &o);
+	if (t_rank == 1) {
+		T_TRY(fi_send(n.ep, b.p, 64, NULL, n.peer[0], &sent));
+		T_WAIT(&sent);
+		t_mark(&n, 0, 1);
+		t_barrier();
+		t_close(&n);
+		t_barrier_with(NULL);
+		t_buf_free(&b);
+		return;
+	}
+	t_wait_mark(&n, 1, 1);
+	t_barrier();
+	t_barrier_with(NULL);
+	while (fi_tinject(n.ep, NULL, 0, n.peer[1], 1) != -FI_ENOTCONN) /* until we know it */
+		t_progress();
+
+	const struct fi_msg msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = n.peer[1], .context = &op};
+
+	T_OK(fi_recvmsg(n.ep, &msg, FI_MULTI_RECV | FI_COMPLETION));
+	while (op.done < 2)
+		t_idle();
+	T_EQ(op.c.err, FI_ENOTCONN);
+	T_CHECK(op.c.flags & FI_MULTI_RECV, "the buffer isn't released");
+	T_EQ(fi_recvmsg(n.ep, &msg, FI_MULTI_RECV | FI_COMPLETION), -FI_ENOTCONN);
+	t_close(&n);
+	t_buf_free(&b);
+}
+
 static const struct t_case cases[] = {
 	{"multi_small", 2, consume_small, "released at the minimum, not before", 0},
 	{"multi_mixed", 2, consume_mixed, "every protocol into one buffer", 0},
@@ -431,6 +473,7 @@ static const struct t_case cases[] = {
 	{"multi_release_last", 2, release_last, "not before the last copy into it", 0},
 	{"multi_no_minimum", 2, no_minimum, "full is full", 0},
 	{"multi_selective", 2, selective_release, "the release is never suppressed", 0},
+	{"multi_early_and_gone", 2, early_and_gone, "a call that fails has received nothing", 0},
 };
 
 const struct t_group group_multi = T_GROUP("multi", cases);
