@@ -50,11 +50,11 @@ def _members(session: int) -> set[int]:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """It hasn't been waited for: its number is still its session's."""
+    """While one of its session lives nobody else has that number."""
     killed: set[int] = set()
     while new := _members(process.pid) - killed:  # one may have started another meanwhile
         for pid in new:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         killed |= new
 

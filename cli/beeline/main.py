@@ -60,6 +60,15 @@ def dispatch(argv: list[str] | None) -> int:
     return args.func(args)
 
 
+def flushed(status: int) -> int:
+    """What was said before something else went wrong, if it can still be."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        forget_output()
+    return status
+
+
 def main(argv: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed before we began
@@ -75,9 +84,9 @@ def main(argv: list[str] | None = None) -> int:
         return status
     except BeelineError as error:
         print(f"beeline: {error}", file=sys.stderr)
-        return error.code
+        return flushed(error.code)
     except KeyboardInterrupt:
-        return 130
+        return flushed(130)
     except BrokenPipeError:  # the reader of our output has gone: nothing left to say
         forget_output()
         return EXIT_FAILURE

@@ -492,7 +492,7 @@ def endpoints_of(pid: int) -> list[Endpoint]:
     """All endpoints of one process. NotThere, NotAllowed."""
     found: list[Endpoint] = []
     memory = _Memory(pid)
-    seen: set[int] = set()  # a segment counts once, however many descriptors it has
+    seen: set[tuple[int, int]] = set()  # a segment counts once, however many descriptors it has
     try:
         for path in _segments(pid):
             try:
@@ -501,12 +501,15 @@ def endpoints_of(pid: int) -> list[Endpoint]:
                 continue
             except PermissionError as error:
                 raise NotAllowed(pid) from error
-            except OSError:  # no segment
-                continue
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise
+                continue  # no segment
             try:
-                inode = os.fstat(fd).st_ino
-                endpoint = None if inode in seen else _read(fd, pid, memory)
-                seen.add(inode)
+                status = os.fstat(fd)
+                file = (status.st_dev, status.st_ino)
+                endpoint = None if file in seen else _read(fd, pid, memory)
+                seen.add(file)
             except (NotThere, OSError):  # it ended while we looked, or is no segment
                 endpoint = None
             finally:

@@ -624,6 +624,8 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	}
 	bl_ep_room_lost(ep, peer);
 	bl_ep_unrefused(ep);
+	if (ep->retry) /* another thread may sleep until it may go, and no bell rings for a death */
+		bl_local_wake(&ep->local);
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);
 	bl_rma_abandon(ep, sink, peer, err);

@@ -264,7 +264,7 @@ struct bl_ep {
 	bool starved_for_now;	  /* one of those goes another way, later */
 	bool retry;		  /* what was refused may go now, or nobody tells when: wait.c */
 	bool refused;		  /* something was that goes when a connection, say, is made */
-	uint32_t given;		  /* bl_local.given, when it was refused for want of that */
+	uint32_t given;		  /* answers in bl_local.given that have been acted on */
 	bool asks_room;		  /* some peers may have been asked to ring */
 	uint32_t nowing;	  /* peers for which control packets wait for room */
 	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
@@ -569,7 +569,7 @@ static inline int bl_again(struct bl_ep *ep)
 
 static inline int bl_refused(struct bl_ep *ep)
 {
-	ep->refused = true;
+	ep->refused |= !ep->opening && !ep->domain->working;
 	return -EAGAIN;
 }
 

@@ -29,8 +29,10 @@ bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep)
 {
 	struct bl_post *post = bl_slab(ep, POSTS_AT_ONCE * sizeof *post);
 
-	if (!post)
+	if (!post) {
+		bl_again(ep);
 		return NULL;
+	}
 	for (int i = 0; i < POSTS_AT_ONCE; i++)
 		bl_post_free(ep, &post[i]);
 	return ep->free_post;

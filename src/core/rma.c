@@ -636,14 +636,13 @@ bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 }
 
 /* Its memory can't be reached now: its table changes, another has its lock, or what we need to know
- * of that has been asked for. */
-static bl_cold int not_yet(struct bl_ep *ep, struct bl_peer *peer)
+ * of that has been asked for. (An answer that we haven't seen yet is counted after this.) */
+static bl_cold int not_yet(struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma)
 {
-	/* acquire, and in this order: who stops wanting counts after that */
-	ep->given = atomic_load_explicit(&ep->local.given, memory_order_acquire);
-	return atomic_load_explicit(&peer->proof, memory_order_acquire) == BL_PROOF_WANTED
-		       ? bl_refused(ep)
-		       : bl_again(ep);
+	bool asked = rma->what >= BL_RMA_ATOMIC &&
+		     atomic_load_explicit(&peer->proof, memory_order_acquire) == BL_PROOF_WANTED;
+
+	return asked ? bl_refused(ep) : bl_again(ep);
 }
 
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
@@ -666,14 +665,14 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(!rp))
 		return bl_again(ep);
 	if (unlikely(rp->rest && bl_rma_go_on(ep, rp)))
-		return not_yet(ep, peer);
+		return not_yet(ep, peer, rma);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
 			return leave_rest(ep, rp, rma, len, off);
 		if (unlikely(err == -EAGAIN))
-			return not_yet(ep, peer);
+			return not_yet(ep, peer, rma);
 		if (unlikely(err == NO_ROOM))
 			return -EAGAIN;
 		if (likely(err != -EOPNOTSUPP))

@@ -89,12 +89,15 @@ void bl_ep_look_for_room(struct bl_ep *ep)
 
 bool bl_ep_may_retry(struct bl_ep *ep)
 {
+	/* seq_cst: pairs with the increment in bl_peer_give_commons, which finds us asleep or is
+	 * seen here; who reads it sees what was answered, too */
+	uint32_t given = atomic_load_explicit(&ep->local.given, memory_order_seq_cst);
 	bool may;
 
-	/* acquire: pairs with the increment in bl_peer_give_commons */
-	if (unlikely(ep->refused) &&
-	    ep->given != atomic_load_explicit(&ep->local.given, memory_order_acquire))
+	if (unlikely(ep->given != given)) {
+		ep->given = given;
 		bl_ep_unrefused(ep);
+	}
 	may = ep->retry;
 	ep->retry = false;
 	return may;

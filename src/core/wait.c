@@ -7,8 +7,9 @@
  *   room in a neighbour's ring                      the same, of who has said that it wants it
  *                                                   (bl_ep_want_room); once
  *   a connection made or refused, commons given     the service thread
- *   another reason why an operation was refused     nothing: fi_trywait() says no, once
- *                                                   (bl_ep.retry)
+ *   a place behind a fence                          what opens it; then, and where nobody tells
+ *                                                   when a refused operation may go, fi_trywait()
+ *                                                   says no, once (bl_ep.retry)
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
@@ -215,7 +216,7 @@ static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
 
 	for (uint32_t i = 0; i < n; i++) {
 		w[i]->told = true;
-		if (w[i] != self)
+		if (w[i] != self || w[i]->armed) /* another thread may poll ours */
 			raise_event(w[i]);
 	}
 }

@@ -154,7 +154,7 @@ struct bl_local {
 	struct bl_peer **by_index; /* adopted peers by index; owner */
 	uint32_t nby_index;
 	bool enabled;
-	_Atomic uint32_t given;	    /* commons that were asked for, or refused; prove.c */
+	_Atomic uint32_t given;	    /* answers to who asked for commons; prove.c */
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
 	uint32_t nstretched;	    /* neighbours with longer rings, */
 	uint32_t nlongest;	    /* and with rings longer than BL_LANE_LONG */

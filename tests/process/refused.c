@@ -287,7 +287,7 @@ static void is_foreign(const struct t_comp *c)
 /* Until no more goes; then the peer is away, and we wait for what it does next. */
 static void sleeps_until(ssize_t (*go)(struct t_node *n, uint64_t *word), bool fenced)
 {
-	const struct t_opts o = {.caps = FI_RMA | FI_RMA_EVENT,
+	const struct t_opts o = {.caps = FI_RMA | FI_RMA_EVENT | FI_ATOMIC,
 				 .wait = FI_WAIT_FD,
 				 .cq_data = !fenced,
 				 .selective = FI_SEND};
@@ -301,9 +301,15 @@ static void sleeps_until(ssize_t (*go)(struct t_node *n, uint64_t *word), bool f
 
 	t_foreign = is_foreign;
 	t_start(&n, &o);
-	T_OK(fi_mr_reg(n.domain, mem, sizeof mem, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
+	T_OK(fi_mr_reg(n.domain, mem, sizeof mem, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr,
+		       NULL));
 	t_barrier();
 	if (t_rank == 0) {
+		/* What was asked for before and has been answered is no news any more. */
+		while ((rc = fi_inject_atomic(n.ep, &word, 1, n.peer[1], 0, KEY, FI_UINT64,
+					      FI_SUM)) == -FI_EAGAIN)
+			wait_at(&n, n.cq);
+		T_EQ(rc, 0);
 		if (fenced) /* what the others are to wait for */
 			t_tsend(&n, 1, b.p, b.len, 1, &op);
 		while (!(rc = go(&n, &word)))

@@ -56,7 +56,7 @@ def parse(text: str) -> Output:
 
 
 def execute(argv: list[str], environ: Mapping[str, str]) -> str:
-    """Run to the end and return stdout. A hang takes the whole process group along."""
+    """Run to the end and return stdout. A hang takes its whole session along."""
     done = child.run(argv, environ, TIMEOUT)
     text = done.text
     if done.status is None:
