@@ -161,8 +161,7 @@ struct bl_post {
 #define BL_POST_SPENT  0x4u  /* of these: it takes no more */
 #define BL_POST_SHARED 0x8u  /* a sender can see it; whoever takes it asks claim.h first */
 #define BL_POST_WORK   0x10u /* it counts in `work` */
-#define BL_POST_BEGUN                                                                              \
-	0x20u /* written to by a message that has yet to come: it isn't shown; grow.c */
+#define BL_POST_BEGUN  0x20u /* written to by a message that has yet to come; grow.c */
 
 /* From here on a posted receive is shown to senders, and a message may claim it. */
 #define BL_CLAIM_MIN 65536u

@@ -372,24 +372,23 @@ static int pollset_poll(struct fid_poll *fid, void **context, int count)
 	return n;
 }
 
+static struct bl_fi_domain *domain_of(const struct fid *fid)
+{
+	return fid->fclass == FI_CLASS_CQ ? bl_containerof(fid, struct bl_fi_cq, fid.fid)->domain
+					  : bl_containerof(fid, struct bl_fi_cntr, fid.fid)->domain;
+}
+
 /* One that is in a set isn't closed; by: 1 or -1. */
 static void hold(const struct fid *fid, int by)
 {
-	struct bl_fi_cntr *cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
-	struct bl_fi_cq *cq = bl_containerof(fid, struct bl_fi_cq, fid.fid);
-	bool is_cq = fid->fclass == FI_CLASS_CQ;
-	struct bl_fi_domain *domain = is_cq ? cq->domain : cntr->domain;
+	uint32_t *users = fid->fclass == FI_CLASS_CQ
+				  ? &bl_containerof(fid, struct bl_fi_cq, fid.fid)->core->users
+				  : &bl_containerof(fid, struct bl_fi_cntr, fid.fid)->core->users;
+	struct bl_fi_domain *domain = domain_of(fid);
 
 	bl_fi_enter(domain);
-	*(is_cq ? &cq->core->users : &cntr->core->users) += (uint32_t)by;
+	*users += (uint32_t)by;
 	bl_fi_leave(domain);
-}
-
-static bool is_of(const struct fid *fid, const struct bl_fi_domain *domain)
-{
-	return fid->fclass == FI_CLASS_CQ
-		       ? bl_containerof(fid, struct bl_fi_cq, fid.fid)->domain == domain
-		       : bl_containerof(fid, struct bl_fi_cntr, fid.fid)->domain == domain;
 }
 
 static int pollset_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
@@ -401,7 +400,7 @@ static int pollset_add(struct fid_poll *fid, struct fid *event_fid, uint64_t fla
 		return -FI_EBADFLAGS;
 	if (event_fid->fclass != FI_CLASS_CQ && event_fid->fclass != FI_CLASS_CNTR)
 		return -FI_EINVAL;
-	if (!is_of(event_fid, set->domain))
+	if (domain_of(event_fid) != set->domain)
 		return bl_fi_refuse(-FI_EDOMAIN, FI_LOG_DOMAIN,
 				    "a poll set holds queues and counters of its own domain");
 	pthread_mutex_lock(&set->lock);

@@ -234,6 +234,28 @@ void t_close(struct t_node *n)
 	memset(n, 0, sizeof(*n));
 }
 
+void t_start_in_set(struct t_node *n, struct t_opts *o, struct t_set *set)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+
+	o->wait = FI_WAIT_SET;
+	set->hints = t_hints(o);
+	T_OK(t_getinfo(T_API, set->hints, &set->info));
+	T_OK(fi_fabric(set->info->fabric_attr, &set->fabric, NULL));
+	T_OK(fi_wait_open(set->fabric, &attr, &set->wait));
+	o->set = set->wait;
+	t_start(n, o);
+}
+
+void t_finish_in_set(struct t_node *n, struct t_set *set)
+{
+	t_finish(n);
+	T_OK(fi_close(&set->wait->fid));
+	T_OK(fi_close(&set->fabric->fid));
+	fi_freeinfo(set->info);
+	fi_freeinfo(set->hints);
+}
+
 void t_start(struct t_node *n, const struct t_opts *o)
 {
 	t_open(n, o);

@@ -111,6 +111,14 @@ void t_close(struct t_node *n);
 /* t_open and t_connect; t_barrier and t_close. */
 void t_start(struct t_node *n, const struct t_opts *o);
 void t_finish(struct t_node *n);
+/* The same with queues in a wait set, which belongs to a fabric: any will do for this provider. */
+struct t_set {
+	struct fi_info *hints, *info;
+	struct fid_fabric *fabric;
+	struct fid_wait *wait;
+};
+void t_start_in_set(struct t_node *n, struct t_opts *o, struct t_set *set);
+void t_finish_in_set(struct t_node *n, struct t_set *set);
 /* n->av's index of another endpoint of any process, by its name. */
 fi_addr_t t_insert(struct t_node *n, const void *name);
 

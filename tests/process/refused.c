@@ -351,20 +351,13 @@ static void full_fence(void)
 /* fi_wait() on a set returns when there is room, too. */
 static void room_in_a_set(void)
 {
-	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
-	struct t_opts o = {.wait = FI_WAIT_SET};
-	struct fi_info *hints = t_hints(&o), *info;
+	struct t_opts o = {0};
 	uint64_t sent = 0, got, all[T_PROC_MAX];
-	struct fid_fabric *fabric;
-	struct fid_wait *set;
+	struct t_set set;
 	struct t_node n;
 	ssize_t rc;
 
-	T_OK(t_getinfo(T_API, hints, &info));
-	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
-	T_OK(fi_wait_open(fabric, &attr, &set));
-	o.set = set;
-	t_start(&n, &o);
+	t_start_in_set(&n, &o, &set);
 	if (t_rank == 0) {
 		T_TRY(fi_tinject(n.ep, &sent, 8, n.peer[1], 1));
 		do
@@ -373,7 +366,7 @@ static void room_in_a_set(void)
 		T_EQ(rc, -FI_EAGAIN);
 		t_barrier_with(NULL);
 		do
-			T_OK(fi_wait(set, PATIENCE));
+			T_OK(fi_wait(set.wait, PATIENCE));
 		while ((rc = fi_tinject(n.ep, &sent, 8, n.peer[1], 1)) == -FI_EAGAIN);
 		T_EQ(rc, 0);
 		sent++;
@@ -389,11 +382,7 @@ static void room_in_a_set(void)
 		T_WAIT(&op);
 		T_EQ(got, i);
 	}
-	t_finish(&n);
-	T_OK(fi_close(&set->fid));
-	T_OK(fi_close(&fabric->fid));
-	fi_freeinfo(info);
-	fi_freeinfo(hints);
+	t_finish_in_set(&n, &set);
 }
 
 static const struct t_case cases[] = {

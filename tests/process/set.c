@@ -186,28 +186,21 @@ static void poll_held(void)
 
 static void wait_set(void)
 {
-	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
 	struct fi_eq_attr eq_attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_SET};
-	struct t_opts o = {.wait = FI_WAIT_SET, .two_cqs = true};
+	struct t_opts o = {.two_cqs = true};
 	struct fi_cq_tagged_entry e;
 	struct fi_context2 ctx;
 	struct fi_eq_entry entry = {.data = 4};
-	struct fi_info *hints = t_hints(&o), *info;
-	struct fid_fabric *fabric;
+	struct t_set in;
 	struct fid_wait *set;
 	struct fid_eq *eq;
 	uint32_t event;
 	uint64_t v = 3;
 	struct t_node n;
 
-	/* The set belongs to a fabric; any will do for this provider. */
-	T_OK(t_getinfo(T_API, hints, &info));
-	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
-	T_OK(fi_wait_open(fabric, &attr, &set));
-	o.set = set;
-	eq_attr.wait_set = set;
-	t_start(&n, &o);
-	T_OK(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+	t_start_in_set(&n, &o, &in);
+	set = eq_attr.wait_set = in.wait;
+	T_OK(fi_eq_open(in.fabric, &eq_attr, &eq, NULL));
 	T_CHECK(fi_close(&set->fid) == -FI_EBUSY, "closed with members");
 	if (t_rank == 0) {
 		t_barrier();
@@ -224,11 +217,7 @@ static void wait_set(void)
 	T_OK(fi_wait(set, 10000));
 	T_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), sizeof entry);
 	T_OK(fi_close(&eq->fid));
-	t_finish(&n);
-	T_OK(fi_close(&set->fid));
-	T_OK(fi_close(&fabric->fid));
-	fi_freeinfo(info);
-	fi_freeinfo(hints);
+	t_finish_in_set(&n, &in);
 }
 
 static const struct t_case cases[] = {
