@@ -19,6 +19,7 @@
 #define UPPER_inject	     "FI_BEELINE_INJECT"
 #define UPPER_carry_max	     "FI_BEELINE_CARRY_MAX"
 #define UPPER_stretch	     "FI_BEELINE_STRETCH"
+#define UPPER_own	     "FI_BEELINE_OWN"
 #define UPPER_turns	     "FI_BEELINE_TURNS"
 #define UPPER_both_hands_min "FI_BEELINE_BOTH_HANDS_MIN"
 #define UPPER_chunk_max	     "FI_BEELINE_CHUNK_MAX"

@@ -52,6 +52,11 @@ enum bl_knob_kind {
 	  "second-level cache a core; always has messages of 8 KiB and more grow there while "     \
 	  "they are read, even where both send at once; never offers no such place, but uses "     \
 	  "another's.")                                                                            \
+	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \
+	  "How a sender has what it writes next brought from the receiver's cache ahead: ask is "  \
+	  "by a prefetch; store is by storing something there. auto: store where what was asked "  \
+	  "for was found to be lost again by the time that it is written to, AMD EPYC with 1 MiB " \
+	  "of second-level cache a core; else ask.")                                               \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

@@ -22,6 +22,7 @@
 #include "place/place.h"
 
 enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
+enum { OWN_AUTO, OWN_ASK, OWN_STORE };
 enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
@@ -341,6 +342,7 @@ static void measure(void)
 	plan.carry_far = carry_far(&once, &bl_copy_past);
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	plan.grows = knobs->turns == TURNS_ALWAYS;
+	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
 	plan.in_turn =
 		knobs->turns == TURNS_ALWAYS || (knobs->turns == TURNS_AUTO && is_later_amd());
 	plan.past_min =

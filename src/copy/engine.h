@@ -79,6 +79,7 @@ struct bl_copy_plan {
 	size_t carry_turn; /* the same where both write to one place in turn */
 	size_t past_min;   /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	   /* two in a dialogue write to one place in turn; local/ring.h */
+	bool own_by_store; /* a line is to be stored to, to be ours; local/ring.h */
 	bool grows;	   /* and what they write grows there, whether it is waited for or not */
 	size_t chunk_max;  /* a piece, when two processes share a message */
 	bool may_vm;	   /* the knob allows process_vm_* */

@@ -197,10 +197,14 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 void bl_warm_payload(struct bl_ep *ep)
 {
 	uint32_t len;
-	const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
+	uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
 
-	for (uint32_t off = 0; off < len; off += BL_LINE)
-		bl_prefetch_write(next + off);
+	if (bl_tx_stores() && bl_tx_payload_vacant(&ep->warm->tx)) /* ring.h, "Lines of our own" */
+		for (uint32_t off = 0; off < len; off += BL_LINE)
+			*(volatile uint8_t *)(next + off) = 0;
+	else
+		for (uint32_t off = 0; off < len; off += BL_LINE)
+			bl_prefetch_write(next + off);
 	ep->warm = NULL;
 }
 

@@ -456,7 +456,9 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
-	bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
+	/* One who reads them as they come would only take back what their sender has stored to. */
+	if (sink->more || !bl_tx_stores())
+		bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
 	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) {
 		if (!bl_rx_was_left(&peer->rx))
 			bl_tx_hear(&peer->tx, head);
@@ -635,10 +637,9 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	bool stream = bl_tx_streams(tx, peer->rx.next);
 
 	bl_prefetch_write(slot);
-	if (stream) {
-		bl_tx_slot_prefetch(tx, len);
+	bl_tx_before_packet(tx, len, stream);
+	if (stream)
 		bl_rx_settle(&peer->rx);
-	}
 	bl_slot_fill(slot, buf, len);
 	bl_compiler_barrier();
 	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
@@ -647,6 +648,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_tx_slot_pass_on(slot, len, stream);
 	bl_peer_notify(peer);
+	bl_tx_after_packet(tx, len, stream);
 	return 0;
 }
 

@@ -291,10 +291,9 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 		return bl_again(ep);
 	stream = bl_tx_streams(tx, peer->rx.next);
 	bl_prefetch_write(slot);
-	if (stream) {
-		bl_tx_slot_prefetch(tx, all);
+	bl_tx_before_packet(tx, all, stream);
+	if (stream)
 		bl_rx_settle(&peer->rx);
-	}
 	slot->word[at] = bl_request_number(r);
 	if (likely(send->niov == 1))
 		bl_slot_fill(slot, send->iov[0].iov_base, len);
@@ -307,6 +306,7 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	bl_tx_publish(tx, slot, (uint32_t)len);
 	bl_tx_slot_pass_on(slot, all, stream);
 	bl_peer_notify(peer);
+	bl_tx_after_packet(tx, all, stream);
 	return 0;
 }
 

@@ -10,6 +10,8 @@
  * stores take. Where short ones matter as well (bl_copy_plan()->past_min), it shows in how long
  * it takes to read the line in which the receiver tells how far it has read, when there is
  * something new in it: their own lines have been asked for before they are stored to.
+ *
+ * Distance also decides whether an answer's lines are stored to ahead.
  */
 #include "local/ring.h"
 
@@ -30,9 +32,14 @@ _Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
 /* For one line: near ones take 40 to 60, far ones 140 and more; what takes less was here already:
  * the processor brings neighbours of lines that it is asked for. */
 uint32_t bl_tx_far_ns = 100, bl_tx_here_ns = 36;
+/* Until an answer: MPI libraries take 70 to 220, and more than 600 where they yield before. */
+uint32_t bl_tx_late_ns = 400;
+
+_Atomic bool bl_tx_by_store;
 
 void bl_tx_begin(struct bl_tx *tx)
 {
+	atomic_store_explicit(&bl_tx_by_store, bl_copy_plan()->own_by_store, memory_order_relaxed);
 	atomic_store_explicit(&bl_tx_past_min, (uint32_t)bl_copy_plan()->past_min,
 			      memory_order_relaxed);
 	tx->slot = tx->lane->slot;
@@ -113,6 +120,40 @@ uint64_t bl_tx_unread(struct bl_tx *tx)
 	else
 		bl_tx_refresh(tx);
 	return tx->pay_head - tx->pay_tail;
+}
+
+bl_noinline void bl_tx_answer_due(struct bl_tx *tx)
+{
+	tx->timed = bl_tx_stores();
+	tx->heard_at = (uint32_t)bl_ticks();
+}
+
+/*
+ * Where the other is near, asking is as good. And it polls the first line of what it waits for:
+ * that of an answer that comes late has been taken back by then, and twice is worse than once.
+ */
+bl_noinline void bl_tx_answers(struct bl_tx *tx)
+{
+	uint64_t took = (uint32_t)bl_ticks() - tx->heard_at;
+
+	tx->timed = false;
+	if (tx->next % BL_ANSWER_EVERY != BL_ANSWER_AT) /* another packet's time */
+		return;
+	bl_tx_look(tx, 0);
+	tx->stores = bl_tx_is_far(tx) && took * 1000 < bl_tx_late_ns * bl_ticks_per_us();
+}
+
+bl_noinline void bl_tx_own_slots(struct bl_tx *tx, size_t len)
+{
+	uint32_t lines = (uint32_t)(len + offsetof(struct bl_slot, bytes) + BL_LINE - 1) / BL_LINE;
+	uint32_t most = bl_min(BL_OWN_SLOTS, BL_OWN_LINES / lines);
+	uint32_t n = tx->owned == tx->next ? bl_min(2u * tx->stride + 1, most) : 1;
+
+	n = bl_min(n, tx->limit - tx->next);
+	for (uint32_t i = 0; i < n; i++)
+		bl_slot_own(&tx->slot[(tx->next + i) % BL_SLOTS], len);
+	tx->stride = (uint8_t)n;
+	tx->owned = tx->next + n;
 }
 
 /* By how long some of the stores take. */

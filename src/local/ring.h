@@ -20,6 +20,7 @@
 #ifndef BL_LOCAL_RING_H
 #define BL_LOCAL_RING_H
 
+#include "base/clock.h"
 #include "base/window.h"
 #include "copy/move.h"
 #include "local/wire.h"
@@ -29,6 +30,10 @@
 #define BL_PREFETCH_MOST    8192u
 #define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
 #define BL_TX_PREFETCH_MOST 6144u /* payload bytes of them */
+#define BL_OWN_SLOTS	    16u	  /* at most, whose lines it stores something to at once, */
+#define BL_OWN_LINES	    32u	  /* and so many lines */
+#define BL_ANSWER_EVERY	    64u	  /* packets: how soon we answer is looked at, */
+#define BL_ANSWER_AT	    8u	  /* with the 8th of them */
 #define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
 #define BL_TURN		    3u	  /* packets: a CTS and a FIN for what has come, and an answer */
 #define BL_PASS_DIALOGUE    4096u /* payload bytes that are passed on: in a dialogue, */
@@ -43,26 +48,31 @@
 struct bl_tx {
 	struct bl_slot *slot; /* NULL until connected */
 	struct bl_lane *lane;
-	uint32_t next;	   /* number of the next packet */
-	uint32_t limit;	   /* packets below this number have room */
-	uint32_t last;	   /* length of the last packet */
-	uint32_t pay_at;   /* where in the payload ring the next bytes go */
-	uint32_t pay_size; /* of the payload ring: BL_PAYLOAD_SIZE, or more; stretch.c */
-	uint32_t heard;	   /* packets of the other direction at the last send */
-	uint16_t nlong;	   /* long stores, and what else shows that a longer ring were of use */
-	uint16_t probed;   /* packet that ring.c looked before how far it is, modulo 65536 */
-	uint8_t replies;   /* bit i: the i-th last one heard was an answer to all of ours */
-	uint8_t slow;	   /* long stores in a row, or lines, that were */
-	uint8_t past;	   /* so many more long ones pass the caches by */
-	uint8_t asked;	   /* packets sent when a message or RTS was last heard, modulo 256 */
-	uint64_t pay_head; /* bytes ever taken, the skipped ones included */
-	uint64_t pay_tail; /* bytes ever given back */
+	uint32_t next;	    /* number of the next packet */
+	uint32_t limit;	    /* packets below this number have room */
+	uint32_t last;	    /* length of the last packet */
+	uint32_t pay_at;    /* where in the payload ring the next bytes go */
+	uint32_t pay_size;  /* of the payload ring: BL_PAYLOAD_SIZE, or more; stretch.c */
+	uint32_t heard;	    /* packets of the other direction at the last send */
+	uint16_t nlong;	    /* long stores, and what else shows that a longer ring were of use */
+	uint16_t probed;    /* packet that ring.c looked before how far it is, modulo 65536 */
+	uint8_t replies;    /* bit i: the i-th last one heard was an answer to all of ours */
+	uint8_t slow : 4;   /* long stores in a row, or lines, that were */
+	uint8_t timed : 1;  /* how soon our next answer follows */
+	uint8_t stores : 1; /* to what an answer goes to, as soon as there is something to answer */
+	uint8_t past;	    /* so many more long ones pass the caches by */
+	uint8_t asked;	    /* packets sent when a message or RTS was last heard, modulo 256 */
+	uint64_t pay_head;  /* bytes ever taken, the skipped ones included */
+	uint64_t pay_tail;  /* bytes ever given back */
 	uint16_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, in lines */
 	uint32_t dialogue;	    /* where in the payload the dialogue buffer begins; 0: none */
 	uint32_t offer;		    /* where in the other's our next long message goes; or 0 */
 	bool offers;		    /* ours is the other's to write to */
 	bool answered;		    /* a long message has come since our last one */
-	uint8_t turns; /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
+	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
+	uint8_t stride;	   /* slots that were stored to at once, the last time */
+	uint32_t owned;	   /* packets below this number have lines that are ours */
+	uint32_t heard_at; /* ticks: the message whose answer is timed */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
@@ -85,7 +95,8 @@ struct bl_rx {
 /* Bytes from which on it matters how far the receiver's cache is: bl_copy_plan()->past_min once
  * there is a neighbour. */
 extern _Atomic uint32_t bl_tx_past_min;
-extern uint32_t bl_tx_far_ns, bl_tx_here_ns; /* ring.c; its tests decide by them what seems far */
+/* ring.c; its tests decide by them what seems far, and late. */
+extern uint32_t bl_tx_far_ns, bl_tx_here_ns, bl_tx_late_ns;
 /* By how long stores of so many bytes take; where fewer matter, by how long a line takes. */
 #define BL_TX_TIMED 4096u
 
@@ -203,15 +214,51 @@ static inline bool bl_tx_is_silent(const struct bl_tx *tx)
 	return (uint8_t)(tx->next - tx->asked) > BL_TURN;
 }
 
+/*
+ * Lines of our own. What a packet is written to lies in the receiver's cache, and the sender asks
+ * for it ahead. On AMD's later kinds a line that prefetchw has brought is ours only as long as it
+ * stays in the first-level cache: once the MPI library has pushed it out of there, a store to it
+ * waits as if nobody had asked, and the library's next locked instruction waits for that store. A
+ * line that has been stored to stays ours, wherever it lies. So there (bl_tx_stores()) something is
+ * stored to the lines ahead, where there is room: nobody reads a slot whose number isn't there, nor
+ * what no slot names.
+ */
+extern _Atomic bool bl_tx_by_store; /* bl_copy_plan()->own_by_store, once there is a neighbour */
+
+bl_always_inline bool bl_tx_stores(void)
+{
+	return atomic_load_explicit(&bl_tx_by_store, memory_order_relaxed);
+}
+
+/* To those of a slot that a packet of len bytes takes. */
+bl_always_inline void bl_slot_own(struct bl_slot *slot, size_t len)
+{
+	*(volatile uint64_t *)&slot->data = 0;
+	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
+		*((volatile char *)slot + off) = 0;
+}
+
+/* A message has come in a dialogue, and its answer is to be timed; that answer is about to be sent.
+ * They decide whether tx->stores. */
+bl_noinline void bl_tx_answer_due(struct bl_tx *tx);
+bl_noinline void bl_tx_answers(struct bl_tx *tx);
+
 /* A packet has come; have the lines of an answer like our last one on their way. In a slot: the
  * first one only in a dialogue, for where messages cross the other has asked for it already, to
  * read it, and would only do so again. */
-bl_always_inline void bl_tx_slot_warm(const struct bl_tx *tx)
+bl_always_inline void bl_tx_slot_warm(struct bl_tx *tx)
 {
 	const char *slot = (const char *)&tx->slot[tx->next % BL_SLOTS];
 
-	if (bl_tx_in_dialogue(tx))
+	if (bl_tx_in_dialogue(tx)) {
+		if (unlikely(tx->next % BL_ANSWER_EVERY == BL_ANSWER_AT))
+			bl_tx_answer_due(tx);
+		if (tx->stores && bl_tx_room(tx)) {
+			bl_slot_own(bl_tx_slot(tx), tx->last <= BL_SLOT_INLINE ? tx->last : 0);
+			return;
+		}
 		bl_prefetch_write(slot);
+	}
 	if (tx->last > BL_SLOT_FIRST && tx->last <= BL_SLOT_INLINE)
 		for (size_t off = BL_LINE; off < tx->last + offsetof(struct bl_slot, bytes);
 		     off += BL_LINE)
@@ -228,6 +275,26 @@ bl_always_inline void bl_tx_slot_prefetch(const struct bl_tx *tx, size_t len)
 	bl_prefetch_write(slot);
 	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
 		bl_prefetch_write(slot + off);
+}
+
+/* The same by storing to those of the next few packets, as if all were of len bytes: of more each
+ * time, as long as the stream goes on, and at once, so that they come side by side. */
+bl_noinline void bl_tx_own_slots(struct bl_tx *tx, size_t len);
+
+/* A packet of len bytes is about to be written to its slot; `stream`: bl_tx_streams(). */
+bl_always_inline void bl_tx_before_packet(struct bl_tx *tx, size_t len, bool stream)
+{
+	if (unlikely(tx->timed))
+		bl_tx_answers(tx);
+	if (stream && !bl_tx_stores())
+		bl_tx_slot_prefetch(tx, len);
+}
+
+/* It has been published. (Stores keep their order: before it, they would keep it waiting.) */
+bl_always_inline void bl_tx_after_packet(struct bl_tx *tx, size_t len, bool stream)
+{
+	if (stream && bl_tx_stores() && (int32_t)(tx->owned - tx->next) <= 0)
+		bl_tx_own_slots(tx, len);
 }
 
 static inline void bl_tx_payload_prefetch(const struct bl_tx *tx, size_t len)
@@ -312,12 +379,21 @@ static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 
 /* Where in the payload ring the next packet goes if it is like the last one, and how many of its
  * bytes are worth asking for. */
-static inline const uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
+static inline uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
 {
 	uint32_t size = bl_tx_payload_size(tx->last);
 
 	*len = bl_min(size, BL_PREFETCH_MOST);
 	return tx->lane->payload + (bl_tx_payload_skip(tx, size) ? 0 : tx->pay_at);
+}
+
+/* And whether all of them may be written to: the receiver has told that it has read what was there.
+ */
+static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
+{
+	uint32_t size = bl_tx_payload_size(tx->last);
+
+	return tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
 }
 
 /* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * lines_test.c: what a sender stores to before it has anything to send, so that the lines are its
+ * own by then (local/ring.h, "Lines of our own"): where, and nowhere else; when; and that nobody
+ * takes it for a message. Single-threaded.
+ */
+#include "core/core.h"
+#include "unit/lane.h"
+
+#define UNTOUCHED 0xa5
+
+/* Every byte that no packet of the ring's has been written to says so. */
+static struct ring blank_ring_at(uint32_t start)
+{
+	struct ring r = ring_at(start);
+
+	for (uint32_t i = 0; i < BL_SLOTS; i++) {
+		uint32_t seq = atomic_load(&r.lane->slot[i].seq);
+
+		memset(&r.lane->slot[i], UNTOUCHED, sizeof r.lane->slot[i]);
+		atomic_store(&r.lane->slot[i].seq, seq);
+	}
+	memset(r.lane->payload, UNTOUCHED, sizeof r.lane->payload);
+	return r;
+}
+
+static size_t lines_of(size_t len)
+{
+	return (len + offsetof(struct bl_slot, bytes) + BL_LINE - 1) / BL_LINE;
+}
+
+/* So many lines of a slot have been stored to, at the places meant for that, or none. */
+static void check_slot(const struct ring *r, uint32_t n, size_t lines)
+{
+	const struct bl_slot *slot = &r->lane->slot[n % BL_SLOTS];
+	struct bl_slot want;
+
+	memset(&want, UNTOUCHED, sizeof want);
+	atomic_store(&want.seq, atomic_load(&slot->seq));
+	assert_int_not_equal(atomic_load(&slot->seq), n + 1);
+	for (size_t line = 0; line < lines; line++) {
+		if (line)
+			((uint8_t *)&want)[line * BL_LINE] = 0;
+		else
+			want.data = 0;
+	}
+	assert_memory_equal(slot, &want, sizeof want);
+}
+
+/* --- ahead of a stream ------------------------------------------------------ */
+
+struct own_row {
+	struct row row;
+	uint32_t next, room; /* of the packet that comes next; packets */
+	int32_t owned;	     /* so many from there on are ours already */
+	uint32_t stride;     /* the last time */
+	uint32_t len;
+	uint32_t want; /* slots */
+};
+
+#define TOLD (BL_SLOT_INLINE + 8) /* the longest: a number behind the bytes */
+
+static const struct own_row owns[] = {
+	{{"first", "one, for it may be the last"}, 0, 64, 0, 0, 8, 1},
+	{{"second", "more each time"}, 2, 62, 0, 1, 8, 3},
+	{{"third", "more each time"}, 6, 58, 0, 3, 8, 7},
+	{{"fourth", "more each time"}, 14, 50, 0, 7, 8, 15},
+	{{"fifth", "the most"}, 30, 34, 0, 15, 8, 16},
+	{{"sixth", "the most, from then on"}, 46, 34, 0, 16, 8, 16},
+	{{"after a pause", "what has been sent meanwhile says nothing"}, 100, 64, -1, 16, 8, 1},
+	{{"after a long pause", "the same"}, 100, 64, -90, 16, 8, 1},
+	{{"little room", "no more than there is"}, 46, 5, 0, 16, 8, 5},
+	{{"one left", "the last"}, 46, 1, 0, 16, 8, 1},
+	{{"full", "none"}, 46, 0, 0, 16, 8, 0},
+	{{"after none", "begins anew"}, 46, 64, 0, 0, 8, 1},
+	{{"one line", "the longest in it"}, 0, 64, 0, 16, BL_SLOT_FIRST, 16},
+	{{"two lines", "as many slots"}, 0, 64, 0, 16, BL_SLOT_FIRST + 1, 16},
+	{{"three lines", "fewer slots"}, 0, 64, 0, 16, BL_SLOT_FIRST + BL_LINE + 1, 10},
+	{{"a whole slot", "fewer yet"}, 0, 64, 0, 16, BL_SLOT_INLINE, 6},
+	{{"a whole slot, told", "not the next one's lines"}, 0, 64, 0, 16, TOLD, 6},
+	{{"ring's end", "from its beginning on"}, 60, 64, 0, 16, TOLD, 6},
+	{{"wrap", "of the packets' numbers"}, UINT32_MAX - 2, 64, 0, 16, 8, 16},
+	{{"wrap, pause", "of the packets' numbers"}, 1, 64, -4, 16, 8, 1},
+	{{"wrap, full", "of the packets' numbers"}, UINT32_MAX - 2, 0, 0, 16, 8, 0},
+};
+
+static void owned_ahead(void **state)
+{
+	const struct own_row *row = TABLE_ROW(struct own_row, state);
+	struct ring r = blank_ring_at(row->next);
+
+	r.tx.limit = row->next + row->room;
+	r.tx.owned = row->next + (uint32_t)row->owned;
+	r.tx.stride = (uint8_t)row->stride;
+	bl_tx_own_slots(&r.tx, row->len);
+	assert_int_equal(r.tx.owned, row->next + row->want);
+	assert_int_equal(r.tx.stride, row->want);
+	for (uint32_t i = 0; i < BL_SLOTS; i++)
+		check_slot(&r, row->next + i, i < row->want ? lines_of(row->len) : 0);
+	assert_null(bl_rx_peek(&r.rx));
+	ring_drop(&r);
+}
+
+/* Not while some are ours, nor where nothing streams or asking does. */
+static void owned_when(void **state)
+{
+	struct ring r = blank_ring_at(100);
+
+	atomic_store(&bl_tx_by_store, true);
+	r.tx.owned = 101;
+	bl_tx_after_packet(&r.tx, 8, true);
+	assert_int_equal(r.tx.owned, 101);
+	r.tx.owned = 100;
+	bl_tx_after_packet(&r.tx, 8, false);
+	assert_int_equal(r.tx.owned, 100);
+	atomic_store(&bl_tx_by_store, false);
+	bl_tx_before_packet(&r.tx, 8, true);
+	bl_tx_after_packet(&r.tx, 8, true);
+	assert_int_equal(r.tx.owned, 100);
+	for (uint32_t i = 0; i < BL_SLOTS; i++)
+		check_slot(&r, 100 + i, 0);
+	atomic_store(&bl_tx_by_store, true);
+	bl_tx_before_packet(&r.tx, 8, true);
+	check_slot(&r, 100, 0);
+	bl_tx_after_packet(&r.tx, 8, true);
+	check_slot(&r, 100, 1);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+/* Windows of any length, read a few at a time: what is stored ahead never falls on what is unread,
+ * and a stream stores ahead of all but its first packets. */
+static void streams_arrive(void **state)
+{
+	static const uint32_t lens[] = {0, 8, 40, 41, 104, 168, 256, 288};
+	struct ring r = ring_at(UINT32_MAX - 300);
+	uint32_t sent = r.start, ahead = 0;
+
+	fill_pattern();
+	atomic_store(&bl_tx_by_store, true);
+	for (uint32_t k = 0; k < bl_countof(lens); k++)
+		for (uint32_t window = 1; window <= BL_SLOTS; window += 9) {
+			uint32_t unread = 0;
+
+			for (uint32_t i = 0; i < 3 * window; i++) {
+				ahead += (int32_t)(r.tx.owned - r.tx.next) > 0;
+				bl_tx_before_packet(&r.tx, lens[k], true);
+				assert_true(put(&r, sent++, lens[k]));
+				bl_tx_after_packet(&r.tx, lens[k], true);
+				for (unread++; unread >= window; unread -= (window + 1) / 2)
+					for (uint32_t j = 0; j < (window + 1) / 2; j++)
+						get(&r, r.rx.next, lens[k]);
+				bl_rx_settle(&r.rx);
+				assert_null(bl_rx_at(&r.rx, sent));
+			}
+			for (; unread; unread--)
+				get(&r, r.rx.next, lens[k]);
+			bl_rx_settle(&r.rx);
+		}
+	assert_true(ahead > (sent - r.start) / 2);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+/* --- before an answer --------------------------------------------------------- */
+
+struct answer_row {
+	struct row row;
+	bool knob, far, late;
+	uint32_t between; /* packets that are sent between the message and the answer */
+	bool before, after;
+};
+
+static const struct answer_row answers[] = {
+	{{"far, soon", "pays"}, true, true, false, 0, false, true},
+	{{"far, late", "it has been taken back by then"}, true, true, true, 0, true, false},
+	{{"near, soon", "asking is as good"}, true, false, false, 0, true, false},
+	{{"near, late", "asking is as good"}, true, false, true, 0, true, false},
+	{{"asks", "nothing is looked at"}, false, true, false, 0, false, false},
+	{{"another packet", "says nothing of answers"}, true, true, true, 1, true, true},
+	{{"another packet", "nor when it was off"}, true, true, false, 1, false, false},
+};
+
+static void answers_timed(void **state)
+{
+	const struct answer_row *row = TABLE_ROW(struct answer_row, state);
+	struct ring r = blank_ring_at(BL_ANSWER_EVERY * 3 + BL_ANSWER_AT);
+
+	atomic_store(&bl_tx_by_store, row->knob);
+	atomic_store(&bl_tx_past_min, BL_SLOT_INLINE + 1);
+	bl_tx_late_ns = row->late ? 0 : UINT32_MAX;
+	r.tx.slow = row->far ? BL_FAR : 0;
+	r.tx.probed = (uint16_t)r.tx.next; /* not again */
+	r.tx.replies = 7;
+	r.tx.asked = (uint8_t)r.tx.next;
+	r.tx.stores = row->before;
+	assert_true(bl_tx_in_dialogue(&r.tx));
+	bl_tx_slot_warm(&r.tx);
+	assert_int_equal(r.tx.timed, row->knob);
+	r.tx.next += row->between;
+	bl_tx_before_packet(&r.tx, 8, false);
+	assert_false(r.tx.timed);
+	assert_int_equal(r.tx.stores, row->after);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+/* Of all packets one in so many is timed. */
+static void seldom_timed(void **state)
+{
+	struct ring r = blank_ring_at(0);
+	uint32_t timed = 0;
+
+	atomic_store(&bl_tx_by_store, true);
+	for (; r.tx.next < 10 * BL_ANSWER_EVERY; r.tx.next++) {
+		r.tx.limit = r.tx.next + 1;
+		r.tx.replies = 7;
+		r.tx.asked = (uint8_t)r.tx.next;
+		bl_tx_slot_warm(&r.tx);
+		timed += r.tx.timed;
+		bl_tx_before_packet(&r.tx, 8, false);
+	}
+	assert_int_equal(timed, 10);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+/* How far it is is found out by answers alone, and that it has changed. */
+static void distance_by_answers(void **state)
+{
+	struct ring r = ring_at(0);
+
+	atomic_store(&bl_tx_by_store, true);
+	atomic_store(&bl_tx_past_min, BL_SLOT_INLINE + 1);
+	bl_tx_late_ns = UINT32_MAX;
+	bl_tx_here_ns = 0;
+	for (int far = 1; far >= 0; far--) {
+		uint32_t until = r.tx.next + 6 * BL_ANSWER_EVERY;
+
+		bl_tx_far_ns = far ? 0 : UINT32_MAX;
+		while (r.tx.next != until) {
+			r.tx.replies = 7;
+			r.tx.asked = (uint8_t)r.tx.next;
+			bl_tx_slot_warm(&r.tx);
+			bl_tx_before_packet(&r.tx, 0, false);
+			assert_true(put(&r, r.tx.next, 0));
+			get(&r, r.rx.next, 0);
+		}
+		assert_int_equal(bl_tx_is_far(&r.tx), far);
+		assert_int_equal(r.tx.stores, far);
+	}
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+struct warm_row {
+	struct row row;
+	bool dialogue, room, stores;
+	uint32_t last; /* length of our last one, as which the next is taken */
+	size_t lines;
+};
+
+static const struct warm_row warms[] = {
+	{{"answer", "the first line"}, true, true, true, 8, 1},
+	{{"answer of two lines", "both"}, true, true, true, BL_SLOT_FIRST + 1, 2},
+	{{"answer of a slot", "all"}, true, true, true, BL_SLOT_INLINE, 5},
+	{{"long answer", "goes elsewhere: the first line"},
+	 true,
+	 true,
+	 true,
+	 BL_SLOT_INLINE + 1,
+	 1},
+	{{"no room", "a message that nobody has read lies there"}, true, false, true, 288, 0},
+	{{"asks", "stores nothing"}, true, true, false, 288, 0},
+	{{"messages cross", "the other has asked for it"}, false, true, true, 288, 0},
+};
+
+static void warmed(void **state)
+{
+	const struct warm_row *row = TABLE_ROW(struct warm_row, state);
+	struct ring r = blank_ring_at(1000);
+
+	atomic_store(&bl_tx_by_store, true);
+	r.tx.limit = r.tx.next + row->room;
+	r.tx.replies = row->dialogue ? 7 : 6;
+	r.tx.asked = (uint8_t)r.tx.next;
+	r.tx.stores = row->stores;
+	r.tx.last = row->last;
+	bl_tx_slot_warm(&r.tx);
+	for (uint32_t i = 0; i < BL_SLOTS; i++)
+		check_slot(&r, 1000 + i, i ? 0 : row->lines);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+/* --- the payload ----------------------------------------------------------------- */
+
+struct vacant_row {
+	struct row row;
+	uint32_t at, used; /* where the next byte goes; bytes before it that nobody has read */
+	uint32_t last;
+	bool vacant;
+	uint32_t from; /* where it goes then */
+};
+
+#define SIZE BL_PAYLOAD_SIZE
+
+static const struct vacant_row vacants[] = {
+	{{"empty", "at its beginning"}, 0, 0, 4096, true, 0},
+	{{"one line", "the least"}, 0, 0, 289, true, 0},
+	{{"most of it unread", "the last that fits"},
+	 SIZE - 4096,
+	 SIZE - 4096,
+	 4096,
+	 true,
+	 SIZE - 4096},
+	{{"one line less", "and the beginning is unread"},
+	 SIZE - 4032,
+	 SIZE - 4032,
+	 4096,
+	 false,
+	 0},
+	{{"all but as much unread", "it fits exactly"}, 8192, SIZE - 4096, 4096, true, 8192},
+	{{"one line more unread", "it doesn't"}, 8192, SIZE - 4032, 4096, false, 8192},
+	{{"full", "all of it unread"}, 8192, SIZE, 289, false, 8192},
+	{{"beyond the end", "what is skipped counts"}, SIZE - 64, SIZE - 4160, 4096, true, 0},
+	{{"beyond the end, unread", "one line too many"}, SIZE - 64, SIZE - 4096, 4096, false, 0},
+};
+
+static void warm_payload(void **state)
+{
+	const struct vacant_row *row = TABLE_ROW(struct vacant_row, state);
+	uint32_t most = bl_min(row->last, BL_PREFETCH_MOST);
+	struct ring r = blank_ring_at(0);
+	struct bl_peer peer = {.tx = r.tx};
+	struct bl_ep ep = {.warm = &peer};
+
+	peer.tx.pay_at = row->at;
+	peer.tx.pay_tail = 10 * (uint64_t)SIZE;
+	peer.tx.pay_head = peer.tx.pay_tail + row->used;
+	peer.tx.last = row->last;
+	atomic_store(&bl_tx_by_store, true);
+	bl_warm_payload(&ep);
+	assert_null(ep.warm);
+	for (uint32_t off = 0; off < BL_PAYLOAD_MOST; off++) {
+		bool ours = row->vacant && off - row->from < most && off % BL_LINE == 0;
+
+		assert_int_equal(r.lane->payload[off], ours ? 0 : UNTOUCHED);
+	}
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+int main(void)
+{
+	TABLE_ROWS("owned", owned_ahead, owns);
+	TABLE_TEST(owned_when);
+	TABLE_TEST(streams_arrive);
+	TABLE_ROWS("answer", answers_timed, answers);
+	TABLE_TEST(seldom_timed);
+	TABLE_TEST(distance_by_answers);
+	TABLE_ROWS("warm", warmed, warms);
+	TABLE_ROWS("payload", warm_payload, vacants);
+	return table_run("lines");
+}
