@@ -230,12 +230,18 @@ bl_always_inline bool bl_tx_stores(void)
 	return atomic_load_explicit(&bl_tx_by_store, memory_order_relaxed);
 }
 
-/* To those of a slot that a packet of len bytes takes. */
+/* To those behind the first one of a slot that a packet of len bytes takes: */
+bl_always_inline void bl_slot_own_rest(struct bl_slot *slot, size_t len)
+{
+	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
+		*((volatile char *)slot + off) = 0;
+}
+
+/* to all of them. */
 bl_always_inline void bl_slot_own(struct bl_slot *slot, size_t len)
 {
 	*(volatile uint64_t *)&slot->data = 0;
-	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
-		*((volatile char *)slot + off) = 0;
+	bl_slot_own_rest(slot, len);
 }
 
 /* A message has come in a dialogue, and its answer is to be timed; that answer is about to be sent.
@@ -290,11 +296,18 @@ bl_always_inline void bl_tx_before_packet(struct bl_tx *tx, size_t len, bool str
 		bl_tx_slot_prefetch(tx, len);
 }
 
-/* It has been published. (Stores keep their order: before it, they would keep it waiting.) */
+/* It has been published. (Stores keep their order: before it, they would keep it waiting.) Where
+ * nothing streams, the other polls the first line of the next slot, and no other. */
 bl_always_inline void bl_tx_after_packet(struct bl_tx *tx, size_t len, bool stream)
 {
-	if (stream && bl_tx_stores() && (int32_t)(tx->owned - tx->next) <= 0)
+	if (!bl_tx_stores())
+		return;
+	if (!stream) {
+		if (unlikely(len > BL_SLOT_FIRST) && bl_tx_room(tx))
+			bl_slot_own_rest(bl_tx_slot(tx), len);
+	} else if ((int32_t)(tx->owned - tx->next) <= 0) {
 		bl_tx_own_slots(tx, len);
+	}
 }
 
 static inline void bl_tx_payload_prefetch(const struct bl_tx *tx, size_t len)

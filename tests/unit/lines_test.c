@@ -29,8 +29,9 @@ static size_t lines_of(size_t len)
 	return (len + offsetof(struct bl_slot, bytes) + BL_LINE - 1) / BL_LINE;
 }
 
-/* So many lines of a slot have been stored to, at the places meant for that, or none. */
-static void check_slot(const struct ring *r, uint32_t n, size_t lines)
+/* The lines `from` to `lines` of a slot have been stored to, at the places meant for that, or none.
+ */
+static void check_lines(const struct ring *r, uint32_t n, size_t from, size_t lines)
 {
 	const struct bl_slot *slot = &r->lane->slot[n % BL_SLOTS];
 	struct bl_slot want;
@@ -38,13 +39,18 @@ static void check_slot(const struct ring *r, uint32_t n, size_t lines)
 	memset(&want, UNTOUCHED, sizeof want);
 	atomic_store(&want.seq, atomic_load(&slot->seq));
 	assert_int_not_equal(atomic_load(&slot->seq), n + 1);
-	for (size_t line = 0; line < lines; line++) {
+	for (size_t line = from; line < lines; line++) {
 		if (line)
 			((uint8_t *)&want)[line * BL_LINE] = 0;
 		else
 			want.data = 0;
 	}
 	assert_memory_equal(slot, &want, sizeof want);
+}
+
+static void check_slot(const struct ring *r, uint32_t n, size_t lines)
+{
+	check_lines(r, n, 0, lines);
 }
 
 /* --- ahead of a stream ------------------------------------------------------ */
@@ -124,6 +130,35 @@ static void owned_when(void **state)
 	check_slot(&r, 100, 0);
 	bl_tx_after_packet(&r.tx, 8, true);
 	check_slot(&r, 100, 1);
+	atomic_store(&bl_tx_by_store, false);
+	ring_drop(&r);
+}
+
+struct next_row {
+	struct row row;
+	uint32_t len, room;
+	size_t lines; /* of the next slot that are ours then, but the first */
+};
+
+static const struct next_row nexts[] = {
+	{{"one line", "the other polls it"}, BL_SLOT_FIRST, 2, 0},
+	{{"two lines", "the second"}, BL_SLOT_FIRST + 1, 2, 2},
+	{{"a whole slot", "all but the first"}, BL_SLOT_INLINE, 2, 5},
+	{{"a whole slot, told", "not the next one's"}, TOLD, 2, 5},
+	{{"no room", "a message that nobody has read lies there"}, BL_SLOT_INLINE, 0, 0},
+};
+
+/* Whatever is no stream may answer, or cross another's. */
+static void owned_of_the_next(void **state)
+{
+	const struct next_row *row = TABLE_ROW(struct next_row, state);
+	struct ring r = blank_ring_at(UINT32_MAX);
+
+	atomic_store(&bl_tx_by_store, true);
+	r.tx.limit = r.tx.next + row->room;
+	bl_tx_after_packet(&r.tx, row->len, false);
+	for (uint32_t i = 0; i < BL_SLOTS; i++)
+		check_lines(&r, r.tx.next + i, 1, i ? 0 : row->lines);
 	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
@@ -355,6 +390,7 @@ int main(void)
 {
 	TABLE_ROWS("owned", owned_ahead, owns);
 	TABLE_TEST(owned_when);
+	TABLE_ROWS("next", owned_of_the_next, nexts);
 	TABLE_TEST(streams_arrive);
 	TABLE_ROWS("answer", answers_timed, answers);
 	TABLE_TEST(seldom_timed);
