@@ -194,18 +194,35 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 	return 0;
 }
 
-void bl_warm_payload(struct bl_ep *ep)
+static void ask_payload(struct bl_ep *ep)
+{
+	uint32_t len;
+	const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
+
+	for (uint32_t off = 0; off < len; off += BL_LINE)
+		bl_prefetch_write(next + off);
+	ep->warm = NULL;
+}
+
+/* ring.h, "Lines of our own": near by, where this is the quicker way. */
+static void own_payload(struct bl_ep *ep)
 {
 	uint32_t len;
 	uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
 
-	if (bl_tx_stores() && bl_tx_payload_vacant(&ep->warm->tx)) /* ring.h, "Lines of our own" */
-		for (uint32_t off = 0; off < len; off += BL_LINE)
-			*(volatile uint8_t *)(next + off) = 0;
-	else
-		for (uint32_t off = 0; off < len; off += BL_LINE)
-			bl_prefetch_write(next + off);
+	for (uint32_t off = 0; off < len; off += BL_LINE)
+		*(volatile uint8_t *)(next + off) = 0;
 	ep->warm = NULL;
+}
+
+void bl_warm_payload(struct bl_ep *ep)
+{
+	const struct bl_tx *tx = &ep->warm->tx;
+
+	if (bl_tx_stores() && !bl_tx_is_far(tx) && bl_tx_payload_vacant(tx))
+		own_payload(ep);
+	else
+		ask_payload(ep);
 }
 
 bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
@@ -215,7 +232,7 @@ bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struc
 		bl_dialogue_heard(&peer->tx, &peer->rx, slot, head);
 	if (ep->warm) { /* no idle moment came before the other's message */
 		ep->crosses = bl_crosses(ep->warm);
-		bl_warm_payload(ep);
+		ask_payload(ep); /* stores would be before its completion and its credit */
 	}
 	ep->unsaid += BL_HEAD_LEN(head);
 	if (ep->unsaid >= BL_SAY_BYTES) {

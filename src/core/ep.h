@@ -456,7 +456,8 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 	uint64_t tag = *(const volatile uint64_t *)&slot->tag;
 	uint64_t data = *(const volatile uint64_t *)&slot->data;
 
-	/* One who reads them as they come would only take back what their sender has stored to. */
+	/* One who reads them as they come would only take back what their sender has stored to (if
+	 * it does so as we do). */
 	if (sink->more || !bl_tx_stores())
 		bl_prefetch_read(&peer->rx.slot[(peer->rx.next + BL_RX_PREFETCH) % BL_SLOTS]);
 	if (likely(BL_HEAD_OP(head) <= BL_OP_MSG_RTS)) {

@@ -32,7 +32,7 @@ _Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
 /* For one line: near ones take 40 to 60, far ones 140 and more; what takes less was here already:
  * the processor brings neighbours of lines that it is asked for. */
 uint32_t bl_tx_far_ns = 100, bl_tx_here_ns = 36;
-/* Until an answer: MPI libraries take 70 to 220, and more than 600 where they yield before. */
+/* ns until an answer: MPI libraries take 70 to 220, and more than 600 where they yield before. */
 uint32_t bl_tx_late_ns = 400;
 
 _Atomic bool bl_tx_by_store;
@@ -125,6 +125,7 @@ uint64_t bl_tx_unread(struct bl_tx *tx)
 bl_noinline void bl_tx_answer_due(struct bl_tx *tx)
 {
 	tx->timed = bl_tx_stores();
+	tx->answer = tx->next;
 	tx->heard_at = (uint32_t)bl_ticks();
 }
 
@@ -136,8 +137,8 @@ bl_noinline void bl_tx_answers(struct bl_tx *tx)
 {
 	uint64_t took = (uint32_t)bl_ticks() - tx->heard_at;
 
-	tx->timed = false;
-	if (tx->next % BL_ANSWER_EVERY != BL_ANSWER_AT) /* another packet's time */
+	tx->timed = tx->stores = false;
+	if (tx->next != tx->answer) /* what was to be timed has gone another way */
 		return;
 	bl_tx_look(tx, 0);
 	tx->stores = bl_tx_is_far(tx) && took * 1000 < bl_tx_late_ns * bl_ticks_per_us();
@@ -145,7 +146,7 @@ bl_noinline void bl_tx_answers(struct bl_tx *tx)
 
 bl_noinline void bl_tx_own_slots(struct bl_tx *tx, size_t len)
 {
-	uint32_t lines = (uint32_t)(len + offsetof(struct bl_slot, bytes) + BL_LINE - 1) / BL_LINE;
+	uint32_t lines = bl_slot_lines(len);
 	uint32_t most = bl_min(BL_OWN_SLOTS, BL_OWN_LINES / lines);
 	uint32_t n = tx->owned == tx->next ? bl_min(2u * tx->stride + 1, most) : 1;
 
@@ -153,6 +154,7 @@ bl_noinline void bl_tx_own_slots(struct bl_tx *tx, size_t len)
 	for (uint32_t i = 0; i < n; i++)
 		bl_slot_own(&tx->slot[(tx->next + i) % BL_SLOTS], len);
 	tx->stride = (uint8_t)n;
+	tx->lines = lines & 7;
 	tx->owned = tx->next + n;
 }
 

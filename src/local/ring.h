@@ -32,8 +32,7 @@
 #define BL_TX_PREFETCH_MOST 6144u /* payload bytes of them */
 #define BL_OWN_SLOTS	    16u	  /* at most, whose lines it stores something to at once, */
 #define BL_OWN_LINES	    32u	  /* and so many lines */
-#define BL_ANSWER_EVERY	    64u	  /* packets: how soon we answer is looked at, */
-#define BL_ANSWER_AT	    8u	  /* with the 8th of them */
+#define BL_ANSWER_EVERY	    64u	  /* packets: then it is looked at again how soon we answer */
 #define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
 #define BL_TURN		    3u	  /* packets: a CTS and a FIN for what has come, and an answer */
 #define BL_PASS_DIALOGUE    4096u /* payload bytes that are passed on: in a dialogue, */
@@ -57,9 +56,10 @@ struct bl_tx {
 	uint16_t nlong;	    /* long stores, and what else shows that a longer ring were of use */
 	uint16_t probed;    /* packet that ring.c looked before how far it is, modulo 65536 */
 	uint8_t replies;    /* bit i: the i-th last one heard was an answer to all of ours */
-	uint8_t slow : 4;   /* long stores in a row, or lines, that were */
-	uint8_t timed : 1;  /* how soon our next answer follows */
-	uint8_t stores : 1; /* to what an answer goes to, as soon as there is something to answer */
+	uint8_t slow : 3;   /* long stores in a row, or lines, that were */
+	uint8_t timed : 1;  /* our next answer is being timed */
+	uint8_t stores : 1; /* an answer's slot is stored to when its message comes */
+	uint8_t lines : 3;  /* of each slot below `owned` */
 	uint8_t past;	    /* so many more long ones pass the caches by */
 	uint8_t asked;	    /* packets sent when a message or RTS was last heard, modulo 256 */
 	uint64_t pay_head;  /* bytes ever taken, the skipped ones included */
@@ -71,8 +71,9 @@ struct bl_tx {
 	bool answered;		    /* a long message has come since our last one */
 	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
 	uint8_t stride;	   /* slots that were stored to at once, the last time */
-	uint32_t owned;	   /* packets below this number have lines that are ours */
-	uint32_t heard_at; /* ticks: the message whose answer is timed */
+	uint32_t owned;	   /* packets below this number have lines that were stored to */
+	uint32_t heard_at; /* ticks: the message whose answer was timed the last time, or is */
+	uint32_t answer;   /* that is packet so-and-so */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
@@ -220,8 +221,9 @@ static inline bool bl_tx_is_silent(const struct bl_tx *tx)
  * stays in the first-level cache: once the MPI library has pushed it out of there, a store to it
  * waits as if nobody had asked, and the library's next locked instruction waits for that store. A
  * line that has been stored to stays ours, wherever it lies. So there (bl_tx_stores()) something is
- * stored to the lines ahead, where there is room: nobody reads a slot whose number isn't there, nor
- * what no slot names.
+ * stored to the lines ahead: of slots that have room (tx->next to tx->limit), never to what a
+ * reader or `beeline stat` looks at (seq, head), and of payload that bl_tx_payload() would give.
+ * That a line is ours is a hint: who polls it has taken it back.
  */
 extern _Atomic bool bl_tx_by_store; /* bl_copy_plan()->own_by_store, once there is a neighbour */
 
@@ -230,22 +232,29 @@ bl_always_inline bool bl_tx_stores(void)
 	return atomic_load_explicit(&bl_tx_by_store, memory_order_relaxed);
 }
 
-/* To those behind the first one of a slot that a packet of len bytes takes: */
+/* Lines that a packet of len bytes takes. */
+bl_always_inline uint32_t bl_slot_lines(size_t len)
+{
+	return (uint32_t)(len + offsetof(struct bl_slot, bytes) + BL_LINE - 1) / BL_LINE;
+}
+
+/* Store to the lines that a packet of len bytes takes behind its first one. For the slot there is
+ * room. */
 bl_always_inline void bl_slot_own_rest(struct bl_slot *slot, size_t len)
 {
 	for (size_t off = BL_LINE; off < len + offsetof(struct bl_slot, bytes); off += BL_LINE)
 		*((volatile char *)slot + off) = 0;
 }
 
-/* to all of them. */
+/* The same to all of them. */
 bl_always_inline void bl_slot_own(struct bl_slot *slot, size_t len)
 {
 	*(volatile uint64_t *)&slot->data = 0;
 	bl_slot_own_rest(slot, len);
 }
 
-/* A message has come in a dialogue, and its answer is to be timed; that answer is about to be sent.
- * They decide whether tx->stores. */
+/* A message of a dialogue has come whose answer, the next packet, is to be timed; and a packet is
+ * about to be sent while one is timed. They decide whether tx->stores. */
 bl_noinline void bl_tx_answer_due(struct bl_tx *tx);
 bl_noinline void bl_tx_answers(struct bl_tx *tx);
 
@@ -257,7 +266,7 @@ bl_always_inline void bl_tx_slot_warm(struct bl_tx *tx)
 	const char *slot = (const char *)&tx->slot[tx->next % BL_SLOTS];
 
 	if (bl_tx_in_dialogue(tx)) {
-		if (unlikely(tx->next % BL_ANSWER_EVERY == BL_ANSWER_AT))
+		if (unlikely(tx->next - tx->answer >= BL_ANSWER_EVERY && !tx->timed))
 			bl_tx_answer_due(tx);
 		if (tx->stores && bl_tx_room(tx)) {
 			bl_slot_own(bl_tx_slot(tx), tx->last <= BL_SLOT_INLINE ? tx->last : 0);
@@ -305,7 +314,7 @@ bl_always_inline void bl_tx_after_packet(struct bl_tx *tx, size_t len, bool stre
 	if (!stream) {
 		if (unlikely(len > BL_SLOT_FIRST) && bl_tx_room(tx))
 			bl_slot_own_rest(bl_tx_slot(tx), len);
-	} else if ((int32_t)(tx->owned - tx->next) <= 0) {
+	} else if (tx->owned - tx->next - 1u >= BL_OWN_SLOTS || bl_slot_lines(len) > tx->lines) {
 		bl_tx_own_slots(tx, len);
 	}
 }
@@ -401,12 +410,13 @@ static inline uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
 }
 
 /* And whether all of them may be written to: the receiver has told that it has read what was there.
- */
+ * (One whose peer has gone has no room for any packet.) */
 static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
 {
 	uint32_t size = bl_tx_payload_size(tx->last);
 
-	return tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
+	return bl_tx_room(tx) &&
+	       tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
 }
 
 /* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have

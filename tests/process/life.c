@@ -19,21 +19,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void once(struct t_node *n, size_t len, uint64_t tag)
+/* A message to the other and one from it. */
+struct both {
+	struct t_buf out, in;
+	struct t_op tx, rx;
+	uint64_t tag;
+};
+
+static void both_begin(struct t_node *n, struct both *b, size_t len, uint64_t tag)
 {
 	int other = 1 - t_rank;
-	struct t_buf out = t_buf(len, 1), in = t_buf(len, 2);
-	struct t_op tx = {0}, rx = {0};
 
-	t_fill(out.p, len, tag + (uint64_t)t_rank, 0);
-	t_blank(&in);
-	t_trecv(n, n->peer[other], in.p, len, tag, 0, &rx);
-	t_tsend(n, other, out.p, len, tag, &tx);
-	T_WAIT(&tx);
-	T_WAIT(&rx);
-	T_GOT(&in, len, tag + (uint64_t)other);
-	t_buf_free(&out);
-	t_buf_free(&in);
+	*b = (struct both){.out = t_buf(len, 1), .in = t_buf(len, 2), .tag = tag};
+	t_fill(b->out.p, len, tag + (uint64_t)t_rank, 0);
+	t_blank(&b->in);
+	t_trecv(n, n->peer[other], b->in.p, len, tag, 0, &b->rx);
+	t_tsend(n, other, b->out.p, len, tag, &b->tx);
+}
+
+static void both_end(struct both *b, size_t len)
+{
+	T_WAIT(&b->tx);
+	T_WAIT(&b->rx);
+	T_GOT(&b->in, len, b->tag + (uint64_t)(1 - t_rank));
+	t_buf_free(&b->out);
+	t_buf_free(&b->in);
+}
+
+static void once(struct t_node *n, size_t len, uint64_t tag)
+{
+	struct both both;
+
+	both_begin(n, &both, len, tag);
+	both_end(&both, len);
 }
 
 static void reap(pid_t pid)
@@ -62,6 +80,17 @@ _Noreturn static void child_closes(struct t_node *n)
 	_exit(0);
 }
 
+/* There may be a completion in what it has inherited, and nothing comes any more. */
+_Noreturn static void child_reads(struct t_node *n)
+{
+	struct fi_cq_tagged_entry entry;
+
+	n->watched = false;
+	for (int i = 0; i < 100; i++)
+		fi_cq_read(n->cq, &entry, 1);
+	_exit(0);
+}
+
 _Noreturn static void child_opens_its_own(struct t_node *n)
 {
 	struct t_node own;
@@ -80,12 +109,15 @@ static void with_children(void (*const kinds[])(struct t_node *n), int nkinds)
 
 	t_start(&n, NULL);
 	for (int i = 0; i < 8; i++) {
+		struct both both;
 		pid_t pid;
 
 		once(&n, i % 2 ? 8 : 300000, (uint64_t)i);
+		both_begin(&n, &both, 1000, 200 + (uint64_t)i); /* the next read warms a ring */
 		pid = fork();
 		if (!pid)
 			kinds[i % nkinds](&n);
+		both_end(&both, 1000);
 		once(&n, i % 2 ? 300000 : 8, 100 + (uint64_t)i);
 		reap(pid);
 		t_barrier();
@@ -96,9 +128,9 @@ static void with_children(void (*const kinds[])(struct t_node *n), int nkinds)
 static void forks(void)
 {
 	static void (*const kinds[])(struct t_node * n) = {child_exits, child_starts_program,
-							   child_closes};
+							   child_closes, child_reads};
 
-	with_children(kinds, 3);
+	with_children(kinds, 4);
 }
 
 static void fork_opens(void)
@@ -445,7 +477,7 @@ static void oldest_of_many(void)
 }
 
 static const struct t_case cases[] = {
-	{"life_forks", 2, forks, "children that exit, exec, close", 0},
+	{"life_forks", 2, forks, "children that exit, exec, close, read", 0},
 	{"life_fork_opens", 2, fork_opens, "children that open endpoints of their own", 0},
 	{"life_threads_end", 2, threads_end, "an endpoint outlives the thread that made it", 0},
 	{"life_early_address", 2, early_address, "an address used before fi_enable", 0},

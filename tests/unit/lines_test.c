@@ -4,15 +4,23 @@
  * own by then (local/ring.h, "Lines of our own"): where, and nowhere else; when; and that nobody
  * takes it for a message. Single-threaded.
  */
-#include "core/core.h"
 #include "unit/lane.h"
+#include "unit/node.h"
 
 #define UNTOUCHED 0xa5
+
+/* On a machine where lines are stored to, and short ones show how far it is. */
+static struct ring stores_at(uint32_t start)
+{
+	atomic_store(&bl_tx_by_store, true);
+	atomic_store(&bl_tx_past_min, BL_SLOT_INLINE + 1);
+	return ring_at(start);
+}
 
 /* Every byte that no packet of the ring's has been written to says so. */
 static struct ring blank_ring_at(uint32_t start)
 {
-	struct ring r = ring_at(start);
+	struct ring r = stores_at(start);
 
 	for (uint32_t i = 0; i < BL_SLOTS; i++) {
 		uint32_t seq = atomic_load(&r.lane->slot[i].seq);
@@ -107,30 +115,50 @@ static void owned_ahead(void **state)
 	ring_drop(&r);
 }
 
-/* Not while some are ours, nor where nothing streams or asking does. */
+struct when_row {
+	struct row row;
+	bool stores, stream;
+	uint32_t next;
+	int32_t owned; /* from there on */
+	uint32_t lines, len;
+	bool want;
+};
+
+#define MANY 0x7fffffff
+
+static const struct when_row whens[] = {
+	{{"none are ours", "the next"}, true, true, 100, 0, 1, 8, true},
+	{{"one is ours", "not yet"}, true, true, 100, 1, 1, 8, false},
+	{{"16 are", "the most"}, true, true, 100, 16, 1, 8, false},
+	{{"no stream", "nothing follows"}, true, false, 100, 0, 1, 8, false},
+	{{"asks", "not by a store"}, false, true, 100, 0, 1, 8, false},
+	{{"long ago", "other packets have gone since"}, true, true, 100, -1000, 1, 8, true},
+	{{"very long ago", "half of all numbers"}, true, true, 100, -MANY, 1, 8, true},
+	{{"very long ago", "more than half of all numbers"}, true, true, 100, MANY, 1, 8, true},
+	{{"wrap, ours", "of the packets' numbers"}, true, true, UINT32_MAX, 3, 1, 8, false},
+	{{"wrap, the last", "number 0 is the next"}, true, true, UINT32_MAX, 1, 1, 8, false},
+	{{"wrap, none", "of the packets' numbers"}, true, true, 0, 0, 1, 8, true},
+	{{"longer", "ours are of one line"}, true, true, 100, 9, 1, BL_SLOT_FIRST + 1, true},
+	{{"as long", "as many lines"}, true, true, 100, 9, 2, BL_SLOT_FIRST + 1, false},
+	{{"shorter", "more lines than it takes"}, true, true, 100, 9, 5, 8, false},
+	{{"longest", "all lines"}, true, true, 100, 9, 5, TOLD, false},
+};
+
 static void owned_when(void **state)
 {
-	struct ring r = blank_ring_at(100);
+	const struct when_row *row = TABLE_ROW(struct when_row, state);
+	struct ring r = blank_ring_at(row->next);
+	uint32_t owned = row->next + (uint32_t)row->owned;
 
-	atomic_store(&bl_tx_by_store, true);
-	r.tx.owned = 101;
-	bl_tx_after_packet(&r.tx, 8, true);
-	assert_int_equal(r.tx.owned, 101);
-	r.tx.owned = 100;
-	bl_tx_after_packet(&r.tx, 8, false);
-	assert_int_equal(r.tx.owned, 100);
-	atomic_store(&bl_tx_by_store, false);
-	bl_tx_before_packet(&r.tx, 8, true);
-	bl_tx_after_packet(&r.tx, 8, true);
-	assert_int_equal(r.tx.owned, 100);
+	atomic_store(&bl_tx_by_store, row->stores);
+	r.tx.owned = owned;
+	r.tx.lines = row->lines & 7;
+	bl_tx_before_packet(&r.tx, row->len, row->stream);
 	for (uint32_t i = 0; i < BL_SLOTS; i++)
-		check_slot(&r, 100 + i, 0);
-	atomic_store(&bl_tx_by_store, true);
-	bl_tx_before_packet(&r.tx, 8, true);
-	check_slot(&r, 100, 0);
-	bl_tx_after_packet(&r.tx, 8, true);
-	check_slot(&r, 100, 1);
-	atomic_store(&bl_tx_by_store, false);
+		check_slot(&r, row->next + i, 0);
+	bl_tx_after_packet(&r.tx, row->len, row->stream);
+	check_slot(&r, row->next, row->want ? lines_of(row->len) : 0);
+	assert_int_equal(r.tx.owned, row->want ? row->next + 1 : owned);
 	ring_drop(&r);
 }
 
@@ -154,12 +182,10 @@ static void owned_of_the_next(void **state)
 	const struct next_row *row = TABLE_ROW(struct next_row, state);
 	struct ring r = blank_ring_at(UINT32_MAX);
 
-	atomic_store(&bl_tx_by_store, true);
 	r.tx.limit = r.tx.next + row->room;
 	bl_tx_after_packet(&r.tx, row->len, false);
 	for (uint32_t i = 0; i < BL_SLOTS; i++)
 		check_lines(&r, r.tx.next + i, 1, i ? 0 : row->lines);
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
 
@@ -168,11 +194,10 @@ static void owned_of_the_next(void **state)
 static void streams_arrive(void **state)
 {
 	static const uint32_t lens[] = {0, 8, 40, 41, 104, 168, 256, 288};
-	struct ring r = ring_at(UINT32_MAX - 300);
+	struct ring r = stores_at(UINT32_MAX - 300);
 	uint32_t sent = r.start, ahead = 0;
 
 	fill_pattern();
-	atomic_store(&bl_tx_by_store, true);
 	for (uint32_t k = 0; k < bl_countof(lens); k++)
 		for (uint32_t window = 1; window <= BL_SLOTS; window += 9) {
 			uint32_t unread = 0;
@@ -193,7 +218,6 @@ static void streams_arrive(void **state)
 			bl_rx_settle(&r.rx);
 		}
 	assert_true(ahead > (sent - r.start) / 2);
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
 
@@ -201,72 +225,75 @@ static void streams_arrive(void **state)
 
 struct answer_row {
 	struct row row;
-	bool knob, far, late;
-	uint32_t between; /* packets that are sent between the message and the answer */
+	bool knob, far;
+	uint32_t ns;	 /* that it seems to have taken so far; the limit is 1 ms */
+	uint32_t others; /* packets that go another way before it */
 	bool before, after;
 };
 
+#define SOON 0
+#define LATE 1100000
+
 static const struct answer_row answers[] = {
-	{{"far, soon", "pays"}, true, true, false, 0, false, true},
-	{{"far, late", "it has been taken back by then"}, true, true, true, 0, true, false},
-	{{"near, soon", "asking is as good"}, true, false, false, 0, true, false},
-	{{"near, late", "asking is as good"}, true, false, true, 0, true, false},
-	{{"asks", "nothing is looked at"}, false, true, false, 0, false, false},
-	{{"another packet", "says nothing of answers"}, true, true, true, 1, true, true},
-	{{"another packet", "nor when it was off"}, true, true, false, 1, false, false},
+	{{"far, soon", "pays"}, true, true, SOON, 0, false, true},
+	{{"far, late", "it has been taken back by then"}, true, true, LATE, 0, true, false},
+	{{"near, soon", "asking is as good"}, true, false, SOON, 0, true, false},
+	{{"near, late", "asking is as good"}, true, false, LATE, 0, true, false},
+	{{"asks", "nothing is looked at"}, false, true, SOON, 0, false, false},
+	{{"another packet", "nobody knows how soon"}, true, true, SOON, 1, true, false},
+	{{"another packet, late", "nor how late"}, true, true, LATE, 1, true, false},
 };
 
 static void answers_timed(void **state)
 {
 	const struct answer_row *row = TABLE_ROW(struct answer_row, state);
-	struct ring r = blank_ring_at(BL_ANSWER_EVERY * 3 + BL_ANSWER_AT);
+	struct ring r = blank_ring_at(UINT32_MAX - 5);
 
 	atomic_store(&bl_tx_by_store, row->knob);
-	atomic_store(&bl_tx_past_min, BL_SLOT_INLINE + 1);
-	bl_tx_late_ns = row->late ? 0 : UINT32_MAX;
+	bl_tx_late_ns = 1000000;
 	r.tx.slow = row->far ? BL_FAR : 0;
 	r.tx.probed = (uint16_t)r.tx.next; /* not again */
 	r.tx.replies = 7;
 	r.tx.asked = (uint8_t)r.tx.next;
 	r.tx.stores = row->before;
+	r.tx.answer = r.tx.next - BL_ANSWER_EVERY;
 	assert_true(bl_tx_in_dialogue(&r.tx));
 	bl_tx_slot_warm(&r.tx);
 	assert_int_equal(r.tx.timed, row->knob);
-	r.tx.next += row->between;
+	r.tx.heard_at -= (uint32_t)(row->ns * bl_ticks_per_us() / 1000);
+	bl_tx_slot_warm(&r.tx); /* another message: the first one counts */
+	r.tx.next += row->others;
 	bl_tx_before_packet(&r.tx, 8, false);
 	assert_false(r.tx.timed);
 	assert_int_equal(r.tx.stores, row->after);
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
 
-/* Of all packets one in so many is timed. */
+/* Of all packets one in so many is timed, whichever of a turn's two comes first. */
 static void seldom_timed(void **state)
 {
-	struct ring r = blank_ring_at(0);
-	uint32_t timed = 0;
+	for (uint32_t odd = 0; odd < 2; odd++) {
+		struct ring r = blank_ring_at(odd);
+		uint32_t timed = 0;
 
-	atomic_store(&bl_tx_by_store, true);
-	for (; r.tx.next < 10 * BL_ANSWER_EVERY; r.tx.next++) {
-		r.tx.limit = r.tx.next + 1;
-		r.tx.replies = 7;
-		r.tx.asked = (uint8_t)r.tx.next;
-		bl_tx_slot_warm(&r.tx);
-		timed += r.tx.timed;
-		bl_tx_before_packet(&r.tx, 8, false);
+		for (; r.tx.next < 10 * BL_ANSWER_EVERY + 2; r.tx.next += 2) {
+			r.tx.limit = r.tx.next + 1;
+			r.tx.replies = 7;
+			r.tx.asked = (uint8_t)r.tx.next;
+			bl_tx_slot_warm(&r.tx);
+			timed += r.tx.timed;
+			bl_tx_before_packet(&r.tx, 8, false);
+		}
+		assert_int_equal(timed, 10);
+		ring_drop(&r);
 	}
-	assert_int_equal(timed, 10);
-	atomic_store(&bl_tx_by_store, false);
-	ring_drop(&r);
 }
 
 /* How far it is is found out by answers alone, and that it has changed. */
 static void distance_by_answers(void **state)
 {
-	struct ring r = ring_at(0);
+	struct ring r = stores_at(0);
 
-	atomic_store(&bl_tx_by_store, true);
-	atomic_store(&bl_tx_past_min, BL_SLOT_INLINE + 1);
 	bl_tx_late_ns = UINT32_MAX;
 	bl_tx_here_ns = 0;
 	for (int far = 1; far >= 0; far--) {
@@ -284,7 +311,6 @@ static void distance_by_answers(void **state)
 		assert_int_equal(bl_tx_is_far(&r.tx), far);
 		assert_int_equal(r.tx.stores, far);
 	}
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
 
@@ -315,7 +341,6 @@ static void warmed(void **state)
 	const struct warm_row *row = TABLE_ROW(struct warm_row, state);
 	struct ring r = blank_ring_at(1000);
 
-	atomic_store(&bl_tx_by_store, true);
 	r.tx.limit = r.tx.next + row->room;
 	r.tx.replies = row->dialogue ? 7 : 6;
 	r.tx.asked = (uint8_t)r.tx.next;
@@ -324,7 +349,6 @@ static void warmed(void **state)
 	bl_tx_slot_warm(&r.tx);
 	for (uint32_t i = 0; i < BL_SLOTS; i++)
 		check_slot(&r, 1000 + i, i ? 0 : row->lines);
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
 }
 
@@ -336,30 +360,48 @@ struct vacant_row {
 	uint32_t last;
 	bool vacant;
 	uint32_t from; /* where it goes then */
+	enum { PLAIN, FAR_AWAY, ASKS, NO_SLOT } but;
 };
 
 #define SIZE BL_PAYLOAD_SIZE
 
 static const struct vacant_row vacants[] = {
-	{{"empty", "at its beginning"}, 0, 0, 4096, true, 0},
-	{{"one line", "the least"}, 0, 0, 289, true, 0},
+	{{"empty", "at its beginning"}, 0, 0, 4096, true, 0, PLAIN},
+	{{"one line", "the least"}, 0, 0, 289, true, 0, PLAIN},
 	{{"most of it unread", "the last that fits"},
 	 SIZE - 4096,
 	 SIZE - 4096,
 	 4096,
 	 true,
-	 SIZE - 4096},
+	 SIZE - 4096,
+	 PLAIN},
 	{{"one line less", "and the beginning is unread"},
 	 SIZE - 4032,
 	 SIZE - 4032,
 	 4096,
 	 false,
-	 0},
-	{{"all but as much unread", "it fits exactly"}, 8192, SIZE - 4096, 4096, true, 8192},
-	{{"one line more unread", "it doesn't"}, 8192, SIZE - 4032, 4096, false, 8192},
-	{{"full", "all of it unread"}, 8192, SIZE, 289, false, 8192},
-	{{"beyond the end", "what is skipped counts"}, SIZE - 64, SIZE - 4160, 4096, true, 0},
-	{{"beyond the end, unread", "one line too many"}, SIZE - 64, SIZE - 4096, 4096, false, 0},
+	 0,
+	 PLAIN},
+	{{"all but as much unread", "it fits exactly"}, 8192, SIZE - 4096, 4096, true, 8192, PLAIN},
+	{{"one line more unread", "it doesn't"}, 8192, SIZE - 4032, 4096, false, 8192, PLAIN},
+	{{"full", "all of it unread"}, 8192, SIZE, 289, false, 8192, PLAIN},
+	{{"beyond the end", "what is skipped counts"},
+	 SIZE - 64,
+	 SIZE - 4160,
+	 4096,
+	 true,
+	 0,
+	 PLAIN},
+	{{"beyond the end, unread", "one line too many"},
+	 SIZE - 64,
+	 SIZE - 4096,
+	 4096,
+	 false,
+	 0,
+	 PLAIN},
+	{{"far away", "asking is no worse"}, 0, 0, 4096, false, 0, FAR_AWAY},
+	{{"asks", "nothing is stored"}, 0, 0, 4096, false, 0, ASKS},
+	{{"no slot", "or its peer has gone, and the lane with it"}, 0, 0, 4096, false, 0, NO_SLOT},
 };
 
 static void warm_payload(void **state)
@@ -374,7 +416,10 @@ static void warm_payload(void **state)
 	peer.tx.pay_tail = 10 * (uint64_t)SIZE;
 	peer.tx.pay_head = peer.tx.pay_tail + row->used;
 	peer.tx.last = row->last;
-	atomic_store(&bl_tx_by_store, true);
+	peer.tx.slow = row->but == FAR_AWAY ? BL_FAR : 0;
+	if (row->but == NO_SLOT)
+		peer.tx.limit = peer.tx.next;
+	atomic_store(&bl_tx_by_store, row->but != ASKS);
 	bl_warm_payload(&ep);
 	assert_null(ep.warm);
 	for (uint32_t off = 0; off < BL_PAYLOAD_MOST; off++) {
@@ -382,14 +427,43 @@ static void warm_payload(void **state)
 
 		assert_int_equal(r.lane->payload[off], ours ? 0 : UNTOUCHED);
 	}
-	atomic_store(&bl_tx_by_store, false);
 	ring_drop(&r);
+}
+
+/* --- endpoints ------------------------------------------------------------------- */
+
+/* By each of the two ways of a short message, of an endpoint that the knob has told so. */
+static void endpoints_store(void **state)
+{
+	static const char bytes[BL_SLOT_INLINE];
+	static const uint64_t ways[] = {NODE_FLAGS, NODE_FLAGS | BL_DELIVERY_COMPLETE};
+
+	atomic_store(&bl_tx_by_store, false);
+	for (size_t w = 0; w < bl_countof(ways); w++) {
+		struct node node;
+		struct bl_tx *tx;
+
+		node_open(&node, 2);
+		assert_true(bl_tx_stores());
+		tx = &node.ep[0]->dest[1]->tx;
+		node_send(&node, 0, 1, bytes, sizeof bytes, 1, NULL, ways[w]);
+		tx->owned = tx->next;
+		for (uint32_t i = 0; i < 2; i++)
+			node_send(&node, 0, 1, bytes, sizeof bytes, 1, NULL, ways[w]);
+		assert_in_range(tx->owned - tx->next, 1, BL_OWN_SLOTS);
+		assert_int_equal(tx->lines, 5);
+		tx->timed = true;
+		node_send(&node, 0, 1, bytes, sizeof bytes, 1, NULL, ways[w]);
+		assert_false(tx->timed);
+		node_close(&node);
+	}
 }
 
 int main(void)
 {
+	setenv("FI_BEELINE_OWN", "store", 1); /* for the endpoints */
 	TABLE_ROWS("owned", owned_ahead, owns);
-	TABLE_TEST(owned_when);
+	TABLE_ROWS("when", owned_when, whens);
 	TABLE_ROWS("next", owned_of_the_next, nexts);
 	TABLE_TEST(streams_arrive);
 	TABLE_ROWS("answer", answers_timed, answers);
@@ -397,5 +471,6 @@ int main(void)
 	TABLE_TEST(distance_by_answers);
 	TABLE_ROWS("warm", warmed, warms);
 	TABLE_ROWS("payload", warm_payload, vacants);
+	TABLE_TEST(endpoints_store);
 	return table_run("lines");
 }
