@@ -410,13 +410,12 @@ static inline uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
 }
 
 /* And whether all of them may be written to: the receiver has told that it has read what was there.
- * (One whose peer has gone has no room for any packet.) */
+ */
 static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
 {
 	uint32_t size = bl_tx_payload_size(tx->last);
 
-	return bl_tx_room(tx) &&
-	       tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
+	return tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
 }
 
 /* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have
