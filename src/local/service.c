@@ -43,6 +43,12 @@
 #define ROBUST_MOST   2000u /* the kernel looks at no more than 2,048 when a thread ends */
 #define LIFE_DISTANCE (BL_SEG_HEADER + offsetof(struct bl_seg_header, life))
 
+struct watch {
+	struct pollfd *fds;
+	void **who; /* a local for its listener, an exchange */
+	size_t count, room;
+};
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t started;
@@ -56,6 +62,7 @@ static struct {
 	pid_t tid;
 	pthread_t thread;
 	struct robust_list_head robust;
+	struct watch watch; /* the thread's; a forked child's next one has what is left of it */
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .started = PTHREAD_COND_INITIALIZER, .wake = -1};
 
 /* --- the life futex ----------------------------------------------------- */
@@ -103,12 +110,6 @@ bool bl_service_membarrier(void)
 }
 
 /* --- the thread --------------------------------------------------------- */
-
-struct watch {
-	struct pollfd *fds;
-	void **who; /* a local for its listener, an exchange */
-	size_t count, room;
-};
 
 static bool watch_add(struct watch *w, int fd, void *who)
 {
@@ -184,7 +185,7 @@ static bool watch_sleepers(void)
 
 static void *service_main(void *arg)
 {
-	struct watch w = {0};
+	struct watch *w = &service.watch;
 	bool watching = false;
 
 	pthread_mutex_lock(&service.lock);
@@ -201,7 +202,7 @@ static void *service_main(void *arg)
 
 	while (!service.stop) {
 		unsigned generation = service.generation;
-		size_t listeners = watch_all(&w);
+		size_t listeners = watch_all(w);
 		int wait = bl_exchange_patience();
 
 		if (watching && (wait < 0 || wait > BL_WATCH_MS))
@@ -209,17 +210,17 @@ static void *service_main(void *arg)
 		bl_exchanges.full = bl_exchanges.retry = false;
 		bl_exchanges.due_ms = UINT64_MAX;
 		pthread_mutex_unlock(&service.lock);
-		int n = w.count ? poll(w.fds, w.count, wait) : 0;
+		int n = w->count ? poll(w->fds, w->count, wait) : 0;
 		pthread_mutex_lock(&service.lock);
 
-		if (n > 0 && w.fds[0].revents) {
+		if (n > 0 && w->fds[0].revents) {
 			uint64_t count;
 
 			if (read(service.wake, &count, sizeof count) < 0)
 				count = 0; /* somebody else's wake-up; nothing to do */
 		}
 		if (n > 0 && generation == service.generation)
-			serve(&w, listeners);
+			serve(w, listeners);
 		bl_exchange_tidy();
 		for (struct bl_local *l = service.locals; l; l = l->next_service)
 			bl_exchange_call(l);
@@ -227,9 +228,10 @@ static void *service_main(void *arg)
 			bl_exchanges.retry = true;
 		watching = watch_sleepers();
 	}
+	free(w->fds);
+	free(w->who);
+	*w = (struct watch){0};
 	pthread_mutex_unlock(&service.lock);
-	free(w.fds);
-	free(w.who);
 	return NULL;
 }
 
