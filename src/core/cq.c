@@ -219,8 +219,8 @@ void bl_warm_payload(struct bl_ep *ep)
 {
 	const struct bl_tx *tx = &ep->warm->tx;
 
-	if (unlikely(!bl_tx_room(
-		    tx))) /* for no packet; its peer may have gone, and the lane with it */
+	/* Without room for a packet: the peer may have gone, and the lane with it. */
+	if (unlikely(!bl_tx_room(tx)))
 		ep->warm = NULL;
 	else if (bl_tx_stores() && !bl_tx_is_far(tx) && bl_tx_payload_vacant(tx))
 		own_payload(ep);

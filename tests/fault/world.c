@@ -7,11 +7,13 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -273,6 +275,23 @@ static unsigned ranks_left(int victim, bool *bad)
 	return left;
 }
 
+/* Until one of them ends, or a while has passed. */
+static void await_exit(unsigned left)
+{
+	struct pollfd end[RANKS];
+	nfds_t n = 0;
+
+	for (int rank = 0; rank < started; rank++) {
+		int fd = left & 1u << rank ? (int)syscall(SYS_pidfd_open, world_pid[rank], 0) : -1;
+
+		if (fd >= 0)
+			end[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	poll(end, n, 100);
+	while (n)
+		close(end[--n].fd);
+}
+
 void world_end(int victim)
 {
 	struct deadline late = deadline_in(WORLD_NS);
@@ -280,7 +299,7 @@ void world_end(int victim)
 	unsigned left;
 
 	while ((left = ranks_left(victim, &bad)) && !deadline_over(&late))
-		usleep(200);
+		await_exit(left);
 	if (left) {
 		print_error("ranks hang: 0x%x\n", left);
 		kill_all();
