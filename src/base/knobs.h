@@ -38,13 +38,18 @@ enum bl_knob_kind {
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
 	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, and less to a "       \
-	  "neighbour that is far away; else 0: never.")                                            \
+	  "neighbour that is far away; else 0: none, but those of streams that "                   \
+	  "FI_BEELINE_STRETCH names.")                                                             \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB, or for 4 of them "  \
-	  "to 2,020 KiB where a core's own cache has more than 512 KiB and less than 2 MiB, so "   \
-	  "that messages up to FI_BEELINE_CARRY_MAX go through it whole: auto is for up to 16 "    \
-	  "neighbours to whom packets of 4 KiB and more go, or very many shorter ones, where "     \
-	  "messages are carried; always for 16, at once.")                                         \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB. Where messages "    \
+	  "are carried (FI_BEELINE_CARRY_MAX), so that those up to that length go through it "     \
+	  "whole, "                                                                                \
+	  "and for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB and "  \
+	  "less than 2 MiB; elsewhere for streams, many messages one after the other, those of "   \
+	  "up to 32 KiB whole unless system calls are very cheap. auto is for up to 16 "           \
+	  "neighbours: where messages are carried, to whom packets of 4 KiB and more go, or very " \
+	  "many shorter ones; elsewhere for whose messages it was too short again and again. "     \
+	  "always is for 16, at once.")                                                            \
 	X(turns, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
 	  "Whether two that wait for each other's messages of 289 bytes and more, in turn, write " \
 	  "them all to one place behind a longer ring (FI_BEELINE_STRETCH): auto is where an "     \

@@ -227,6 +227,8 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define LARGE	    65536
 #define SLOWEST	    1000000.0
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
+#define CHEAP_NS    250.0  /* and one where one copy is as good as two, however short */
+#define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
@@ -266,7 +268,7 @@ static size_t clamp_page(double value, size_t least, size_t most)
  */
 static size_t eager_class(double enter_ns, size_t *dialogue_max)
 {
-	size_t max = enter_ns < 250 ? 4096 : enter_ns < DEAR_NS ? 6144 : 14336;
+	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < DEAR_NS ? 6144 : 14336;
 
 	*dialogue_max = max == 6144 ? 8192 : max;
 	return max;
@@ -282,6 +284,13 @@ size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_c
 	if (slope <= 0)
 		return carry;
 	return clamp_page((2 * once->ns - twice->ns) / slope * 1024.0, least, (double)carry);
+}
+
+size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t carry)
+{
+	if (carry)
+		return carry;
+	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
 }
 
 /*
@@ -339,6 +348,8 @@ static void measure(void)
 	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
 			 : once.ns < DEAR_NS		  ? 0
 							  : 98304;
+	plan.by_stream = !plan.carry_max;
+	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
 	plan.carry_far = carry_far(&once, &bl_copy_past);
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	plan.grows = knobs->turns == TURNS_ALWAYS;
@@ -353,11 +364,11 @@ static void measure(void)
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
-		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, both hands from "
-		 "%zu, pieces of %zu",
+		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
+		 "both hands from %zu, pieces of %zu",
 		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
-		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.both_hands_min,
-		 plan.chunk_max);
+		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max,
+		 plan.both_hands_min, plan.chunk_max);
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

@@ -77,9 +77,12 @@ struct bl_copy_plan {
 	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
 	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
 	size_t carry_turn; /* the same where both write to one place in turn */
+	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
+			    * where nothing is carried, in a stream */
 	size_t past_min;   /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	   /* two in a dialogue write to one place in turn; local/ring.h */
 	bool own_by_store; /* a line is to be stored to, to be ours; local/ring.h */
+	bool by_stream;	   /* nothing is carried: longer rings are for streams; local/stretch.c */
 	bool grows;	   /* and what they write grows there, whether it is waited for or not */
 	size_t chunk_max;  /* a piece, when two processes share a message */
 	bool may_vm;	   /* the knob allows process_vm_* */
@@ -106,6 +109,13 @@ extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
  */
 size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
 			 size_t eager, size_t carry);
+
+/*
+ * Bytes up to which a message of a stream goes through a longer ring. Where nothing is carried
+ * (`carry` 0) and a call takes 0.6 us, two copies of up to 32 KiB do; where it takes a third of
+ * that, one is as good as two beyond the eager limit.
+ */
+size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t carry);
 
 /* How one message of len bytes is cut for two processes: the piece, a multiple
  * of the page, and through *count the number of pieces. */

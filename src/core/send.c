@@ -182,23 +182,39 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
-	bool tight = tx->pay_size > BL_PAYLOAD_SIZE &&
-		     tx->pay_size < BL_PAYLOAD_OF(ep->local.seg.lane_span) - BL_DIALOGUE_SIZE &&
+	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
+		     tx->pay_most < BL_PAYLOAD_OF(ep->local.seg.lane_span) - BL_DIALOGUE_SIZE &&
 		     bl_tx_probes();
 
 	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
 									  : plan->carry_far;
 }
 
+/* The same in a longer ring. Where one copy is cheap, two are better only for those who send one
+ * message after the other, and best if nothing long comes back. */
+static size_t eager_in_long(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	const struct bl_tx *tx = &peer->tx;
+
+	if (plan->by_stream)
+		return bl_tx_in_dialogue(tx) ? 0
+		       : bl_tx_is_alone(tx)  ? plan->stream_max
+		       : bl_tx_is_silent(tx) ? plan->dialogue_max
+					     : 0;
+	if (bl_dialogue_may(tx))
+		return bl_tx_is_far(tx) ? plan->carry_turn : plan->carry_max;
+	return bl_carry_to(ep, peer);
+}
+
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	size_t longest = bl_carry_to(ep, peer);
+	size_t longest;
 
-	if (bl_dialogue_may(&peer->tx))
-		longest = bl_tx_is_far(&peer->tx) ? bl_copy_plan()->carry_turn
-						  : bl_copy_plan()->carry_max;
-	return peer->tx.pay_size != BL_PAYLOAD_SIZE && longest > ep->eager_max ? longest
-									       : ep->eager_max;
+	if (peer->tx.pay_most == BL_PAYLOAD_SIZE)
+		return ep->eager_max;
+	longest = eager_in_long(ep, peer);
+	return longest > ep->eager_max ? longest : ep->eager_max;
 }
 
 /* Asked now and then, for the answer lies in a line that it writes all the time. */
@@ -210,9 +226,16 @@ bool bl_is_laden(struct bl_peer *peer, size_t len)
 }
 
 /* A message could have been one packet if the ring were long. */
-static void wants_longer(struct bl_peer *peer)
+static void wants_longer(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	if (peer->tx.pay_size == BL_PAYLOAD_SIZE && ++peer->tx.nlong >= BL_STRETCH_USES)
+	struct bl_tx *tx = &peer->tx;
+
+	if (tx->pay_most != BL_PAYLOAD_SIZE)
+		return;
+	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer))
+		return;
+	tx->short_of += tx->short_of < UINT8_MAX;
+	if (++tx->nlong >= BL_STRETCH_USES)
 		bl_stretch_look(peer);
 }
 
@@ -243,14 +266,14 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return false;
 	if (len <= bl_copy_plan()->dialogue_max && in_dialogue(peer) && !bl_is_laden(peer, len))
 		return true;
-	if (len > bl_copy_plan()->carry_max)
+	if (len > bl_copy_plan()->stream_max)
 		return false;
 	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
 		return false;
 	if (unlikely(bl_tx_is_far(&peer->tx)))
 		bl_tx_look(&peer->tx, len);
 	if (len > bl_eager_to(ep, peer)) {
-		wants_longer(peer);
+		wants_longer(ep, peer, len);
 		return false;
 	}
 	return likely(!bl_is_laden(peer, len));
@@ -407,6 +430,8 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 		return 0;
 	}
 	to = bl_tx_payload(tx, len);
+	if (unlikely(!to) && bl_copy_plan()->by_stream && bl_stretch_look(peer))
+		to = bl_tx_payload(tx, len);
 	if (unlikely(!to))
 		return bl_starve(ep, peer, len);
 	past = bl_tx_store(tx, to, buf, len);
@@ -419,6 +444,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	publish_long(peer, to, head | BL_HEAD(0, 0, past), tag, data);
 	if (likely(!past))
 		bl_tx_payload_pass_on(tx, to, len, stream);
+	bl_tx_payload_taken(tx, to);
 	bl_peer_notify(peer);
 	return 0;
 }
@@ -467,6 +493,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		publish_long(peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
+	if (to)
+		bl_tx_payload_taken(tx, to);
 	if (to && len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);

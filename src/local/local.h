@@ -231,9 +231,9 @@ bool bl_local_answer_bells(struct bl_local *local, void (*poll)(struct bl_peer *
 void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, void *arg),
 		     void *arg);
 
-#define BL_STRETCH_USES 32u /* of bl_tx.nlong: so many times it has been of use */
+#define BL_STRETCH_USES 32u /* of bl_tx.nlong or short_of: so often it would have been of use */
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
- * then. stretch.c */
+ * then, or when there is no room. stretch.c */
 bool bl_stretch_look(struct bl_peer *peer);
 /* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG or BL_LANE_MOST. Any
  * thread. */

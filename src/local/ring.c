@@ -44,7 +44,8 @@ void bl_tx_begin(struct bl_tx *tx)
 			      memory_order_relaxed);
 	tx->slot = tx->lane->slot;
 	tx->limit = BL_SLOTS;
-	tx->pay_size = BL_PAYLOAD_SIZE;
+	tx->pay_size = tx->pay_most = BL_PAYLOAD_SIZE;
+	tx->alone = BL_STREAM_AFTER;
 }
 
 /* slow: so many lines in a row were; from BL_SLOW_ENOUGH on BL_FAR, or one less when the last one
@@ -200,14 +201,58 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 /*
  * What is in flight may lie anywhere in the ring as it was, across its end too. So the next packet
  * goes behind all of that, as if what it was had been skipped: the first place of the longer ring
- * isn't used again before whatever was in flight has been read.
+ * isn't used again before whatever was in flight has been read. And if some of a lap of the longer
+ * ring still is (bl_tx_payload_shorter), at its end, that place isn't reached before: all that has
+ * been taken since counts, and what has been skipped twice.
  */
-void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
+static void lengthen(struct bl_tx *tx)
 {
 	tx->pay_head += tx->pay_size;
 	tx->pay_at = tx->pay_size;
+	tx->pay_size = tx->pay_most;
+}
+
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
+{
 	tx->dialogue = dialogues ? size - BL_DIALOGUE_SIZE : 0;
-	tx->pay_size = dialogues ? tx->dialogue : size;
+	tx->pay_most = dialogues ? tx->dialogue : size;
+	lengthen(tx);
+}
+
+bl_noinline void bl_tx_payload_lap(struct bl_tx *tx)
+{
+	tx->nlong++;
+	if (!tx->was_short)
+		tx->short_of /= 2;
+	else if (tx->short_of < UINT8_MAX)
+		tx->short_of++;
+	tx->was_short = false;
+}
+
+bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len)
+{
+	tx->was_short = true;
+	if (tx->pay_size == tx->pay_most)
+		return NULL;
+	lengthen(tx);
+	return bl_tx_payload(tx, len);
+}
+
+/*
+ * In a short ring each line is used again soon, which messages up to 2 KiB one by one are the
+ * quicker by. What else is in flight lies at the end of the long one, and counts as if it lay in
+ * the short one: so long as that is no more than the short one holds, neither is in the other's
+ * way.
+ */
+bl_noinline void bl_tx_payload_shorter(struct bl_tx *tx)
+{
+	static_assert(BL_PAYLOAD_OF(BL_LANE_LONG) - BL_DIALOGUE_SIZE >= 2 * BL_PAYLOAD_SIZE,
+		      "its end is elsewhere");
+	if (tx->pay_size == BL_PAYLOAD_SIZE || bl_tx_is_silent(tx) || !bl_copy_plan()->by_stream)
+		return;
+	bl_tx_refresh(tx);
+	if (tx->pay_at < BL_PAYLOAD_SIZE && tx->pay_head - tx->pay_tail <= BL_PAYLOAD_SIZE)
+		tx->pay_size = BL_PAYLOAD_SIZE;
 }
 
 static uint32_t offer_of(const struct bl_rx *rx, const struct bl_slot *slot)
@@ -222,6 +267,7 @@ void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl
 		       uint32_t head)
 {
 	tx->answered = true;
+	tx->alone = 0;
 	if (head & BL_HEAD(0, 0, BL_SLOT_YOURS))
 		tx->offers = false;
 	if (head & BL_HEAD(0, 0, BL_SLOT_OFFER))

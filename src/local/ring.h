@@ -39,6 +39,7 @@
 #define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
 #define BL_PASS_CROSSING    512u  /* and where messages cross */
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
+#define BL_STREAM_AFTER	    128u  /* long messages, and none the other way */
 #define BL_DIALOGUE_AFTER   2u	  /* long messages, before each of which one has come */
 #define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
@@ -72,6 +73,12 @@ struct bl_tx {
 	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
 	uint8_t stride;	   /* slots that were stored to at once, the last time */
 	uint32_t owned;	   /* packets below this number have lines that were stored to */
+	uint32_t pay_most; /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
+	uint8_t alone;	   /* long messages since one of the other's, at most BL_STREAM_AFTER */
+	uint8_t short_of;  /* laps in which the ring was too short, and messages that it was too
+			    * short  for, at most 255; half of them are forgotten with each other lap
+			    */
+	bool was_short;	   /* so it has been in this lap */
 	uint32_t heard_at; /* ticks: the message whose answer was timed the last time, or is */
 	uint32_t answer;   /* that is packet so-and-so */
 };
@@ -383,9 +390,14 @@ static inline uint32_t bl_tx_payload_skip(const struct bl_tx *tx, uint32_t size)
 	return tx->pay_at + size > tx->pay_size ? tx->pay_size - tx->pay_at : 0;
 }
 
+/* The ring has no room for len bytes, which is noted. If it may be longer it is, and gives some;
+ * else NULL. */
+bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len);
+
 /*
- * Contiguous room for len bytes (at most half of pay_size) in the payload
- * ring, or NULL. Nothing is taken until bl_tx_payload_take().
+ * Contiguous room for len bytes (at most half of pay_most) in the payload
+ * ring, or NULL. Nothing is taken until bl_tx_payload_take(), but it may have
+ * become longer.
  */
 static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 {
@@ -394,7 +406,7 @@ static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 	if (unlikely(tx->pay_head + skip + size - tx->pay_tail > tx->pay_size)) {
 		bl_tx_refresh(tx);
 		if (tx->pay_head + skip + size - tx->pay_tail > tx->pay_size)
-			return NULL;
+			return bl_tx_payload_longer(tx, len);
 	}
 	return tx->lane->payload + (skip ? 0 : tx->pay_at);
 }
@@ -422,6 +434,9 @@ static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
  * room behind `before` packets without payload. */
 bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
 
+/* Once more round a ring that hasn't been stretched: of what use would that have been? */
+bl_noinline void bl_tx_payload_lap(struct bl_tx *tx);
+
 /* The room that bl_tx_payload() found for len bytes is taken; publish next. */
 static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 {
@@ -431,8 +446,20 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 	tx->pay_at = (skip ? 0 : tx->pay_at) + size;
 	if (tx->pay_at == tx->pay_size)
 		tx->pay_at = 0;
-	if (unlikely(skip || !tx->pay_at) && tx->pay_size == BL_PAYLOAD_SIZE)
-		tx->nlong++;
+	if (unlikely(skip || !tx->pay_at) && tx->pay_most == BL_PAYLOAD_SIZE)
+		bl_tx_payload_lap(tx);
+}
+
+/* A message lies at the beginning of a long ring: if no stream needs that, a short one goes on
+ * there. */
+bl_noinline void bl_tx_payload_shorter(struct bl_tx *tx);
+
+/* A message has been published whose bytes lie there in the payload ring. (Those of large ones and
+ * of one-sided operations, which go in pieces for which there is to be room, change nothing.) */
+static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
+{
+	if (unlikely(at == tx->lane->payload))
+		bl_tx_payload_shorter(tx);
 }
 
 /*
@@ -480,11 +507,25 @@ static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx
 	return tx->lane->payload + tx->dialogue;
 }
 
-/* A long message is on its way, there or through the ring. */
+/* A long message, or an RTS, is on its way. */
+static inline void bl_tx_said_long(struct bl_tx *tx)
+{
+	tx->alone += tx->alone < BL_STREAM_AFTER;
+}
+
+/* A long message is on its way, there or through the ring. It counts for streams, too. */
 static inline void bl_dialogue_said(struct bl_tx *tx)
 {
 	tx->turns = tx->answered ? tx->turns + (tx->turns < BL_DIALOGUE_AFTER) : 0;
 	tx->answered = false;
+	bl_tx_said_long(tx);
+}
+
+/* None of the other's has come for so many of ours: those who exchange windows of them hear of
+ * each other within one. */
+static inline bool bl_tx_is_alone(const struct bl_tx *tx)
+{
+	return tx->alone == BL_STREAM_AFTER;
 }
 
 /* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing has been offered for it. */

@@ -11,7 +11,12 @@
  * the memory is the endpoint's. How long it is to be depends on a core's own (second-level) cache:
  * 512 KiB are enough where that has 512 KiB (AMD EPYC up to Milan); where it has 1 MiB, all lines
  * of 512 KiB stay there, and 2 MiB are twice as quick. Where it has 2 MiB it would take more than
- * that. docs/performance.md has the numbers.
+ * that.
+ *
+ * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
+ * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
+ * don't have to wait for their reader each few packets, and it is used as a short one whenever
+ * there is none (ring.h). docs/performance.md has the numbers.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,13 +35,6 @@
 #define MOST	16u /* neighbours at a time, ... */
 #define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
 
-static bool is_worth_it_here(void)
-{
-	uint64_t when = bl_knobs()->stretch;
-
-	return when != NEVER && (when == ALWAYS || bl_copy_plan()->carry_max);
-}
-
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
 static bool has_address_space(void)
 {
@@ -49,8 +47,10 @@ size_t bl_stretch_span(void)
 {
 	size_t cache = bl_place_cache();
 
-	if (!is_worth_it_here())
+	if (bl_knobs()->stretch == NEVER)
 		return BL_LANE_SIZE;
+	if (bl_copy_plan()->by_stream)
+		return has_address_space() ? BL_LANE_LONG : BL_LANE_SIZE;
 	return cache > BL_LANE_LONG && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST
 										   : BL_LANE_LONG;
 }
@@ -77,6 +77,13 @@ static int stretch(struct bl_peer *peer, size_t *size)
 	return err;
 }
 
+static bool is_due(const struct bl_tx *tx)
+{
+	uint32_t uses = bl_copy_plan()->by_stream ? tx->short_of : tx->nlong;
+
+	return unlikely(uses >= BL_STRETCH_USES || bl_knobs()->stretch == ALWAYS);
+}
+
 bool bl_stretch_look(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
@@ -84,10 +91,9 @@ bool bl_stretch_look(struct bl_peer *peer)
 	size_t size;
 	int err;
 
-	if (likely(tx->nlong < BL_STRETCH_USES && bl_knobs()->stretch != ALWAYS) ||
-	    tx->pay_size != BL_PAYLOAD_SIZE || peer->stays_short)
+	if (likely(!is_due(tx)) || tx->pay_most != BL_PAYLOAD_SIZE || peer->stays_short)
 		return false;
-	tx->nlong = 0;
+	tx->nlong = tx->short_of = 0;
 	if (local->nstretched >= MOST || !is_worth_it(peer))
 		return false;
 	err = stretch(peer, &size);
@@ -108,9 +114,9 @@ void bl_stretch_over(struct bl_peer *peer)
 	const struct bl_tx *tx = &peer->tx;
 	uint32_t more;
 
-	if (tx->pay_size <= BL_PAYLOAD_SIZE)
+	if (tx->pay_most <= BL_PAYLOAD_SIZE)
 		return;
-	more = tx->pay_size + (tx->dialogue ? BL_DIALOGUE_SIZE : 0) - BL_PAYLOAD_SIZE;
+	more = tx->pay_most + (tx->dialogue ? BL_DIALOGUE_SIZE : 0) - BL_PAYLOAD_SIZE;
 	peer->local->nstretched--;
 	peer->local->nlongest -= more > BL_LANE_LONG - BL_LANE_SIZE;
 	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);

@@ -438,7 +438,10 @@ static void hostile_bits(void **state)
 		assert_int_equal(back()->tx.replies & 1, bits == before.next % 4);
 		assert_int_equal(back()->tx.asked, (uint8_t)before.next);
 		before.replies = back()->tx.replies;
-		before.answered |= len > BL_SLOT_INLINE;
+		if (len > BL_SLOT_INLINE) {
+			before.answered = true;
+			before.alone = 0;
+		}
 		before.asked = (uint8_t)before.next;
 		assert_memory_equal(&back()->tx, &before, sizeof before);
 		assert_int_equal(back()->broken | (int)back()->dead, 0);

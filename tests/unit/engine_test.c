@@ -149,6 +149,29 @@ static void carried_far(void **state)
 			 row->far);
 }
 
+struct stream_row {
+	struct row row;
+	double ns;
+	size_t eager, carry, most;
+};
+
+static const struct stream_row streams[] = {
+	{{"carried", "any message, up to the same length"}, 1500, 14336, 98304, 98304},
+	{{"carried by the knob", "whatever a call takes"}, 100, 4096, 50000, 50000},
+	{{"cheap", "two copies in a stream"}, 600, 6144, 0, 32768},
+	{{"hardly cheaper", "the least of these"}, 250, 6144, 0, 32768},
+	{{"very cheap", "one copy is as good"}, 249, 4096, 0, 4096},
+	{{"dear, not carried", "by the knob"}, 1500, 14336, 0, 32768},
+};
+
+static void stream_most(void **state)
+{
+	const struct stream_row *row = TABLE_ROW(struct stream_row, state);
+	struct bl_copy_cost once = {row->ns, 50};
+
+	assert_int_equal(bl_copy_stream_max(&once, row->eager, row->carry), row->most);
+}
+
 static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
@@ -159,6 +182,8 @@ static void plan_is_sane(void **state)
 	assert_int_equal(plan->inject_max, plan->eager_max);
 	assert_true(plan->carry_far <= plan->carry_turn);
 	assert_true(plan->carry_turn <= plan->carry_max);
+	assert_int_equal(plan->by_stream, !plan->carry_max);
+	assert_true(plan->stream_max >= plan->carry_max);
 	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
 	assert_true(plan->past_min == 289 || plan->past_min == 4096);
 	assert_true(plan->both_hands_min > plan->eager_max);
@@ -416,6 +441,7 @@ int main(void)
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
 	TABLE_ROWS("far", carried_far, fars);
+	TABLE_ROWS("stream", stream_most, streams);
 	TABLE_TEST(plan_is_sane);
 	TABLE_ROWS("copy", copies_the_range, copies);
 	TABLE_TEST(dead_process);

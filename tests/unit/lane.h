@@ -39,6 +39,7 @@ static inline struct ring ring_at(uint32_t start)
 		.next = start,
 		.limit = start + BL_SLOTS,
 		.pay_size = BL_PAYLOAD_SIZE,
+		.pay_most = BL_PAYLOAD_SIZE,
 	};
 	r.rx = (struct bl_rx){
 		.slot = r.lane->slot,
@@ -75,6 +76,7 @@ static inline bool put(struct ring *r, uint32_t n, uint32_t len)
 {
 	const uint8_t *bytes = bytes_of(n);
 	struct bl_slot *slot;
+	uint8_t *place = NULL;
 
 	if (!bl_tx_room(&r->tx) && !bl_tx_refresh(&r->tx))
 		return false;
@@ -82,18 +84,19 @@ static inline bool put(struct ring *r, uint32_t n, uint32_t len)
 	if (len <= BL_SLOT_INLINE) {
 		bl_slot_fill(slot, bytes, len);
 	} else {
-		uint8_t *to = bl_tx_payload(&r->tx, len);
-
-		if (!to)
+		place = bl_tx_payload(&r->tx, len);
+		if (!place)
 			return false;
-		bl_tx_store(&r->tx, to, bytes, len);
-		slot->at = (uint32_t)(to - r->lane->payload);
+		bl_tx_store(&r->tx, place, bytes, len);
+		slot->at = (uint32_t)(place - r->lane->payload);
 		bl_tx_payload_take(&r->tx, len);
 	}
 	slot->head = BL_HEAD(len, BL_OP_TAGGED, 0);
 	slot->tag = n;
 	slot->data = ~(uint64_t)n;
 	bl_tx_publish(&r->tx, slot, len);
+	if (place)
+		bl_tx_payload_taken(&r->tx, place);
 	return true;
 }
 

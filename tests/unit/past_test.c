@@ -235,7 +235,7 @@ static void found_out(void **state)
 	struct ring r = ring_at(0);
 
 	set_past_min(PROBED);
-	r.tx.pay_size = row->size;
+	r.tx.pay_size = r.tx.pay_most = row->size;
 	for (int far = 1; far >= 0; far--) {
 		uint32_t until = r.tx.next + 1000;
 

@@ -245,7 +245,7 @@ static void payload_next(void **state)
 	for (uint32_t stretched = 0; stretched < 2; stretched++) {
 		uint32_t end = stretched ? BL_PAYLOAD_MOST : BL_PAYLOAD_SIZE;
 
-		r.tx.pay_size = end;
+		r.tx.pay_size = r.tx.pay_most = end;
 		r.tx.pay_at = row->before < 64 * 2 ? row->before : end - (END - row->before);
 		r.tx.last = row->len;
 		next = bl_tx_payload_next(&r.tx, &size);

@@ -401,7 +401,7 @@ static void how_long(void **state)
 	bl_stretch_over(peer());
 	assert_int_equal(sender->local.nlongest, row->longest);
 	assert_int_equal(stretched_bytes(), 0);
-	peer()->tx.pay_size = BL_PAYLOAD_SIZE;
+	peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
 	node_close(&node);
 	cache = 512 << 10;
 	*knob = was;
@@ -428,7 +428,7 @@ static void with_a_dialogue_buffer(void **state)
 		assert_int_equal(sender->local.nstretched, 0);
 		assert_int_equal(sender->local.nlongest, 0);
 		assert_int_equal(stretched_bytes(), 0);
-		peer()->tx.pay_size = BL_PAYLOAD_SIZE;
+		peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
 		node_close(&node);
 	}
 	plan->in_turn = false;

@@ -524,6 +524,28 @@ static void laden_is_asked(void **state)
 	set_dialogue_max(EAGER);
 }
 
+/* Where messages are carried a longer ring is used whole, by whoever talks. */
+static void one_by_one_in_a_long_one(void **state)
+{
+	(void)state;
+	open_pair();
+	stretch();
+	for (uint32_t i = 0; i < 2 * BL_PAYLOAD_OF(BL_LANE_LONG) / EAGER; i++) {
+		uint8_t word = 0;
+
+		post(LONGEST);
+		send_by(EAGER, 1, 0);
+		node_completion(&node, 0, NULL);
+		node_completion(&node, 1, NULL);
+		node_send(&node, 0, 1, &word, 1, 3, NULL, NODE_FLAGS);
+		assert_int_equal(bl_recv_buf(sender, &word, 1, 0, 3, 0, NULL, NODE_FLAGS), 0);
+		node_completion(&node, 1, NULL);
+		node_completion(&node, 0, NULL);
+		assert_true(is_long());
+	}
+	node_close(&node);
+}
+
 int main(void)
 {
 	set_limits();
@@ -536,5 +558,6 @@ int main(void)
 	TABLE_ROWS("dialogue", in_a_dialogue, talks);
 	TABLE_TEST(no_dialogue_in_a_full_ring);
 	TABLE_TEST(laden_is_asked);
+	TABLE_TEST(one_by_one_in_a_long_one);
 	return table_run("whole");
 }

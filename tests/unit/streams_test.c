@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * streams_test.c: longer rings where nothing is carried: who gets one, when it is used as a short
+ * one again, and which messages go through it as one packet. Where messages are carried:
+ * stretch_test, whole_test.
+ */
+#define CARRIED 0u
+#define LONGEST 40000u
+#include "base/knobs.h"
+#include "unit/ahead.h"
+#include "unit/lane.h"
+
+#define LONG BL_PAYLOAD_OF(BL_LANE_LONG)
+
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return UINT64_MAX;
+}
+
+/* Where messages are carried the longest rings are for such a one. */
+size_t __wrap_bl_place_cache(void);
+size_t __wrap_bl_place_cache(void)
+{
+	return 1 << 20;
+}
+
+/* As bl_deliver() does when a message has come, or doesn't. */
+static void set_silent(struct bl_tx *tx, bool silent)
+{
+	tx->asked = (uint8_t)(tx->next - (silent ? BL_TURN + 1 : BL_TURN - 1));
+	assert_int_equal(bl_tx_is_silent(tx), silent);
+}
+
+/* --- short and long in turns --------------------------------------------------- */
+
+/* Whoever speaks, however much is in flight: it keeps its bytes, and room is found. */
+static void short_and_long(void **state)
+{
+	uint32_t lengthened = 0, shortened = 0;
+	uint64_t seed = 71;
+
+	(void)state;
+	for (uint32_t round = 0; round < 60; round++) {
+		struct ring r = ring_at(UINT32_MAX - 3000);
+		uint32_t length[BL_SLOTS], sent = 0, got = 0, drain = 1;
+
+		bl_tx_stretch(&r.tx, LONG, false);
+		for (uint32_t i = 0; i < 6000; i++) {
+			uint64_t x = table_random(&seed);
+			uint32_t most = round % 3 ? 32769 : 2048, was = r.tx.pay_size;
+			uint32_t len = 289 + (uint32_t)(x >> 32) % (most - 289);
+
+			if (i % 64 == 0) /* how quickly it is read */
+				drain = (uint32_t)(x >> 20) % 5;
+			set_silent(&r.tx, x >> 16 & 1);
+			if (put(&r, sent, len))
+				length[sent++ % BL_SLOTS] = len;
+			else if (sent == got)
+				fail_msg("no room for %u bytes in an empty ring", len);
+			lengthened += r.tx.pay_size > was;
+			shortened += r.tx.pay_size < was;
+			assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
+			if (!drain && sent - got < BL_SLOTS && r.tx.limit != r.tx.next)
+				continue;
+			for (uint32_t k = (uint32_t)(x >> 8) % (2 * drain + 2); k && got < sent;
+			     k--, got++)
+				get(&r, got, length[got % BL_SLOTS]);
+		}
+		for (; got < sent; got++)
+			get(&r, got, length[got % BL_SLOTS]);
+		ring_drop(&r);
+	}
+	assert_in_range(lengthened, 200, UINT32_MAX);
+	assert_in_range(shortened, 200, UINT32_MAX);
+}
+
+struct lap_row {
+	struct row row;
+	uint32_t unread; /* bytes before the packet at the ring's beginning */
+	uint32_t len;	 /* of that one */
+	bool silent, exact;
+	bool is_short;
+};
+
+#define PACKET 4096u
+
+static const struct lap_row laps[] = {
+	{{"all read", "one by one"}, 0, PACKET, false, true, true},
+	{{"skips some", "at the ring's end"}, 0, PACKET, false, false, true},
+	{{"a stream", "needs a long one"}, 0, PACKET, true, true, false},
+	{{"as much as a short one holds", "with the packet itself"},
+	 BL_PAYLOAD_SIZE - PACKET,
+	 PACKET,
+	 false,
+	 true,
+	 true},
+	{{"a byte more", "would be overwritten"},
+	 BL_PAYLOAD_SIZE - PACKET,
+	 PACKET + 1,
+	 false,
+	 true,
+	 false},
+	{{"a packet more", "would be overwritten"}, BL_PAYLOAD_SIZE, PACKET, false, true, false},
+	{{"a line less than all of a short one", "the next is its last"},
+	 0,
+	 BL_PAYLOAD_SIZE - BL_LINE,
+	 false,
+	 true,
+	 true},
+	{{"all of a short one", "its end is no place"}, 0, BL_PAYLOAD_SIZE, false, true, false},
+};
+
+/* The packet that begins a lap of the long ring. */
+static void next_lap(void **state)
+{
+	const struct lap_row *row = TABLE_ROW(struct lap_row, state);
+	struct ring r = ring_at(7);
+	uint32_t n = 0, unread = row->unread / PACKET;
+
+	bl_tx_stretch(&r.tx, LONG, false);
+	assert_int_equal(r.tx.pay_at, BL_PAYLOAD_SIZE);
+	while (n < (LONG - BL_PAYLOAD_SIZE) / PACKET - !row->exact) {
+		set_silent(&r.tx, false);
+		assert_true(put(&r, n++, PACKET));
+		if (n > unread)
+			get(&r, n - 1 - unread, PACKET);
+	}
+	if (!row->exact) { /* it leaves less than the next one takes */
+		assert_true(put(&r, n, 2000));
+		get(&r, n++, 2000);
+	}
+	atomic_store(&r.lane->consumed, r.rx.next);
+	set_silent(&r.tx, row->silent);
+	assert_int_equal(r.tx.pay_size, LONG);
+	assert_true(put(&r, n, row->len));
+	assert_int_equal(r.tx.pay_at, bl_round_up(row->len, BL_LINE));
+	assert_int_equal(r.tx.pay_size, row->is_short ? BL_PAYLOAD_SIZE : LONG);
+	ring_drop(&r);
+}
+
+/* --- who is alone ------------------------------------------------------------------ */
+
+/* As on a machine where a system call takes 0.6 us, but for the eager limit. */
+#define MIDDLE 8192u
+#define STREAM 32768u
+
+static void open_streams(void)
+{
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+
+	assert_true(plan->by_stream);
+	plan->dialogue_max = MIDDLE;
+	plan->stream_max = STREAM;
+	open_pair();
+}
+
+static void stretch_for_stream(void)
+{
+	peer()->tx.short_of = BL_STRETCH_USES;
+	bl_stretch_look(peer());
+	assert_int_equal(peer()->tx.pay_most, LONG);
+}
+
+/* One of ours is sent and received. */
+static void one_out(size_t len)
+{
+	memset(to, 0xee, sizeof to);
+	post(LONGEST);
+	send_by(len, 1, 0);
+	assert_int_equal(node_completion(&node, 0, NULL).len, len);
+	node_completion(&node, 1, NULL);
+	check(len);
+}
+
+/* And one of the other's. */
+static void one_back(size_t len)
+{
+	node_send(&node, 0, 1, from, len, 3, NULL, NODE_FLAGS);
+	assert_int_equal(bl_recv_buf(sender, to, LONGEST, 0, 3, 0, to, NODE_FLAGS), 0);
+	assert_int_equal(node_completion(&node, 1, NULL).len, len);
+	node_completion(&node, 0, NULL);
+}
+
+struct back_row {
+	struct row row;
+	size_t len;
+	bool alone;
+};
+
+static const struct back_row backs[] = {
+	{{"nothing", "a word that all has come"}, 0, true},
+	{{"the longest in a slot", "an answer, no stream"}, BL_SLOT_INLINE, true},
+	{{"longer than a slot", "it has something to say"}, BL_SLOT_INLINE + 1, false},
+	{{"announced", "what is copied once as well"}, LONGEST, false},
+};
+
+static void alone_until_one_comes(void **state)
+{
+	const struct back_row *row = TABLE_ROW(struct back_row, state);
+	const struct bl_tx *tx;
+
+	open_streams();
+	tx = &peer()->tx;
+	assert_true(bl_tx_is_alone(tx)); /* who hasn't heard of anybody */
+	one_back(row->len);
+	assert_int_equal(bl_tx_is_alone(tx), row->alone);
+	if (!row->alone) {
+		for (uint32_t i = 1; i < BL_STREAM_AFTER; i++) {
+			one_out(i % 3 == 0 ? 289 : i % 3 == 1 ? MIDDLE : LONGEST);
+			one_out(8); /* doesn't count */
+			assert_false(bl_tx_is_alone(tx));
+		}
+		one_out(289);
+	}
+	assert_true(bl_tx_is_alone(tx));
+	one_out(289);
+	assert_true(bl_tx_is_alone(tx));
+	node_close(&node);
+}
+
+/* --- which go whole ------------------------------------------------------------------ */
+
+enum manner {
+	SILENT,	 /* several in a row */
+	CROSSES, /* none of them read when the other's was sent */
+	ANSWERS,
+};
+
+struct goes_row {
+	struct row row;
+	bool is_long, alone;
+	enum manner manner;
+	size_t len;
+	bool whole;
+};
+
+static const struct goes_row goes[] = {
+	{{"short ring", "no room for a stream of them"}, false, true, SILENT, EAGER + 1, false},
+	{{"stream", "the shortest"}, true, true, SILENT, EAGER + 1, true},
+	{{"stream, longest", "whole"}, true, true, SILENT, STREAM, true},
+	{{"stream, a byte more", "one copy is better"}, true, true, SILENT, STREAM + 1, false},
+	{{"stream, first one", "behind an answer"}, true, true, CROSSES, STREAM, true},
+	{{"answered in short", "one by one, no stream"}, true, true, ANSWERS, MIDDLE + 1, false},
+	{{"burst", "the other has such ones, too"}, true, false, SILENT, MIDDLE, true},
+	{{"burst, a byte more", "both copy some, once"}, true, false, SILENT, MIDDLE + 1, false},
+	{{"crossing", "each copies one"}, true, false, CROSSES, MIDDLE, false},
+	{{"crossing, shortest", "each copies one"}, true, false, CROSSES, EAGER + 1, false},
+	{{"crossing, eager", "as ever"}, true, false, CROSSES, EAGER, true},
+	{{"dialogue", "its receiver waits for it"}, true, false, ANSWERS, MIDDLE, true},
+	{{"dialogue, a byte more", "its receiver copies it"},
+	 true,
+	 false,
+	 ANSWERS,
+	 MIDDLE + 1,
+	 false},
+};
+
+static void goes_whole(void **state)
+{
+	const struct goes_row *row = TABLE_ROW(struct goes_row, state);
+	uint32_t had;
+
+	open_streams();
+	if (row->is_long)
+		stretch_for_stream();
+	set_silent(&peer()->tx, row->manner == SILENT);
+	peer()->tx.replies = row->manner == ANSWERS ? 7 : 0;
+	peer()->tx.alone = row->alone ? BL_STREAM_AFTER : BL_STREAM_AFTER - 1;
+	had = peer()->tx.next;
+	send_by(row->len, 1, 0);
+	assert_int_equal(BL_HEAD_OP(peer()->tx.slot[had % BL_SLOTS].head),
+			 row->whole ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
+	post(LONGEST);
+	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	node_completion(&node, 1, NULL);
+	check(row->len);
+	node_close(&node);
+}
+
+/* --- who gets a longer ring ------------------------------------------------------------ */
+
+struct wants_row {
+	struct row row;
+	size_t len;
+	uint32_t burst; /* sent before they are received; then an answer of `back` bytes */
+	size_t back;
+	bool is_long;
+};
+
+static const struct wants_row wanting[] = {
+	{{"one by one", "each has room"}, EAGER, 1, EAGER, false},
+	{{"one by one, long", "one copy"}, STREAM, 1, STREAM, false},
+	{{"one by one, long, answered in short", "one copy"}, STREAM, 1, 8, false},
+	{{"short ones", "no payload"}, BL_SLOT_INLINE, 60, 0, false},
+	{{"few", "a short ring holds them"}, EAGER, 7, 0, false},
+	{{"many", "more than a short ring holds"}, EAGER, 20, 0, true},
+	{{"many, answered alike", "more than a short ring holds"}, EAGER, 20, EAGER, true},
+	{{"a stream", "whole, had it room"}, STREAM, 20, 0, true},
+	{{"too long", "for any ring"}, STREAM + 1, 20, 0, false},
+	{{"windows both ways", "whole, had they room"}, MIDDLE, 20, MIDDLE, true},
+	{{"long ones both ways", "one copy"}, MIDDLE + 1, 20, MIDDLE + 1, false},
+};
+
+static void gets_longer(void **state)
+{
+	const struct wants_row *row = TABLE_ROW(struct wants_row, state);
+
+	open_streams();
+	one_back(row->back);
+	for (uint32_t i = 0; i < 60; i++) {
+		uint32_t early = 0;
+
+		for (uint32_t k = 0; k < row->burst; k++) {
+			struct iovec iov = {from, row->len};
+			struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS, NULL};
+
+			while (bl_send(sender, &send) == -EAGAIN) {
+				post(LONGEST);
+				assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+				early++;
+				bl_ep_look_for_room(sender);
+			}
+		}
+		for (uint32_t k = early; k < row->burst; k++) {
+			post(LONGEST);
+			assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+		}
+		for (uint32_t k = 0; k < row->burst; k++)
+			node_completion(&node, 1, NULL);
+		one_back(row->back);
+		bl_stretch_look(peer()); /* each 100 ms */
+	}
+	assert_int_equal(peer()->tx.pay_most > BL_PAYLOAD_SIZE, row->is_long);
+	node_close(&node);
+}
+
+/* It has been too short once, in one lap of many. */
+static void one_burst_is_none(void **state)
+{
+	(void)state;
+	open_streams();
+	for (uint32_t i = 0; i < 9; i++)
+		send_by(EAGER, 1, 0);
+	assert_null(bl_tx_payload(&peer()->tx, EAGER));
+	for (uint32_t i = 0; i < 9; i++) {
+		post(LONGEST);
+		node_completion(&node, 0, NULL);
+		node_completion(&node, 1, NULL);
+	}
+	for (uint32_t i = 0; i < 9 * 2 * BL_STRETCH_USES; i++) {
+		one_out(EAGER);
+		bl_stretch_look(peer());
+	}
+	assert_int_equal(peer()->tx.pay_most, BL_PAYLOAD_SIZE);
+	node_close(&node);
+}
+
+struct talk_row {
+	struct row row;
+	size_t len;
+	uint64_t flags;
+};
+
+static const struct talk_row talks[] = {
+	{{"eager", "bl_put_long"}, EAGER, 0},
+	{{"to be delivered", "bl_put_whole"}, EAGER, BL_DELIVERY_COMPLETE},
+};
+
+/* After a stream, who answers each other use a short ring from the next lap on. */
+static void talks_in_a_short_one(void **state)
+{
+	const struct talk_row *row = TABLE_ROW(struct talk_row, state);
+	uint32_t n = 0;
+
+	open_streams();
+	stretch_for_stream();
+	assert_int_equal(peer()->tx.pay_size, LONG);
+	for (; peer()->tx.pay_size == LONG && n < 2 * LONG / row->len; n++) {
+		memset(to, 0xee, sizeof to);
+		post(LONGEST);
+		send_by(row->len, 1, row->flags);
+		node_completion(&node, 0, NULL);
+		node_completion(&node, 1, NULL);
+		check(row->len);
+		one_back(8);
+	}
+	assert_int_equal(n, (LONG - BL_PAYLOAD_SIZE) / row->len + 1);
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_SIZE);
+	/* It is a longer one all the same: not to be stretched again, */
+	((struct bl_knobs *)(uintptr_t)bl_knobs())->stretch = 1; /* always */
+	assert_false(bl_stretch_look(peer()));
+	((struct bl_knobs *)(uintptr_t)bl_knobs())->stretch = 0;
+	assert_int_equal(sender->local.nstretched, 1);
+	/* there for the next stream, */
+	peer()->tx.alone = BL_STREAM_AFTER;
+	set_silent(&peer()->tx, true);
+	peer()->tx.replies = 0;
+	send_by(STREAM, 1, 0);
+	assert_int_equal(sender->requests, 0);
+	send_by(STREAM, 1, 0);
+	assert_int_equal(peer()->tx.pay_size, LONG);
+	peer()->tx.pay_size = BL_PAYLOAD_SIZE;
+	/* and to be given back. */
+	bl_stretch_over(peer());
+	assert_int_equal(sender->local.nstretched, 0);
+	assert_int_equal(atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value),
+			 0);
+	peer()->tx.pay_most = BL_PAYLOAD_SIZE;
+	node_close(&node);
+}
+
+int main(void)
+{
+	fill_pattern();
+	set_limits();
+	unsetenv("FI_BEELINE_STRETCH");
+	TABLE_TEST(short_and_long);
+	TABLE_ROWS("lap", next_lap, laps);
+	TABLE_ROWS("back", alone_until_one_comes, backs);
+	TABLE_ROWS("goes", goes_whole, goes);
+	TABLE_ROWS("wants", gets_longer, wanting);
+	TABLE_TEST(one_burst_is_none);
+	TABLE_ROWS("talks", talks_in_a_short_one, talks);
+	return table_run("streams");
+}
