@@ -54,7 +54,8 @@ enum bl_knob_kind {
 	  "Whether two that wait for each other's messages of 289 bytes and more, in turn, write " \
 	  "them all to one place behind a longer ring (FI_BEELINE_STRETCH): auto is where an "     \
 	  "answer was found faster in the place of its message, AMD EPYC with 1 MiB of "           \
-	  "second-level cache a core; always has messages of 8 KiB and more grow there while "     \
+	  "second-level cache a core, and, for messages of 1 KiB and more and only if both send "  \
+	  "at once, Intel with 2 MiB; always has messages of 8 KiB and more grow there while "     \
 	  "they are read, even where both send at once; never offers no such place, but uses "     \
 	  "another's.")                                                                            \
 	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \

@@ -231,6 +231,8 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 
+#define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on */
+
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
 {
@@ -293,6 +295,16 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
 	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
 }
 
+#if defined(__x86_64__)
+static unsigned family(void)
+{
+	unsigned a = 0, b, c, d;
+
+	__get_cpuid(1, &a, &b, &c, &d);
+	return (a >> 8 & 15) + (a >> 20 & 255);
+}
+#endif
+
 /*
  * AMD's later kinds, whose own caches are large. What lies in another core's cache comes later
  * there than what lies in memory, so that short payloads pass the caches by, too, where the other
@@ -302,11 +314,20 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
 static bool is_later_amd(void)
 {
 #if defined(__x86_64__)
-	unsigned a, b, c, d;
-
 	__builtin_cpu_init();
-	return __builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
-	       (a >> 8 & 15) + (a >> 20 & 255) >= 0x19 && bl_place_cache() >= LATER_CACHE;
+	return __builtin_cpu_is("amd") && family() >= 0x19 && bl_place_cache() >= LATER_CACHE;
+#else
+	return false;
+#endif
+}
+
+/* Intel's later kinds. Where both send at once an answer in the place of the message is the quicker
+ * one there, too; one by one it isn't, for its lines can be asked for while it is waited for. */
+static bool is_later_intel(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	return __builtin_cpu_is("intel") && bl_place_cache() >= INTEL_CACHE;
 #else
 	return false;
 #endif
@@ -354,8 +375,9 @@ static void measure(void)
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	plan.grows = knobs->turns == TURNS_ALWAYS;
 	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
-	plan.in_turn =
-		knobs->turns == TURNS_ALWAYS || (knobs->turns == TURNS_AUTO && is_later_amd());
+	plan.in_turn = knobs->turns == TURNS_ALWAYS ||
+		       (knobs->turns == TURNS_AUTO && (is_later_amd() || is_later_intel()));
+	plan.crossing_only = knobs->turns == TURNS_AUTO && is_later_intel();
 	plan.past_min =
 		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 	plan.chunk_max =

@@ -74,20 +74,21 @@ struct bl_copy_plan {
 	size_t dialogue_max;   /* and up to here while the receiver waits for just this message */
 	size_t inject_max;     /* one of these two */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
-	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
-	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
-	size_t carry_turn; /* the same where both write to one place in turn */
-	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
-			    * where nothing is carried, in a stream */
-	size_t past_min;   /* from here on stores pass the caches by where the other is far */
-	bool in_turn;	   /* two in a dialogue write to one place in turn; local/ring.h */
-	bool own_by_store; /* a line is to be stored to, to be ours; local/ring.h */
-	bool by_stream;	   /* nothing is carried: longer rings are for streams; local/stretch.c */
-	bool grows;	   /* and what they write grows there, whether it is waited for or not */
-	size_t chunk_max;  /* a piece, when two processes share a message */
-	bool may_vm;	   /* the knob allows process_vm_* */
-	bool may_module;   /* and the module */
-	bool module_first; /* even where process_vm_* would do */
+	size_t carry_max;   /* up to here two copies do, if both wait or in one packet; 0: never */
+	size_t carry_far;   /* the same where each line takes long to cross; at most carry_max */
+	size_t carry_turn;  /* the same where both write to one place in turn */
+	size_t stream_max;  /* up to here one packet does, through a longer ring: carry_max, or,
+			     * where nothing is carried, in a stream */
+	size_t past_min;    /* from here on stores pass the caches by where the other is far */
+	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
+	bool crossing_only; /* but only if both send at once */
+	bool own_by_store;  /* a line is to be stored to, to be ours; local/ring.h */
+	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
+	bool grows;	    /* and what they write grows there, whether it is waited for or not */
+	size_t chunk_max;   /* a piece, when two processes share a message */
+	bool may_vm;	    /* the knob allows process_vm_* */
+	bool may_module;    /* and the module */
+	bool module_first;  /* even where process_vm_* would do */
 };
 
 /* Found once per process; any thread. */

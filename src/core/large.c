@@ -440,7 +440,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
-	bl_tx_said_long(&peer->tx);
+	bl_tx_said_rts(&peer->tx, len <= bl_copy_plan()->dialogue_max);
 	if (r->ahead)
 		bl_ahead_send(ep, r);
 	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {

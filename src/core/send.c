@@ -200,9 +200,10 @@ static size_t eager_in_long(const struct bl_ep *ep, const struct bl_peer *peer)
 	if (plan->by_stream)
 		return bl_tx_in_dialogue(tx) ? 0
 		       : bl_tx_is_alone(tx)  ? plan->stream_max
-		       : bl_tx_is_silent(tx) ? plan->dialogue_max
-					     : 0;
-	if (bl_dialogue_may(tx))
+		       : bl_tx_is_silent(tx) || bl_dialogue_may(tx, ep->eager_max)
+			       ? plan->dialogue_max
+			       : 0;
+	if (bl_dialogue_may(tx, ep->eager_max))
 		return bl_tx_is_far(tx) ? plan->carry_turn : plan->carry_max;
 	return bl_carry_to(ep, peer);
 }
@@ -232,7 +233,7 @@ static void wants_longer(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 
 	if (tx->pay_most != BL_PAYLOAD_SIZE)
 		return;
-	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer))
+	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer) && !bl_tx_lacks_buffer(tx))
 		return;
 	tx->short_of += tx->short_of < UINT8_MAX;
 	if (++tx->nlong >= BL_STRETCH_USES)
@@ -423,7 +424,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	uint32_t len = BL_HEAD_LEN(head), past;
 	uint8_t *to;
 
-	if (bl_dialogue_may(tx)) {
+	if (bl_dialogue_may(tx, len)) {
 		put_in_turn(ep, peer, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, head, tag,
 			    data);
 		bl_peer_notify(peer);
@@ -462,7 +463,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);
-	turn = bl_dialogue_may(tx);
+	turn = bl_dialogue_may(tx, len);
 	to = turn ? NULL : bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
 	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))

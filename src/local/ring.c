@@ -46,6 +46,7 @@ void bl_tx_begin(struct bl_tx *tx)
 	tx->limit = BL_SLOTS;
 	tx->pay_size = tx->pay_most = BL_PAYLOAD_SIZE;
 	tx->alone = BL_STREAM_AFTER;
+	tx->crossing_only = bl_copy_plan()->crossing_only;
 }
 
 /* slow: so many lines in a row were; from BL_SLOW_ENOUGH on BL_FAR, or one less when the last one
@@ -219,10 +220,16 @@ void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
 	lengthen(tx);
 }
 
+bool bl_tx_lacks_buffer(const struct bl_tx *tx)
+{
+	return tx->turns == BL_DIALOGUE_AFTER && bl_copy_plan()->in_turn &&
+	       !(tx->crossing_only && bl_tx_in_dialogue(tx));
+}
+
 bl_noinline void bl_tx_payload_lap(struct bl_tx *tx)
 {
 	tx->nlong++;
-	if (!tx->was_short)
+	if (!tx->was_short && !bl_tx_lacks_buffer(tx))
 		tx->short_of /= 2;
 	else if (tx->short_of < UINT8_MAX)
 		tx->short_of++;

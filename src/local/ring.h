@@ -41,6 +41,7 @@
 #define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
 #define BL_STREAM_AFTER	    128u  /* long messages, and none the other way */
 #define BL_DIALOGUE_AFTER   2u	  /* long messages, before each of which one has come */
+#define BL_CROSSING_MIN	    1024u /* bytes of those, where only messages that cross go in turn */
 #define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
@@ -70,17 +71,18 @@ struct bl_tx {
 	uint32_t offer;		    /* where in the other's our next long message goes; or 0 */
 	bool offers;		    /* ours is the other's to write to */
 	bool answered;		    /* a long message has come since our last one */
-	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
-	uint8_t stride;	   /* slots that were stored to at once, the last time */
-	uint32_t owned;	   /* packets below this number have lines that were stored to */
-	uint32_t pay_most; /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
-	uint8_t alone;	   /* long messages since one of the other's, at most BL_STREAM_AFTER */
-	uint8_t short_of;  /* laps in which the ring was too short, and messages that it was too
-			    * short  for, at most 255; half of them are forgotten with each other lap
-			    */
-	bool was_short;	   /* so it has been in this lap */
-	uint32_t heard_at; /* ticks: the message whose answer was timed the last time, or is */
-	uint32_t answer;   /* that is packet so-and-so */
+	uint8_t turns;	    /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
+	uint8_t stride;	    /* slots that were stored to at once, the last time */
+	uint32_t owned;	    /* packets below this number have lines that were stored to */
+	uint32_t pay_most;  /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
+	uint8_t alone;	    /* long messages since one of the other's, at most BL_STREAM_AFTER */
+	uint8_t short_of;   /* laps in which the ring was too short, and messages that it was too
+			     * short  for, at most 255; half of them are forgotten with each other lap
+			     */
+	bool was_short;	    /* so it has been in this lap */
+	bool crossing_only; /* bl_copy_plan()->crossing_only */
+	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */
+	uint32_t answer;    /* that is packet so-and-so */
 };
 static_assert(offsetof(struct bl_tx, pay_end) == BL_LINE, "one line for what each packet needs");
 static_assert(BL_PAYLOAD_MOST / BL_LINE <= UINT16_MAX, "and 16 bits for lines in flight");
@@ -434,6 +436,9 @@ static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
  * room behind `before` packets without payload. */
 bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
 
+/* Those who send each other long messages would have a dialogue buffer if the ring were long. */
+bool bl_tx_lacks_buffer(const struct bl_tx *tx);
+
 /* Once more round a ring that hasn't been stretched: of what use would that have been? */
 bl_noinline void bl_tx_payload_lap(struct bl_tx *tx);
 
@@ -482,10 +487,12 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose offer
  * isn't taken uses the ring.
  */
-static inline bool bl_dialogue_may(const struct bl_tx *tx)
+static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 {
-	return tx->offer ||
-	       (tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_DIALOGUE_AFTER);
+	if (likely(!tx->offer && (!tx->dialogue || tx->offers || !tx->answered ||
+				  tx->turns != BL_DIALOGUE_AFTER)))
+		return false;
+	return !tx->crossing_only || (len >= BL_CROSSING_MIN && !bl_tx_in_dialogue(tx));
 }
 
 /* What the flags of the next long message are to say, which may go there. */
@@ -507,18 +514,27 @@ static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx
 	return tx->lane->payload + tx->dialogue;
 }
 
-/* A long message, or an RTS, is on its way. */
-static inline void bl_tx_said_long(struct bl_tx *tx)
-{
-	tx->alone += tx->alone < BL_STREAM_AFTER;
-}
-
 /* A long message is on its way, there or through the ring. It counts for streams, too. */
 static inline void bl_dialogue_said(struct bl_tx *tx)
 {
 	tx->turns = tx->answered ? tx->turns + (tx->turns < BL_DIALOGUE_AFTER) : 0;
 	tx->answered = false;
-	bl_tx_said_long(tx);
+	tx->alone += tx->alone < BL_STREAM_AFTER;
+}
+
+/* One has been announced; `could`: which would have gone there, had they been known to talk. */
+static inline void bl_tx_said_rts(struct bl_tx *tx, bool could)
+{
+	if (could)
+		bl_dialogue_said(tx);
+	else
+		tx->alone += tx->alone < BL_STREAM_AFTER;
+}
+
+static inline void bl_tx_heard_rts(struct bl_tx *tx, bool could)
+{
+	tx->answered |= could;
+	tx->alone = 0;
 }
 
 /* None of the other's has come for so many of ours: those who exchange windows of them hear of

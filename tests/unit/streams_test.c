@@ -4,6 +4,8 @@
  * one again, and which messages go through it as one packet. Where messages are carried:
  * stretch_test, whole_test.
  */
+#include <sys/resource.h>
+
 #define CARRIED 0u
 #define LONGEST 40000u
 #include "base/knobs.h"
@@ -329,31 +331,126 @@ static void gets_longer(void **state)
 		for (uint32_t k = 0; k < row->burst; k++)
 			node_completion(&node, 1, NULL);
 		one_back(row->back);
-		bl_stretch_look(peer()); /* each 100 ms */
 	}
 	assert_int_equal(peer()->tx.pay_most > BL_PAYLOAD_SIZE, row->is_long);
+	if (!row->is_long)
+		assert_false(bl_stretch_look(peer()));
 	node_close(&node);
 }
 
-/* It has been too short once, in one lap of many. */
-static void one_burst_is_none(void **state)
+struct buffer_row {
+	struct row row;
+	size_t len;
+	enum manner manner;
+	bool in_turn, crossing_only;
+	bool is_long;
+};
+
+/* Those who write to one place in turn need a longer ring to have one. */
+static const struct buffer_row buffers[] = {
+	{{"both at once", "through the ring"}, EAGER, CROSSES, true, true, true},
+	{{"both at once, announced", "they could go whole"}, MIDDLE, CROSSES, true, true, true},
+	{{"both at once, too long", "one copy in any case"},
+	 MIDDLE + 1,
+	 CROSSES,
+	 true,
+	 true,
+	 false},
+	{{"in turn", "in the ring, if only what crosses"}, EAGER, ANSWERS, true, true, false},
+	{{"in turn, too", "where that is quicker"}, EAGER, ANSWERS, true, false, true},
+	{{"one way", "nobody answers"}, EAGER, SILENT, true, true, false},
+	{{"never", "nobody writes where the other has"}, EAGER, CROSSES, false, false, false},
+};
+
+/* Without a completion, as that for one sent would be in the way. */
+static void talk_back(size_t len)
+{
+	node_send(&node, 0, 1, from, len, 3, NULL, BL_TAGGED);
+}
+
+/* What it has sent may be over before. */
+static size_t next_received(size_t at)
+{
+	struct bl_comp comp;
+
+	do
+		comp = node_completion(&node, at, NULL);
+	while (comp.flags & BL_SEND);
+	return comp.len;
+}
+
+static void gets_a_buffer(void **state)
+{
+	const struct buffer_row *row = TABLE_ROW(struct buffer_row, state);
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+
+	plan->in_turn = row->in_turn;
+	plan->crossing_only = row->crossing_only;
+	open_streams();
+	peer()->tx.alone = 0;
+	for (uint32_t i = 0; i < 12 * BL_STRETCH_USES; i++) {
+		send_by(row->len, 1, 0);
+		if (row->manner == CROSSES)
+			talk_back(row->len);
+		post(LONGEST);
+		assert_int_equal(next_received(0), row->len);
+		if (row->manner == ANSWERS)
+			talk_back(row->len);
+		if (row->manner != SILENT) {
+			assert_int_equal(bl_recv_buf(sender, to, LONGEST, 0, 3, 0, to, NODE_FLAGS),
+					 0);
+			assert_int_equal(next_received(1), row->len);
+		}
+		node_settle(&node, 0);
+		node_settle(&node, 1);
+		bl_stretch_look(peer());
+	}
+	assert_int_equal(peer()->tx.pay_most > BL_PAYLOAD_SIZE, row->is_long);
+	assert_int_equal(peer()->tx.dialogue != 0, row->is_long);
+	assert_int_equal(atomic_load(&sender->local.stats->counter[BL_STAT_in_turn].value) != 0,
+			 row->is_long);
+	node_close(&node);
+	plan->in_turn = plan->crossing_only = false;
+}
+
+/* It is too short in one lap of four. */
+static void now_and_then_is_never(void **state)
 {
 	(void)state;
 	open_streams();
-	for (uint32_t i = 0; i < 9; i++)
-		send_by(EAGER, 1, 0);
-	assert_null(bl_tx_payload(&peer()->tx, EAGER));
-	for (uint32_t i = 0; i < 9; i++) {
-		post(LONGEST);
-		node_completion(&node, 0, NULL);
-		node_completion(&node, 1, NULL);
-	}
-	for (uint32_t i = 0; i < 9 * 2 * BL_STRETCH_USES; i++) {
-		one_out(EAGER);
-		bl_stretch_look(peer());
+	for (uint32_t round = 0; round < 2 * BL_STRETCH_USES; round++) {
+		for (uint32_t i = 0; i < 9; i++)
+			send_by(EAGER, 1, 0);
+		assert_null(bl_tx_payload(&peer()->tx, EAGER));
+		for (uint32_t i = 0; i < 9; i++) {
+			post(LONGEST);
+			node_completion(&node, 0, NULL);
+			node_completion(&node, 1, NULL);
+		}
+		node_settle(&node, 0);
+		atomic_store(&peer()->tx.lane->consumed, peer()->tx.next); /* all is told */
+		for (uint32_t i = 0; i < 9 * 3; i++)
+			one_out(EAGER);
+		assert_false(bl_stretch_look(peer()));
 	}
 	assert_int_equal(peer()->tx.pay_most, BL_PAYLOAD_SIZE);
 	node_close(&node);
+}
+
+/* What is mapped, of each neighbour, whether its ring is stretched or not. */
+static void no_address_space(void **state)
+{
+	struct rlimit limit, was;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	limit = was;
+	limit.rlim_cur = (rlim_t)1 << 60; /* more than there is, but one all the same */
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	assert_int_equal(bl_stretch_span(), BL_LANE_SIZE);
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	assert_int_equal(bl_stretch_span(),
+			 was.rlim_cur == RLIM_INFINITY ? BL_LANE_LONG : BL_LANE_SIZE);
 }
 
 struct talk_row {
@@ -420,7 +517,9 @@ int main(void)
 	TABLE_ROWS("back", alone_until_one_comes, backs);
 	TABLE_ROWS("goes", goes_whole, goes);
 	TABLE_ROWS("wants", gets_longer, wanting);
-	TABLE_TEST(one_burst_is_none);
+	TABLE_ROWS("buffer", gets_a_buffer, buffers);
+	TABLE_TEST(now_and_then_is_never);
+	TABLE_TEST(no_address_space);
 	TABLE_ROWS("talks", talks_in_a_short_one, talks);
 	return table_run("streams");
 }

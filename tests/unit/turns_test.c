@@ -83,7 +83,7 @@ static void is_offered(void **state)
 
 	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, BL_SLOT_OFFER));
 	assert_int_equal(tx.offer, row->want);
-	assert_int_equal(bl_dialogue_may(&tx), row->want != 0);
+	assert_int_equal(bl_dialogue_may(&tx, 1000), row->want != 0);
 }
 
 /* --- two endpoints ------------------------------------------------------------------- */
@@ -177,6 +177,48 @@ static const struct talk_row talks[] = {
 	{{"not read", "it is the other's as long as that hasn't read the offer"},
 	 THREE "ARBAARBSAR",
 	 THREE_WHERE "yprrry",
+	 LONG,
+	 0,
+	 0,
+	 0},
+};
+
+/* Where only messages that cross go there. */
+static const struct talk_row crossings[] = {
+	{{"both at once", "each in the other's, then in its own"},
+	 FOUR "ABRSABRSABRS",
+	 FOUR_WHERE "yyopyy",
+	 LONG,
+	 0,
+	 0,
+	 0},
+	{{"both at once, told", "the same"}, FOUR "ABRSABRS", FOUR_WHERE "yyop", LONG, 0, 0, 1},
+	{{"both at once, the shortest", "the same"},
+	 FOUR "ABRSABRSABRS",
+	 FOUR_WHERE "yyopyy",
+	 BL_CROSSING_MIN,
+	 0,
+	 0,
+	 0},
+	{{"both at once, shorter", "in the rings"},
+	 FOUR "ABRSABRSABRS",
+	 "rrrrrrrrrrrrrr",
+	 BL_CROSSING_MIN - 1,
+	 0,
+	 0,
+	 0},
+	{{"in turn", "in the rings, once that is known"},
+	 THREE "ARBSARBSARBS",
+	 THREE_WHERE "rrrrrr",
+	 LONG,
+	 0,
+	 0,
+	 0},
+	{{"in turn after all", "in the rings, until they cross again"},
+	 FOUR "ARBSARBSARBSARBSARBS"
+	      "ABRSABRSABRSABRS",
+	 FOUR_WHERE "yyoyoyrrrr"
+		    "rrorryop",
 	 LONG,
 	 0,
 	 0,
@@ -277,9 +319,8 @@ static uint64_t in_turn(const struct side *s)
 	return atomic_load(&s->ep->local.stats->counter[BL_STAT_in_turn].value);
 }
 
-static void take_turns(void **state)
+static void talk(const struct talk_row *row, bool crossing_only)
 {
-	const struct talk_row *row = TABLE_ROW(struct talk_row, state);
 	struct side a = {.at = 0, .other = 1}, b = {.at = 1, .other = 0};
 	char where[32] = "";
 	size_t n = 0;
@@ -295,6 +336,7 @@ static void take_turns(void **state)
 		assert_true(tx->pay_size > BL_PAYLOAD_SIZE && tx->dialogue == tx->pay_size);
 		if (row->no_buffer)
 			tx->dialogue = 0;
+		tx->crossing_only = crossing_only;
 	}
 	for (const char *at = row->steps; *at; at++) {
 		struct side *s = strchr("AaSP", *at) ? &a : &b;
@@ -318,6 +360,16 @@ static void take_turns(void **state)
 	for (size_t i = 0; i < 2; i++) /* as it was stretched */
 		node.ep[i]->dest[!i]->tx.dialogue = node.ep[i]->dest[!i]->tx.pay_size;
 	node_close(&node);
+}
+
+static void take_turns(void **state)
+{
+	talk(TABLE_ROW(struct talk_row, state), false);
+}
+
+static void take_turns_if_they_cross(void **state)
+{
+	talk(TABLE_ROW(struct talk_row, state), true);
 }
 
 /* --- one that is being written -------------------------------------------------------- */
@@ -718,6 +770,7 @@ int main(void)
 	TABLE_ROWS("freed", is_freed, hearings);
 	TABLE_ROWS("offered", is_offered, offers);
 	TABLE_ROWS("turns", take_turns, talks);
+	TABLE_ROWS("crossing", take_turns_if_they_cross, crossings);
 	TABLE_ROWS("there", how_much_is_there, theres);
 	TABLE_ROWS("growth", what_grows, growths);
 	TABLE_ROWS("unfinished", is_unfinished, unfinished);
