@@ -229,10 +229,10 @@ bool bl_tx_lacks_buffer(const struct bl_tx *tx)
 bl_noinline void bl_tx_payload_lap(struct bl_tx *tx)
 {
 	tx->nlong++;
-	if (!tx->was_short && !bl_tx_lacks_buffer(tx))
-		tx->short_of /= 2;
-	else if (tx->short_of < UINT8_MAX)
-		tx->short_of++;
+	if (tx->was_short || bl_tx_lacks_buffer(tx))
+		tx->short_of += tx->short_of < UINT8_MAX - 1 ? 2 : 0;
+	else
+		tx->short_of -= tx->short_of > 0;
 	tx->was_short = false;
 }
 

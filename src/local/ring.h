@@ -71,15 +71,15 @@ struct bl_tx {
 	uint32_t offer;		    /* where in the other's our next long message goes; or 0 */
 	bool offers;		    /* ours is the other's to write to */
 	bool answered;		    /* a long message has come since our last one */
-	uint8_t turns;	    /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
-	uint8_t stride;	    /* slots that were stored to at once, the last time */
-	uint32_t owned;	    /* packets below this number have lines that were stored to */
-	uint32_t pay_most;  /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
-	uint8_t alone;	    /* long messages since one of the other's, at most BL_STREAM_AFTER */
-	uint8_t short_of;   /* laps in which the ring was too short, and messages that it was too
-			     * short  for, at most 255; half of them are forgotten with each other lap
-			     */
-	bool was_short;	    /* so it has been in this lap */
+	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
+	uint8_t stride;	   /* slots that were stored to at once, the last time */
+	uint32_t owned;	   /* packets below this number have lines that were stored to */
+	uint32_t pay_most; /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
+	uint8_t alone;	   /* long messages since one of the other's, at most BL_STREAM_AFTER */
+	uint8_t short_of;  /* what speaks for a longer ring: 1 for each message that would have gone
+			    * whole, 2 for each lap of one that was too short, and -1 for any other
+			    */
+	bool was_short;	   /* so it has been in this lap */
 	bool crossing_only; /* bl_copy_plan()->crossing_only */
 	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */
 	uint32_t answer;    /* that is packet so-and-so */
