@@ -41,23 +41,26 @@ enum bl_knob_kind {
 	  "neighbour that is far away; else 0: none, but those of streams that "                   \
 	  "FI_BEELINE_STRETCH names.")                                                             \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB. Where messages "    \
-	  "are carried (FI_BEELINE_CARRY_MAX), so that those up to that length go through it "     \
-	  "whole, "                                                                                \
-	  "and for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB and "  \
-	  "less than 2 MiB; elsewhere for streams, many messages one after the other, those of "   \
-	  "up to 32 KiB whole unless system calls are very cheap. auto is for up to 16 "           \
-	  "neighbours: where messages are carried, to whom packets of 4 KiB and more go, or very " \
-	  "many shorter ones; elsewhere for whose messages it was too short again and again. "     \
-	  "always is for 16, at once.")                                                            \
-	X(turns, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
-	  "Whether two that wait for each other's messages of 289 bytes and more, in turn, write " \
-	  "them all to one place behind a longer ring (FI_BEELINE_STRETCH): auto is where an "     \
-	  "answer was found faster in the place of its message, AMD EPYC with 1 MiB of "           \
-	  "second-level cache a core, and, for messages of 1 KiB and more and only if both send "  \
-	  "at once, Intel with 2 MiB; always has messages of 8 KiB and more grow there while "     \
-	  "they are read, even where both send at once; never offers no such place, but uses "     \
-	  "another's.")                                                                            \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 are "  \
+	  "FI_BEELINE_TURNS's, if it is used). Where messages are carried "                        \
+	  "(FI_BEELINE_CARRY_MAX), "                                                               \
+	  "so that those up to that length go through it whole, and for 4 neighbours to 2,020 "    \
+	  "KiB "                                                                                   \
+	  "where a core's own cache has more than 512 KiB and less than 2 MiB; elsewhere for "     \
+	  "streams, many messages one after the other, those of up to 32 KiB whole unless system " \
+	  "calls are very cheap, and only where address space isn't limited (ulimit -v). auto is " \
+	  "for up to 16 neighbours: where messages are carried, to whom packets of 4 KiB and "     \
+	  "more "                                                                                  \
+	  "go, or very many shorter ones; elsewhere for whose messages it was too short again "    \
+	  "and again. always is for 16, at once.")                                                 \
+	X(turns, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|crossing",                            \
+	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
+	  "to one place behind a longer ring (FI_BEELINE_STRETCH), in turn. crossing: only if "    \
+	  "both send at once, and 1 KiB and more. auto: where that was found faster, AMD EPYC "    \
+	  "with 1 MiB of second-level cache a core; crossing on Intel Xeon with 2 MiB, from "      \
+	  "Sapphire Rapids on; else never. always has messages of 8 KiB and more grow there "      \
+	  "while they are read, even where both send at once; never offers no such place, but "    \
+	  "uses another's.")                                                                       \
 	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \
 	  "How a sender has what it writes next brought from the receiver's cache ahead: ask is "  \
 	  "by a prefetch; store is by storing something there (for an answer only where its "      \

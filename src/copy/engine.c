@@ -23,7 +23,7 @@
 
 enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
 enum { OWN_AUTO, OWN_ASK, OWN_STORE };
-enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER };
+enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER, TURNS_CROSSING };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
@@ -231,7 +231,8 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 
-#define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on */
+#define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on, */
+#define AVX512_FP16 (1u << 23) /* which have this */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -321,16 +322,32 @@ static bool is_later_amd(void)
 #endif
 }
 
-/* Intel's later kinds. Where both send at once an answer in the place of the message is the quicker
- * one there, too; one by one it isn't, for its lines can be asked for while it is waited for. */
+/*
+ * Intel's Xeons from Sapphire Rapids on, which a feature tells: virtual machines say anything of
+ * caches. Where both send at once an answer in the place of the message is the quicker one there,
+ * too; one by one it isn't, for its lines can be asked for while it is waited for.
+ */
 static bool is_later_intel(void)
 {
 #if defined(__x86_64__)
+	unsigned a, b, c, d;
+
 	__builtin_cpu_init();
-	return __builtin_cpu_is("intel") && bl_place_cache() >= INTEL_CACHE;
+	return __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+	       d & AVX512_FP16 && bl_place_cache() >= INTEL_CACHE;
 #else
 	return false;
 #endif
+}
+
+static void choose_turns(uint64_t turns)
+{
+	bool intel = turns == TURNS_AUTO && is_later_intel();
+
+	plan.in_turn = turns == TURNS_ALWAYS || turns == TURNS_CROSSING || intel ||
+		       (turns == TURNS_AUTO && is_later_amd());
+	plan.crossing_only = turns == TURNS_CROSSING || intel;
+	plan.grows = turns == TURNS_ALWAYS;
 }
 
 static size_t carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice)
@@ -373,11 +390,8 @@ static void measure(void)
 	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
 	plan.carry_far = carry_far(&once, &bl_copy_past);
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
-	plan.grows = knobs->turns == TURNS_ALWAYS;
+	choose_turns(knobs->turns);
 	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
-	plan.in_turn = knobs->turns == TURNS_ALWAYS ||
-		       (knobs->turns == TURNS_AUTO && (is_later_amd() || is_later_intel()));
-	plan.crossing_only = knobs->turns == TURNS_AUTO && is_later_intel();
 	plan.past_min =
 		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 	plan.chunk_max =
@@ -387,10 +401,13 @@ static void measure(void)
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
-		 "both hands from %zu, pieces of %zu",
+		 "both hands from %zu, pieces of %zu; in turn: %s",
 		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
 		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max,
-		 plan.both_hands_min, plan.chunk_max);
+		 plan.both_hands_min, plan.chunk_max,
+		 plan.crossing_only ? "what crosses"
+		 : plan.in_turn	    ? "all"
+				    : "nothing");
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

@@ -81,7 +81,7 @@ struct bl_copy_plan {
 			     * where nothing is carried, in a stream */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
-	bool crossing_only; /* but only if both send at once */
+	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */
 	bool own_by_store;  /* a line is to be stored to, to be ours; local/ring.h */
 	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */

@@ -233,7 +233,8 @@ static void wants_longer(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 
 	if (tx->pay_most != BL_PAYLOAD_SIZE)
 		return;
-	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer) && !bl_tx_lacks_buffer(tx))
+	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer) &&
+	    (len > bl_copy_plan()->dialogue_max || !bl_tx_lacks_buffer(tx, len)))
 		return;
 	tx->short_of += tx->short_of < UINT8_MAX;
 	if (++tx->nlong >= BL_STRETCH_USES)

@@ -220,16 +220,16 @@ void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
 	lengthen(tx);
 }
 
-bool bl_tx_lacks_buffer(const struct bl_tx *tx)
+bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len)
 {
 	return tx->turns == BL_DIALOGUE_AFTER && bl_copy_plan()->in_turn &&
-	       !(tx->crossing_only && bl_tx_in_dialogue(tx));
+	       !(tx->crossing_only && (len < BL_CROSSING_MIN || bl_tx_in_dialogue(tx)));
 }
 
-bl_noinline void bl_tx_payload_lap(struct bl_tx *tx)
+bl_noinline void bl_tx_payload_lap(struct bl_tx *tx, size_t len)
 {
 	tx->nlong++;
-	if (tx->was_short || bl_tx_lacks_buffer(tx))
+	if (tx->was_short || bl_tx_lacks_buffer(tx, len))
 		tx->short_of += tx->short_of < UINT8_MAX - 1 ? 2 : 0;
 	else
 		tx->short_of -= tx->short_of > 0;

@@ -436,11 +436,12 @@ static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
  * room behind `before` packets without payload. */
 bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
 
-/* Those who send each other long messages would have a dialogue buffer if the ring were long. */
-bool bl_tx_lacks_buffer(const struct bl_tx *tx);
+/* A message of len bytes might go to a dialogue buffer, if the ring were long. */
+bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len);
 
-/* Once more round a ring that hasn't been stretched: of what use would that have been? */
-bl_noinline void bl_tx_payload_lap(struct bl_tx *tx);
+/* Once more round a ring that hasn't been stretched, with a packet of len bytes: of what use would
+ * that have been? */
+bl_noinline void bl_tx_payload_lap(struct bl_tx *tx, size_t len);
 
 /* The room that bl_tx_payload() found for len bytes is taken; publish next. */
 static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
@@ -452,7 +453,7 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 	if (tx->pay_at == tx->pay_size)
 		tx->pay_at = 0;
 	if (unlikely(skip || !tx->pay_at) && tx->pay_most == BL_PAYLOAD_SIZE)
-		bl_tx_payload_lap(tx);
+		bl_tx_payload_lap(tx, len);
 }
 
 /* A message lies at the beginning of a long ring: if no stream needs that, a short one goes on
@@ -469,8 +470,9 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
 
 /*
  * The dialogue buffer. Where a core has just read lines that another had written, they are its own
- * to write to, and the other reads them sooner than any others (AMD's caches; docs/performance.md).
- * So two who send each other one long message at a time, in turn or both at once, put each where
+ * to write to, and the other reads them sooner than any others (AMD's caches), or at least each
+ * crosses once, not twice (docs/performance.md). So two who send each other one long message at a
+ * time, in turn or both at once (on some machines only both at once: crossing_only), put each where
  * they have just read the other's.
  *
  *   The buffer lies behind the ring of its owner's longer lane. The owner offers it with a message
@@ -482,15 +484,22 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * bl_slot.there says how much of it has been written (BL_SLOT_GROWS). Until that is all, it is
  * nobody's but his who copies it at once; a receiver that would sleep only naps for as long.
  *
- * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet. What is counted
- * here are such messages alone, whatever is said in between: unlike bl_tx.replies, which also
- * learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose offer
- * isn't taken uses the ring.
+ * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet, or could have
+ * (bl_copy_plan()->dialogue_max). What is counted here are such messages alone, whatever is said in
+ * between: unlike bl_tx.replies, which also learns from short ones. Credits know nothing of the
+ * buffer, and nobody waits for it: whose offer isn't taken uses the ring. Where only what crosses
+ * goes there an offer may stay so for good: two turns say that they talk, and it takes three to
+ * know that they don't cross.
+ *
+ * Who has found the other to be far away by the time of its stores (bl_tx.past) passes the caches
+ * by, and goes on finding out.
  */
 static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 {
 	if (likely(!tx->offer && (!tx->dialogue || tx->offers || !tx->answered ||
 				  tx->turns != BL_DIALOGUE_AFTER)))
+		return false;
+	if (unlikely(tx->past))
 		return false;
 	return !tx->crossing_only || (len >= BL_CROSSING_MIN && !bl_tx_in_dialogue(tx));
 }
@@ -522,7 +531,7 @@ static inline void bl_dialogue_said(struct bl_tx *tx)
 	tx->alone += tx->alone < BL_STREAM_AFTER;
 }
 
-/* One has been announced; `could`: which would have gone there, had they been known to talk. */
+/* One has been announced; `could`: it could have gone there, had they been known to talk. */
 static inline void bl_tx_said_rts(struct bl_tx *tx, bool could)
 {
 	if (could)

@@ -16,7 +16,8 @@
  * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
  * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
  * don't have to wait for their reader each few packets, and it is used as a short one whenever
- * there is none (ring.h). docs/performance.md has the numbers.
+ * there is none; or for those who have a dialogue buffer behind it (ring.h). docs/performance.md
+ * has the numbers.
  */
 #include <errno.h>
 #include <string.h>

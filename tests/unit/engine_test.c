@@ -117,6 +117,37 @@ static void knobs_set_limits(void **state)
 	assert_int_equal(status, 0);
 }
 
+struct turns_row {
+	struct row row;
+	const char *value;
+	bool in_turn, crossing_only, grows;
+};
+
+static const struct turns_row turns[] = {
+	{{"always", "whoever answers"}, "always", true, false, true},
+	{{"crossing", "only if both send at once"}, "crossing", true, true, false},
+	{{"never", "in the rings"}, "never", false, false, false},
+};
+
+static void knob_says_who_writes_where(void **state)
+{
+	const struct turns_row *row = TABLE_ROW(struct turns_row, state);
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		const struct bl_copy_plan *plan;
+
+		setenv("FI_BEELINE_TURNS", row->value, 1);
+		plan = bl_copy_plan();
+		_exit(plan->in_turn != row->in_turn || plan->crossing_only != row->crossing_only ||
+		      plan->grows != row->grows);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 struct far_row {
 	struct row row;
 	const struct bl_copy_cost *twice;
@@ -183,6 +214,8 @@ static void plan_is_sane(void **state)
 	assert_true(plan->carry_far <= plan->carry_turn);
 	assert_true(plan->carry_turn <= plan->carry_max);
 	assert_int_equal(plan->by_stream, !plan->carry_max);
+	assert_true(plan->in_turn || !plan->crossing_only);
+	assert_false(plan->grows); /* by itself */
 	assert_true(plan->stream_max >= plan->carry_max);
 	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
 	assert_true(plan->past_min == 289 || plan->past_min == 4096);
@@ -438,6 +471,7 @@ int main(void)
 {
 	unsetenv("FI_BEELINE_EAGER_MAX");
 	TABLE_ROWS("knob", knobs_set_limits, knobs);
+	TABLE_ROWS("turns", knob_says_who_writes_where, turns);
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
 	TABLE_ROWS("far", carried_far, fars);

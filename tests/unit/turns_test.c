@@ -193,6 +193,13 @@ static const struct talk_row crossings[] = {
 	 0,
 	 0},
 	{{"both at once, told", "the same"}, FOUR "ABRSABRS", FOUR_WHERE "yyop", LONG, 0, 0, 1},
+	{{"both at once, told, shorter", "in the rings"},
+	 FOUR "ABRSABRS",
+	 "rrrrrrrrrrrr",
+	 BL_CROSSING_MIN - 1,
+	 0,
+	 0,
+	 1},
 	{{"both at once, the shortest", "the same"},
 	 FOUR "ABRSABRSABRS",
 	 FOUR_WHERE "yyopyy",
@@ -365,6 +372,17 @@ static void talk(const struct talk_row *row, bool crossing_only)
 static void take_turns(void **state)
 {
 	talk(TABLE_ROW(struct talk_row, state), false);
+}
+
+/* Found to be far away by the time of its stores: they pass the caches by. */
+static void not_while_past(void **state)
+{
+	struct bl_tx tx = {.offer = 4096, .past = 1};
+
+	(void)state;
+	assert_false(bl_dialogue_may(&tx, 4096));
+	tx.past = 0;
+	assert_true(bl_dialogue_may(&tx, 4096));
 }
 
 static void take_turns_if_they_cross(void **state)
@@ -771,6 +789,7 @@ int main(void)
 	TABLE_ROWS("offered", is_offered, offers);
 	TABLE_ROWS("turns", take_turns, talks);
 	TABLE_ROWS("crossing", take_turns_if_they_cross, crossings);
+	TABLE_TEST(not_while_past);
 	TABLE_ROWS("there", how_much_is_there, theres);
 	TABLE_ROWS("growth", what_grows, growths);
 	TABLE_ROWS("unfinished", is_unfinished, unfinished);
