@@ -203,7 +203,7 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
  * What is in flight may lie anywhere in the ring as it was, across its end too. So the next packet
  * goes behind all of that, as if what it was had been skipped: the first place of the longer ring
  * isn't used again before whatever was in flight has been read. And if some of a lap of the longer
- * ring still is (bl_tx_payload_shorter), at its end, that place isn't reached before: all that has
+ * ring still is (bl_tx_payload_again), at its end, that place isn't reached before: all that has
  * been taken since counts, and what has been skipped twice.
  */
 static void lengthen(struct bl_tx *tx)
@@ -229,16 +229,14 @@ bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len)
 bl_noinline void bl_tx_payload_lap(struct bl_tx *tx, size_t len)
 {
 	tx->nlong++;
-	if (tx->was_short || bl_tx_lacks_buffer(tx, len))
+	if (bl_tx_is_silent(tx) || bl_tx_lacks_buffer(tx, len))
 		tx->short_of += tx->short_of < UINT8_MAX - 1 ? 2 : 0;
 	else
 		tx->short_of -= tx->short_of > 0;
-	tx->was_short = false;
 }
 
 bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len)
 {
-	tx->was_short = true;
 	if (tx->pay_size == tx->pay_most)
 		return NULL;
 	lengthen(tx);
@@ -246,17 +244,22 @@ bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len)
 }
 
 /*
- * In a short ring each line is used again soon, which messages up to 2 KiB one by one are the
- * quicker by. What else is in flight lies at the end of the long one, and counts as if it lay in
- * the short one: so long as that is no more than the short one holds, neither is in the other's
- * way.
+ * A stream is the quicker one in a long ring even if its reader keeps up with it, and messages up
+ * to 2 KiB one by one are in a short one, in which each line is used again soon. What else is in
+ * flight lies at the end of the long one, and counts as if it lay in the short one: so long as that
+ * is no more than the short one holds, neither is in the other's way.
  */
-bl_noinline void bl_tx_payload_shorter(struct bl_tx *tx)
+bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 {
 	static_assert(BL_PAYLOAD_OF(BL_LANE_LONG) - BL_DIALOGUE_SIZE >= 2 * BL_PAYLOAD_SIZE,
 		      "its end is elsewhere");
-	if (tx->pay_size == BL_PAYLOAD_SIZE || bl_tx_is_silent(tx) || !bl_copy_plan()->by_stream)
+	if (tx->pay_most == BL_PAYLOAD_SIZE || !bl_copy_plan()->by_stream)
 		return;
+	if (bl_tx_is_silent(tx)) {
+		if (tx->pay_size == BL_PAYLOAD_SIZE)
+			lengthen(tx);
+		return;
+	}
 	bl_tx_refresh(tx);
 	if (tx->pay_at < BL_PAYLOAD_SIZE && tx->pay_head - tx->pay_tail <= BL_PAYLOAD_SIZE)
 		tx->pay_size = BL_PAYLOAD_SIZE;

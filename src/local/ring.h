@@ -77,9 +77,7 @@ struct bl_tx {
 	uint32_t pay_most; /* what pay_size may be; BL_PAYLOAD_SIZE until the lane is stretched */
 	uint8_t alone;	   /* long messages since one of the other's, at most BL_STREAM_AFTER */
 	uint8_t short_of;  /* what speaks for a longer ring: 1 for each message that would have gone
-			    * whole, 2 for each lap of one that was too short, and -1 for any other
-			    */
-	bool was_short;	   /* so it has been in this lap */
+			    * whole, 2 for each lap of a stream, and -1 for any other */
 	bool crossing_only; /* bl_copy_plan()->crossing_only */
 	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */
 	uint32_t answer;    /* that is packet so-and-so */
@@ -392,8 +390,7 @@ static inline uint32_t bl_tx_payload_skip(const struct bl_tx *tx, uint32_t size)
 	return tx->pay_at + size > tx->pay_size ? tx->pay_size - tx->pay_at : 0;
 }
 
-/* The ring has no room for len bytes, which is noted. If it may be longer it is, and gives some;
- * else NULL. */
+/* The ring has no room for len bytes. If it may be longer it is, and gives some; else NULL. */
 bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len);
 
 /*
@@ -456,16 +453,16 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 		bl_tx_payload_lap(tx, len);
 }
 
-/* A message lies at the beginning of a long ring: if no stream needs that, a short one goes on
- * there. */
-bl_noinline void bl_tx_payload_shorter(struct bl_tx *tx);
+/* A message lies at the beginning of a stretched ring, which a stream needs, and who talks doesn't.
+ */
+bl_noinline void bl_tx_payload_again(struct bl_tx *tx);
 
 /* A message has been published whose bytes lie there in the payload ring. (Those of large ones and
  * of one-sided operations, which go in pieces for which there is to be room, change nothing.) */
 static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
 {
 	if (unlikely(at == tx->lane->payload))
-		bl_tx_payload_shorter(tx);
+		bl_tx_payload_again(tx);
 }
 
 /*
