@@ -553,6 +553,23 @@ static void talks_in_a_short_one(void **state)
 	node_close(&node);
 }
 
+/* A stream after such a talk has a long one from its next lap on, whether it finds room or not. */
+static void keeps_up(void **state)
+{
+	uint32_t n = 0;
+
+	(void)state;
+	open_streams();
+	stretch_for_stream();
+	while (peer()->tx.pay_size == LONG && n++ < LONG / EAGER)
+		talk(EAGER);
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_SIZE);
+	for (n = 0; peer()->tx.pay_size != LONG && n < 3 * 9; n++)
+		one_out(EAGER);
+	assert_in_range(n, 1, 9 + 1);
+	node_close(&node);
+}
+
 int main(void)
 {
 	fill_pattern();
@@ -566,6 +583,7 @@ int main(void)
 	TABLE_ROWS("buffer", gets_a_buffer, buffers);
 	TABLE_ROWS("often", now_and_then_is_never, often);
 	TABLE_TEST(no_address_space);
+	TABLE_TEST(keeps_up);
 	TABLE_ROWS("talks", talks_in_a_short_one, talks);
 	return table_run("streams");
 }
