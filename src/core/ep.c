@@ -212,6 +212,23 @@ void *bl_slab(struct bl_ep *ep, size_t bytes)
 	return slab->bytes;
 }
 
+#define POOR_NS	    1000000000u /* of refusals in a row, ... */
+#define POOR_ROW_NS 200000000u	/* ... none of them later than that after the last one */
+
+bl_cold int bl_no_memory(struct bl_ep *ep)
+{
+	uint64_t now = bl_clock_ns();
+
+	if (now - ep->poor_at > POOR_ROW_NS)
+		ep->poor_since = now;
+	ep->poor_at = now;
+	if (now - ep->poor_since < POOR_NS)
+		return bl_again(ep);
+	bl_warn("no memory for what is to be begun, for a second: %s", bl_remedy(ENOMEM));
+	ep->poor_at = 0; /* whoever begins something again may wait again */
+	return -ENOMEM;
+}
+
 struct bl_ep *bl_ep_new(struct bl_domain *domain)
 {
 	struct bl_ep *e = aligned_alloc(BL_PAIR, bl_round_up(sizeof *e, BL_PAIR));

@@ -264,9 +264,10 @@ struct bl_ep {
 	bool retry;		  /* what was refused may go now, or nobody tells when: wait.c */
 	bool refused;		  /* something was that goes when a connection, say, is made */
 	uint32_t given;		  /* answers in bl_local.given that have been acted on */
-	bool asks_room;		  /* some peers may have been asked to ring */
-	uint32_t nowing;	  /* peers for which control packets wait for room */
-	uint32_t unsaid;	  /* bytes of long packets read since we said that we are active */
+	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
+	bool asks_room;		      /* some peers may have been asked to ring */
+	uint32_t nowing;	      /* peers for which control packets wait for room */
+	uint32_t unsaid; /* bytes of long packets read since we said that we are active */
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
@@ -569,6 +570,11 @@ static inline int bl_again(struct bl_ep *ep)
 	return -EAGAIN;
 }
 
+/* There is no memory for it: the same, but an error once all that was begun has been refused so for
+ * a second, or else a limit that isn't raised (ulimit -v) would have its user try again for ever.
+ * ep.c */
+bl_cold int bl_no_memory(struct bl_ep *ep);
+
 static inline int bl_refused(struct bl_ep *ep)
 {
 	ep->refused |= !ep->opening && !ep->domain->working;
@@ -726,7 +732,7 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	struct bl_peer *peer = NULL;
 
 	if (unlikely(!post) && !(post = bl_post_more(ep)))
-		return -EAGAIN;
+		return bl_no_memory(ep);
 	if (src != BL_ADDR_ANY)
 		peer = likely(src < ep->ndest) ? ep->dest[src] : &bl_nobody;
 	ep->free_post = post->next;

@@ -84,7 +84,7 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 		return bl_refused(ep);
 	f = malloc(sizeof *f + copied);
 	if (!f)
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	f->next = NULL;
 	f->work = *work;
 	f->work.ep = ep;
@@ -94,7 +94,7 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 	}
 	fence = fence_of(ep, peer);
 	if (!fence) {
-		err = bl_again(ep);
+		err = bl_no_memory(ep);
 		goto undo;
 	}
 	if (copied)

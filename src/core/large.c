@@ -415,12 +415,12 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_claim_ask(ep, peer, len);
 	r = bl_request_new(ep);
 	if (!r)
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	r->peer = peer;
 	r->len = len;
 	r->niov = (uint32_t)bl_iov_slice(send->iov, send->niov, 0, len, r->iov);
 	if (unlikely(send->flags & BL_INJECT) && !bl_request_keep(ep, r))
-		return bl_again(ep); /* and it is free again */
+		return bl_no_memory(ep); /* and it is free again */
 	r->context = send->context;
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);

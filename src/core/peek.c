@@ -161,7 +161,7 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	if (!post || !bl_unex_give(&no_sink, u, post, tagged, &spent)) {
 		if (post)
 			bl_post_release(ep, post);
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	}
 	*at = u->next;
 	bl_unex_free(member, u);

@@ -29,10 +29,8 @@ bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep)
 {
 	struct bl_post *post = bl_slab(ep, POSTS_AT_ONCE * sizeof *post);
 
-	if (!post) {
-		bl_again(ep);
+	if (!post)
 		return NULL;
-	}
 	for (int i = 0; i < POSTS_AT_ONCE; i++)
 		bl_post_free(ep, &post[i]);
 	return ep->free_post;
@@ -585,7 +583,8 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		if (!u)
 			break;
 		if (!bl_unex_give(&no_sink, u, post, tagged, &spent)) {
-			err = taken ? -ENOMEM : bl_again(ep); /* nothing may overtake the message */
+			err = taken ? -ENOMEM
+				    : bl_no_memory(ep); /* nothing may overtake the message */
 			break;
 		}
 		taken = true;
@@ -694,7 +693,7 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv)
 		return -EINVAL;
 	post = bl_post_make(ep, recv, src);
 	if (!post)
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	return bl_recv_slow(ep, post, recv->src, tagged);
 }
 

@@ -480,7 +480,7 @@ static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 	struct bl_rma_op *op = make_op(rma, len);
 
 	if (!op)
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	count_asked(ep, rp, rma, len);
 	op->number = ++ep->rma_number;
 	*rp->tail = op;
@@ -663,7 +663,7 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 		return bl_fence_rma(ep, rma, err);
 	rp = bl_rma_peer(peer);
 	if (unlikely(!rp))
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	if (unlikely(rp->rest && bl_rma_go_on(ep, rp)))
 		return not_yet(ep, peer, rma);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&

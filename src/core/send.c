@@ -313,7 +313,7 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	bool stream;
 
 	if (unlikely(!r))
-		return bl_again(ep);
+		return bl_no_memory(ep);
 	stream = bl_tx_streams(tx, peer->rx.next);
 	bl_prefetch_write(slot);
 	bl_tx_before_packet(tx, all, stream);
@@ -475,7 +475,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		struct bl_request *r = await_delivery(ep, peer, send, len);
 
 		if (unlikely(!r))
-			return bl_again(ep);
+			return bl_no_memory(ep);
 		flags |= BL_SLOT_TELL;
 		bl_tx_slot(tx)->request = bl_request_number(r);
 	}
