@@ -488,17 +488,16 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * goes there an offer may stay so for good: two turns say that they talk, and it takes three to
  * know that they don't cross.
  *
- * Who has found the other to be far away by the time of its stores (bl_tx.past) passes the caches
- * by, and goes on finding out.
+ * There, too, who has found the other to be far away by the time of its stores (bl_tx.past) passes
+ * the caches by, and goes on finding out.
  */
 static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 {
 	if (likely(!tx->offer && (!tx->dialogue || tx->offers || !tx->answered ||
 				  tx->turns != BL_DIALOGUE_AFTER)))
 		return false;
-	if (unlikely(tx->past))
-		return false;
-	return !tx->crossing_only || (len >= BL_CROSSING_MIN && !bl_tx_in_dialogue(tx));
+	return !tx->crossing_only ||
+	       (len >= BL_CROSSING_MIN && !tx->past && !bl_tx_in_dialogue(tx));
 }
 
 /* What the flags of the next long message are to say, which may go there. */
