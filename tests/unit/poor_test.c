@@ -8,8 +8,9 @@
 #include "core/rma.h"
 #include "unit/ahead.h"
 
-static bool poor;
-static uint64_t later; /* ns */
+/* The service thread's, too. */
+static _Atomic bool poor;
+static _Atomic uint64_t later; /* ns */
 
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
