@@ -41,18 +41,16 @@ enum bl_knob_kind {
 	  "neighbour that is far away; else 0: none, but those of streams that "                   \
 	  "FI_BEELINE_STRETCH names.")                                                             \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 are "  \
-	  "FI_BEELINE_TURNS's, if it is used). Where messages are carried "                        \
-	  "(FI_BEELINE_CARRY_MAX), "                                                               \
-	  "so that those up to that length go through it whole, and for 4 neighbours to 2,020 "    \
-	  "KiB "                                                                                   \
-	  "where a core's own cache has more than 512 KiB and less than 2 MiB; elsewhere for "     \
-	  "streams, many messages one after the other, those of up to 32 KiB whole unless system " \
-	  "calls are very cheap, and only where address space isn't limited (ulimit -v). auto is " \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \
+	  "are FI_BEELINE_TURNS's, if it is used). Where messages are carried "                    \
+	  "(FI_BEELINE_CARRY_MAX), so that those up to that length go through it whole, and "      \
+	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB and "      \
+	  "less than 2 MiB; elsewhere for streams, many messages one after the other, those of "   \
+	  "up to 32 KiB whole unless system calls are very cheap, and for those who use "          \
+	  "FI_BEELINE_TURNS, but only where address space isn't limited (ulimit -v). auto is "     \
 	  "for up to 16 neighbours: where messages are carried, to whom packets of 4 KiB and "     \
-	  "more "                                                                                  \
-	  "go, or very many shorter ones; elsewhere for whose messages it was too short again "    \
-	  "and again. always is for 16, at once.")                                                 \
+	  "more go, or very many shorter ones; elsewhere to whom such a stream goes. always is "   \
+	  "for 16, at once.")                                                                      \
 	X(turns, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|crossing",                            \
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
 	  "to one place behind a longer ring (FI_BEELINE_STRETCH), in turn. crossing: only if "    \

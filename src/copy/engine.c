@@ -230,7 +230,6 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define CHEAP_NS    250.0  /* and one where one copy is as good as two, however short */
 #define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
-
 #define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on, */
 #define AVX512_FP16 (1u << 23) /* which have this */
 

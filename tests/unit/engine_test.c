@@ -92,29 +92,39 @@ static const struct knob_row knobs[] = {
 	{{"not set", "injects what a dialogue may carry"}, NULL, 0, "dialogue"},
 };
 
-/* All limits. The plan is made once in a process: in a child, before we have one. */
-static void knobs_set_limits(void **state)
+/* The plan is made once in a process: in a child, before we have one. */
+static void in_child(int (*wrong)(const void *row), const void *row)
 {
-	const struct knob_row *row = TABLE_ROW(struct knob_row, state);
 	pid_t pid = fork();
 	int status;
 
 	assert_true(pid >= 0);
-	if (!pid) {
-		const struct bl_copy_plan *plan;
-		size_t inject;
-
-		if (row->value)
-			setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
-		setenv("FI_BEELINE_INJECT", row->inject, 1);
-		plan = bl_copy_plan();
-		inject = *row->inject == 'e' ? plan->eager_max : plan->dialogue_max;
-		if (row->value && (plan->eager_max != row->max || plan->dialogue_max != row->max))
-			_exit(1);
-		_exit(plan->inject_max != inject ? 2 : 0);
-	}
+	if (!pid)
+		_exit(wrong(row));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+}
+
+static int wrong_limits(const void *arg)
+{
+	const struct knob_row *row = arg;
+	const struct bl_copy_plan *plan;
+	size_t inject;
+
+	if (row->value)
+		setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
+	setenv("FI_BEELINE_INJECT", row->inject, 1);
+	plan = bl_copy_plan();
+	inject = *row->inject == 'e' ? plan->eager_max : plan->dialogue_max;
+	if (row->value && (plan->eager_max != row->max || plan->dialogue_max != row->max))
+		return 1;
+	return plan->inject_max != inject ? 2 : 0;
+}
+
+/* All limits. */
+static void knobs_set_limits(void **state)
+{
+	in_child(wrong_limits, TABLE_ROW(struct knob_row, state));
 }
 
 struct turns_row {
@@ -129,23 +139,20 @@ static const struct turns_row turns[] = {
 	{{"never", "in the rings"}, "never", false, false, false},
 };
 
+static int wrong_turns(const void *arg)
+{
+	const struct turns_row *row = arg;
+	const struct bl_copy_plan *plan;
+
+	setenv("FI_BEELINE_TURNS", row->value, 1);
+	plan = bl_copy_plan();
+	return plan->in_turn != row->in_turn || plan->crossing_only != row->crossing_only ||
+	       plan->grows != row->grows;
+}
+
 static void knob_says_who_writes_where(void **state)
 {
-	const struct turns_row *row = TABLE_ROW(struct turns_row, state);
-	pid_t pid = fork();
-	int status;
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		const struct bl_copy_plan *plan;
-
-		setenv("FI_BEELINE_TURNS", row->value, 1);
-		plan = bl_copy_plan();
-		_exit(plan->in_turn != row->in_turn || plan->crossing_only != row->crossing_only ||
-		      plan->grows != row->grows);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	in_child(wrong_turns, TABLE_ROW(struct turns_row, state));
 }
 
 struct far_row {
