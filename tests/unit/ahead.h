@@ -62,18 +62,6 @@ static inline void say_here(void)
 	bl_say_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
 }
 
-/* The receiver is at work, and not for long with one thing. -ETIME: this machine was too slow
- * for it to seem so. */
-static inline int send_at_work(const struct bl_send *send)
-{
-	uint64_t now = bl_ticks(), soon = 50 * bl_ticks_per_us();
-	int err;
-
-	bl_say_active(receiver, now + soon);
-	err = bl_send(sender, send);
-	return !err && bl_ticks() - now > soon ? -ETIME : err;
-}
-
 static inline void post(size_t len)
 {
 	assert_int_equal(bl_recv_buf(receiver, to, len, 1, 9, 0, to, NODE_FLAGS), 0);
