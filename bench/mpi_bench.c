@@ -4,7 +4,7 @@
  * of Beeline: the same binary runs over an MPI's own path and over Beeline. One
  * launch measures many sizes, so that whole launches can be interleaved.
  *
- *	mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-n]
+ *	mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-n] [-u]
  *
  * Tests, all in nanoseconds per message:
  *  latency        half the time of a ping and its pong
@@ -16,6 +16,10 @@
  * rounds a sample do.
  * Before a size is measured its data is sent once and every byte compared, unless
  * -n says not to (a launch before this one did).
+ * With -u messages are used: each is written to before it is sent, a word in each line of its, and
+ * read so when it has come. Otherwise nobody looks at their bytes, as in other benchmarks: then
+ * what one processor copies from the other's memory, or to it, may lie in its own caches since the
+ * time before, and what a message leaves in whose cache doesn't count.
  * The buffers belong to the process; there is one thread.
  */
 #include <mpi.h>
@@ -38,6 +42,8 @@ struct pair {
 	unsigned char *in;
 	MPI_Request request[2 * WINDOW];
 	struct apart apart;
+	bool used;
+	uint32_t count; /* what is written next */
 };
 
 struct test {
@@ -50,16 +56,41 @@ struct test {
 			       */
 };
 
+#define LINE 64u /* bytes */
+
+/* Messages to be sent get new bytes, if they are used. */
+static void write_out(struct pair *pair, size_t len)
+{
+	if (!pair->used)
+		return;
+	pair->count++;
+	for (size_t i = 0; i + sizeof pair->count <= len; i += LINE)
+		memcpy(pair->out + i, &pair->count, sizeof pair->count);
+}
+
+/* Those that have come are read. */
+static void read_in(struct pair *pair, size_t len)
+{
+	if (!pair->used)
+		return;
+	for (size_t i = 0; i < len; i += LINE)
+		(void)*(volatile unsigned char *)(pair->in + i);
+}
+
 static void latency_round(struct pair *pair, size_t size, int window)
 {
 	int other = 1 - pair->rank, n = (int)size;
 
 	(void)window;
 	if (pair->rank == 0) {
+		write_out(pair, size);
 		MPI_Send(pair->out, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD);
 		MPI_Recv(pair->in, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		read_in(pair, size);
 	} else {
 		MPI_Recv(pair->in, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		read_in(pair, size);
+		write_out(pair, size);
 		MPI_Send(pair->out, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD);
 	}
 }
@@ -70,6 +101,7 @@ static void stream_round(struct pair *pair, size_t size, int window)
 	unsigned char ack = 0;
 
 	if (pair->rank == 0) {
+		write_out(pair, size * (size_t)window);
 		for (int i = 0; i < window; i++)
 			MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
 				  MPI_COMM_WORLD, &pair->request[i]);
@@ -80,6 +112,7 @@ static void stream_round(struct pair *pair, size_t size, int window)
 			MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
 				  MPI_COMM_WORLD, &pair->request[i]);
 		MPI_Waitall(window, pair->request, MPI_STATUSES_IGNORE);
+		read_in(pair, size * (size_t)window);
 		MPI_Send(&ack, 1, MPI_BYTE, other, TAG_ACK, MPI_COMM_WORLD);
 	}
 }
@@ -89,14 +122,17 @@ static void exchange_round(struct pair *pair, size_t size, int window)
 	int other = 1 - pair->rank, n = (int)size;
 
 	(void)window;
+	write_out(pair, size);
 	MPI_Sendrecv(pair->out, n, MPI_BYTE, other, TAG_DATA, pair->in, n, MPI_BYTE, other,
 		     TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	read_in(pair, size);
 }
 
 static void bidirectional_round(struct pair *pair, size_t size, int window)
 {
 	int other = 1 - pair->rank, n = (int)size;
 
+	write_out(pair, size * (size_t)window);
 	for (int i = 0; i < window; i++)
 		MPI_Irecv(pair->in + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD,
 			  &pair->request[i]);
@@ -104,6 +140,7 @@ static void bidirectional_round(struct pair *pair, size_t size, int window)
 		MPI_Isend(pair->out + (size_t)i * size, n, MPI_BYTE, other, TAG_DATA,
 			  MPI_COMM_WORLD, &pair->request[window + i]);
 	MPI_Waitall(2 * window, pair->request, MPI_STATUSES_IGNORE);
+	read_in(pair, size * (size_t)window);
 }
 
 static const struct test tests[] = {
@@ -244,14 +281,14 @@ int main(int argc, char **argv)
 	struct bench_sizes sizes;
 	struct pair pair;
 	double ms = 20;
-	bool check = true;
+	bool check = true, used = false;
 	int samples = 5, ranks, option;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &pair.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	bench_parse_sizes("0,8,64,1024,16384,262144,4194304", &sizes);
-	while ((option = getopt(argc, argv, "t:s:m:r:n")) != -1) {
+	while ((option = getopt(argc, argv, "t:s:m:r:nu")) != -1) {
 		if (option == 't') {
 			names = optarg;
 		} else if (option == 's' && bench_parse_sizes(optarg, &sizes)) {
@@ -262,9 +299,11 @@ int main(int argc, char **argv)
 			samples = atoi(optarg);
 		} else if (option == 'n') {
 			check = false;
+		} else if (option == 'u') {
+			used = true;
 		} else {
 			fprintf(stderr, "usage: mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] "
-					"[-r SAMPLES] [-n]\n");
+					"[-r SAMPLES] [-n] [-u]\n");
 			MPI_Abort(MPI_COMM_WORLD, 2);
 		}
 	}
@@ -272,6 +311,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mpi_bench: needs 2 ranks, and sizes below 2 GiB\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
+	pair.used = used;
+	pair.count = 0;
 	pair.apart = (struct apart){.line = share_line(pair.rank), .first = pair.rank == 0};
 	report_all(pair.rank);
 	for (const char *name = names; *name;) {

@@ -74,11 +74,13 @@ struct bl_copy_plan {
 	size_t dialogue_max;   /* and up to here while the receiver waits for just this message */
 	size_t inject_max;     /* one of these two */
 	size_t both_hands_min; /* from here on a second core pays for its system call */
-	size_t carry_max;   /* up to here two copies do, if both wait or in one packet; 0: never */
-	size_t carry_far;   /* the same where each line takes long to cross; at most carry_max */
-	size_t carry_turn;  /* the same where both write to one place in turn */
-	size_t stream_max;  /* up to here one packet does, through a longer ring: carry_max, or,
-			     * where nothing is carried, in a stream */
+	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
+	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
+	size_t carry_turn; /* the same where both write to one place in turn */
+	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
+			    * where nothing is carried, in a stream */
+	size_t fresh_max;  /* up to here they do in turn, if one was seen to take longer than */
+	uint32_t fresh_ns, fresh_per_kb; /* so long, for so many bytes: core/fresh.h */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */

@@ -6,8 +6,8 @@
  * receiver may leave the library before there is room: it sets the request's bit in the sender's
  * own memory instead (struct bl_fins), and the sender, who finds 64 packets when it is back,
  * finds the bits behind them (bl_poll_peer). So who has received everything isn't waited for,
- * except to say what a bit can't: an error, that what was sent ahead was of no use, the end of a
- * message that was carried or whose index is 960 or more.
+ * except to say what a bit can't (what was thought of its bytes is a hint): an error, that what was
+ * sent ahead was of no use, the end of a message that was carried or whose index is 960 or more.
  *
  * A bit set while those packets are being read is seen behind the next one, before a sleep
  * (bl_fin_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of
@@ -17,7 +17,11 @@
  * in no other way: until the bit has been taken, nothing else has that index. One that was
  * carried may have ended before.
  */
-#include "core/large.h"
+#include "core/claim.h"
+#include "core/fresh.h"
+#include "core/recv.h"
+#include "core/stream.h"
+#include "base/window.h"
 
 #define FIN_BITS (64u * BL_FIN_WORDS)
 
@@ -46,7 +50,8 @@ void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 	if (unlikely(peer->ncontrol))
 		bl_control_flush_peer(ep, peer);
 	full = peer->ncontrol || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
-	if (unlikely(full && !status && !may_be_over) && set_bit(&peer->rx.lane->fins, request)) {
+	if (unlikely(full && !(status & ~BL_FIN_VERDICT) && !may_be_over) &&
+	    set_bit(&peer->rx.lane->fins, request)) {
 		bl_peer_notify(peer);
 		/* The sender may have found the last packet just before: another has it look. */
 		if (likely(!bl_tx_refresh(&peer->tx)))
@@ -73,6 +78,24 @@ bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 				bl_request_end(ep, sink, r, 0);
 		}
 	}
+}
+
+void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+	       uint64_t data)
+{
+	struct bl_request *r;
+
+	bl_window(BL_WINDOW_TOLD, NULL);
+	bl_claim_back_now(ep);
+	bl_fin_look(ep, sink, peer); /* first: of the same request, too */
+	r = bl_request_find(ep, peer, tag);
+	if (!r)
+		return;
+	if (r->ahead)
+		bl_ahead_told(r, !(data & BL_FIN_EARLY));
+	bl_fresh_told(peer, r->len, data);
+	data &= ~(BL_FIN_EARLY | BL_FIN_VERDICT);
+	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 uint32_t bl_fins_in_sight(const struct bl_peer *peer)

@@ -6,6 +6,7 @@
  */
 #include "core/claim.h"
 #include "core/fence.h"
+#include "core/fresh.h"
 #include "core/recv.h"
 #include "core/stream.h"
 
@@ -70,8 +71,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 
 	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
 	bl_take_back(&t->ours);
-	bl_fin(ep, t->peer, t->request, (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0),
-	       t->carried);
+	bl_fin(ep, t->peer, t->request,
+	       (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0) | t->verdict, t->carried);
 	bl_stat_received(ep,
 			 t->streamed		  ? BL_WAY_STREAMED
 			 : t->missing		  ? BL_WAY_PROXY
@@ -135,6 +136,7 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 
 int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t len)
 {
+	uint64_t began;
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
@@ -143,8 +145,10 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	bl_say_busy(ep, len);
 	if (len < BL_CLAIM_MIN)
 		bl_say_active(ep, bl_ticks() + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+	began = bl_ticks();
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
+	bl_fresh_judge(t, len, began);
 	bl_say_done(ep, len);
 	if (len < BL_CLAIM_MIN)
 		bl_say_active(ep, bl_ticks());
@@ -440,7 +444,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
-	bl_tx_said_rts(&peer->tx, len <= bl_copy_plan()->dialogue_max);
+	bl_tx_said_rts(&peer->tx, bl_may_go_in_turn(len));
 	if (r->ahead)
 		bl_ahead_send(ep, r);
 	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {
@@ -599,23 +603,6 @@ static void answer_offer(struct bl_request *r)
 	while (!bl_coop_begun(r->coop, r->coop_generation))
 		if ((int64_t)(bl_ticks() - until) >= 0)
 			return;
-}
-
-void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
-	       uint64_t data)
-{
-	struct bl_request *r;
-
-	bl_window(BL_WINDOW_TOLD, NULL);
-	bl_claim_back_now(ep);
-	bl_fin_look(ep, sink, peer); /* first: of the same request, too */
-	r = bl_request_find(ep, peer, tag);
-	if (!r)
-		return;
-	if (r->ahead)
-		bl_ahead_told(r, !(data & BL_FIN_EARLY));
-	data &= ~BL_FIN_EARLY;
-	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 /* --- both --------------------------------------------------------------- */

@@ -109,6 +109,7 @@ struct bl_transfer {
 	uint64_t carry_moved; /* ... that found a change; ticks, without ... */
 	uint64_t carry_look;  /* ... what passed between two looks; the last one */
 	int error;
+	uint64_t verdict; /* BL_FIN_VERDICT */
 	/* its completion */
 	void *context, *buf;
 	uint64_t tag, data, flags;
@@ -302,6 +303,12 @@ static_assert(BL_CREDIT_BYTES + 2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE &&
 size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
 /* And bytes of the longest one that goes through the ring at all. */
 size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer);
+/* One of len bytes goes to a dialogue buffer once it is known that two talk, and, if it is long,
+ * that its bytes are fresh (fresh.h). */
+static inline bool bl_may_go_in_turn(size_t len)
+{
+	return len <= bl_copy_plan()->dialogue_max || len <= bl_copy_plan()->fresh_max;
+}
 /* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
 bool bl_is_laden(struct bl_peer *peer, size_t len);
 /* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The

@@ -9,6 +9,7 @@
 #include "core/claim.h"
 #include "core/core.h"
 #include "core/fence.h"
+#include "core/fresh.h"
 #include "core/large.h"
 #include "core/stat.h"
 #include "core/stream.h"
@@ -227,18 +228,22 @@ bool bl_is_laden(struct bl_peer *peer, size_t len)
 }
 
 /* A message could have been one packet if the ring were long. */
-static void wants_longer(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+static void wants_longer(struct bl_peer *peer)
 {
 	struct bl_tx *tx = &peer->tx;
 
 	if (tx->pay_most != BL_PAYLOAD_SIZE)
 		return;
-	if (bl_copy_plan()->by_stream && len > eager_in_long(ep, peer) &&
-	    (len > bl_copy_plan()->dialogue_max || !bl_tx_lacks_buffer(tx, len)))
-		return;
 	tx->short_of += tx->short_of < UINT8_MAX;
 	if (++tx->nlong >= BL_STRETCH_USES)
 		bl_stretch_look(peer);
+}
+
+/* One beyond what goes now: may it go in a longer one? */
+static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	return !bl_copy_plan()->by_stream || len <= eager_in_long(ep, peer) ||
+	       (len <= bl_copy_plan()->dialogue_max && bl_tx_lacks_buffer(&peer->tx, len));
 }
 
 /*
@@ -259,6 +264,32 @@ static bool in_dialogue(struct bl_peer *peer)
 	return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_in_dialogue(&peer->tx);
 }
 
+/* The message is fresh, and its receiver waits for it, or sends one itself: to the dialogue buffer,
+ * where `turn` says so, if the other's do as well, or else through the ring. */
+static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
+{
+	struct bl_tx *tx = &peer->tx;
+	bool place = bl_dialogue_has_place(tx), ring;
+
+	if ((len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len)) || tx->past)
+		return false;
+	ring = !place && len <= BL_CLAIM_MIN && in_dialogue(peer);
+	if (tx->pay_most == BL_PAYLOAD_SIZE) {
+		if (ring || (tx->turns == BL_DIALOGUE_AFTER && tx->answered))
+			wants_longer(peer);
+		return false;
+	}
+	if ((!place && !ring) || bl_is_laden(peer, len))
+		return false;
+	if (!tx->fresh_left) {
+		tx->fresh = 0; /* announce some */
+		return false;
+	}
+	tx->fresh_left--;
+	*turn = place;
+	return true;
+}
+
 /* As one packet, if there is room. */
 static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
@@ -275,7 +306,8 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	if (unlikely(bl_tx_is_far(&peer->tx)))
 		bl_tx_look(&peer->tx, len);
 	if (len > bl_eager_to(ep, peer)) {
-		wants_longer(ep, peer, len);
+		if (would_go(ep, peer, len))
+			wants_longer(peer);
 		return false;
 	}
 	return likely(!bl_is_laden(peer, len));
@@ -458,13 +490,14 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn;
+	bool turn = false;
 
-	if (!may_go_whole(ep, peer, len))
+	if (!(bl_is_fresh(peer, len) && goes_fresh(ep, peer, len, &turn)) &&
+	    !may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);
-	turn = bl_dialogue_may(tx, len);
+	turn = turn || bl_dialogue_may(tx, len);
 	to = turn ? NULL : bl_tx_payload(tx, (uint32_t)len);
 	bl_say_active(ep, bl_ticks());
 	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))
@@ -497,7 +530,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to)
 		bl_tx_payload_taken(tx, to);
-	if (to && len <= BL_PREFETCH_MOST && !(flags & BL_SLOT_PAST))
+	if (to && (len <= BL_SHORT_MOST || bl_is_fresh(peer, len)) && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)

@@ -247,7 +247,8 @@ bl_noinline uint8_t *bl_tx_payload_longer(struct bl_tx *tx, uint32_t len)
  * A stream is the quicker one in a long ring even if its reader keeps up with it, and messages up
  * to 2 KiB one by one are in a short one, in which each line is used again soon. What else is in
  * flight lies at the end of the long one, and counts as if it lay in the short one: so long as that
- * is no more than the short one holds, neither is in the other's way.
+ * is no more than the short one holds, neither is in the other's way. Messages of which a short one
+ * holds few (core/fresh.h) keep the long one.
  */
 bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 {
@@ -260,8 +261,10 @@ bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 			lengthen(tx);
 		return;
 	}
+	if (tx->last > BL_SHORT_MOST)
+		return;
 	bl_tx_refresh(tx);
-	if (tx->pay_at < BL_PAYLOAD_SIZE && tx->pay_head - tx->pay_tail <= BL_PAYLOAD_SIZE)
+	if (tx->pay_head - tx->pay_tail <= BL_PAYLOAD_SIZE)
 		tx->pay_size = BL_PAYLOAD_SIZE;
 }
 

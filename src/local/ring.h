@@ -27,7 +27,8 @@
 
 #define BL_CREDIT_EVERY	    8u	  /* packets */
 #define BL_CREDIT_BYTES	    8192u /* or payload bytes, whichever comes first */
-#define BL_PREFETCH_MOST    8192u
+#define BL_PREFETCH_MOST    32768u /* payload bytes that are asked for in an idle moment */
+#define BL_SHORT_MOST	    8192u  /* of messages that are best off in a ring of BL_PAYLOAD_SIZE */
 #define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
 #define BL_TX_PREFETCH_MOST 6144u /* payload bytes of them */
 #define BL_OWN_SLOTS	    16u	  /* at most, whose lines it stores something to at once, */
@@ -79,6 +80,8 @@ struct bl_tx {
 	uint8_t short_of;  /* what speaks for a longer ring: 1 for each message that would have gone
 			    * whole, 2 for each lap of a stream, and -1 for any other */
 	bool crossing_only; /* bl_copy_plan()->crossing_only */
+	uint8_t fresh;	    /* announced messages in a row that were: core/fresh.h */
+	uint8_t fresh_left; /* so many more are taken for it */
 	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */
 	uint32_t answer;    /* that is packet so-and-so */
 };
@@ -482,22 +485,26 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * nobody's but his who copies it at once; a receiver that would sleep only naps for as long.
  *
  * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet, or could have
- * (bl_copy_plan()->dialogue_max). What is counted here are such messages alone, whatever is said in
- * between: unlike bl_tx.replies, which also learns from short ones. Credits know nothing of the
- * buffer, and nobody waits for it: whose offer isn't taken uses the ring. Where only what crosses
- * goes there an offer may stay so for good: two turns say that they talk, and it takes three to
- * know that they don't cross.
+ * (bl_copy_plan()->dialogue_max, fresh_max; of the latter one by one, too, whatever crosses). What
+ * is counted here are such messages alone, whatever is said in between: unlike bl_tx.replies, which
+ * also learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose
+ * offer isn't taken uses the ring. Where only what crosses goes there an offer may stay so for
+ * good: two turns say that they talk, and it takes three to know that they don't cross.
  *
  * There, too, who has found the other to be far away by the time of its stores (bl_tx.past) passes
  * the caches by, and goes on finding out.
  */
+static inline bool bl_dialogue_has_place(const struct bl_tx *tx)
+{
+	return unlikely(tx->offer || (tx->dialogue && !tx->offers && tx->answered &&
+				      tx->turns == BL_DIALOGUE_AFTER));
+}
+
 static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 {
-	if (likely(!tx->offer && (!tx->dialogue || tx->offers || !tx->answered ||
-				  tx->turns != BL_DIALOGUE_AFTER)))
-		return false;
-	return !tx->crossing_only ||
-	       (len >= BL_CROSSING_MIN && !tx->past && !bl_tx_in_dialogue(tx));
+	return bl_dialogue_has_place(tx) &&
+	       (!tx->crossing_only ||
+		(len >= BL_CROSSING_MIN && !tx->past && !bl_tx_in_dialogue(tx)));
 }
 
 /* What the flags of the next long message are to say, which may go there. */

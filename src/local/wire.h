@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 19 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 20 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -185,8 +185,12 @@ static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a 
 /* FRAGMENT: tag = transfer (BL_SLOT_AHEAD: request), data = offset; or BL_FRAGMENT_PUSHED, and
  * the bytes are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)
-/* FIN: tag = request, data = 0 or an errno, and whether what was sent ahead came too early. */
-#define BL_FIN_EARLY (1ULL << 32)
+/* FIN: tag = request, data = 0 or an errno, and whether what was sent ahead came too early; and, of
+ * one that was copied once, whether it was judged by the time that took, and how: core/fresh.h */
+#define BL_FIN_EARLY   (1ULL << 32)
+#define BL_FIN_JUDGED  (1ULL << 33)
+#define BL_FIN_FRESH   (1ULL << 34)
+#define BL_FIN_VERDICT (BL_FIN_JUDGED | BL_FIN_FRESH)
 
 /*
  * A large receive that is posted, for senders to find; see local/advert.h. One

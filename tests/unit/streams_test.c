@@ -104,12 +104,13 @@ static const struct lap_row laps[] = {
 	 true,
 	 false},
 	{{"a packet more", "would be overwritten"}, BL_PAYLOAD_SIZE, PACKET, false, true, false},
-	{{"a line less than all of a short one", "the next is its last"},
+	{{"the longest", "of those that are best off in a short one"},
 	 0,
-	 BL_PAYLOAD_SIZE - BL_LINE,
+	 BL_SHORT_MOST,
 	 false,
 	 true,
 	 true},
+	{{"a byte longer", "a short one holds few"}, 0, BL_SHORT_MOST + 1, false, true, false},
 	{{"all of a short one", "its end is no place"}, 0, BL_PAYLOAD_SIZE, false, true, false},
 };
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fresh.h: messages of a few pages whose bytes their sender has just written, as a program does
+ * that computes between its calls. They lie in its core's caches, and the other core, copying them
+ * in the kernel, waits for each line: three to five times as long as for lines that it has itself
+ * since the time before (as in benchmarks that send the same bytes again and again). Two copies
+ * through the dialogue buffer, both at once, are quicker then. So the receiver looks at what a
+ * copy takes:
+ *
+ *   sender                                   receiver
+ *   RTS ───────────────────────────────────► copies, and judges by the time it took
+ *   three in a row: fresh                ◄── FIN (BL_FIN_JUDGED, BL_FIN_FRESH)
+ *   the next ones go to the buffer ────────► (grow.c)
+ *   after BL_FRESH_MOST of them: RTS ──────► judges again
+ *
+ * Where a system call is cheap and those who answer each other have a buffer (bl_copy_plan). A
+ * hint: of a neighbour that lies the messages go the slower way. Serialised by the domain.
+ */
+#ifndef BL_CORE_FRESH_H
+#define BL_CORE_FRESH_H
+
+#include "base/clock.h"
+#include "core/large.h"
+
+#define BL_FRESH_AFTER                                                                             \
+	3u /* in a row: one may have been interrupted, and the first one after others */
+	   /* that weren't copied once comes from the sender's caches anyway */
+#define BL_FRESH_MOST 250u /* messages until some are copied once again, to see */
+
+/* Messages of len bytes may be: longer than any that goes through the ring in a dialogue. */
+static inline bool bl_fresh_may(size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	return len <= plan->fresh_max && len > plan->dialogue_max;
+}
+
+/* Receiver: its own copy of at least half of the message began then and is over. If the sender
+ * copied the rest, that took as long. */
+static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t began)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	uint64_t took = bl_ticks() - began;
+
+	if (!bl_fresh_may(t->want) || len < t->want / 2 || t->peer->copy.pull != BL_COPY_VM ||
+	    t->theirs_lent.n)
+		return;
+	t->verdict |= BL_FIN_JUDGED;
+	if (took * 1024 >
+	    (plan->fresh_ns * 1024 + plan->fresh_per_kb * len) * bl_ticks_per_us() / 1000)
+		t->verdict |= BL_FIN_FRESH;
+}
+
+/* Sender: FIN's data for a message of so many bytes that was announced. */
+static inline void bl_fresh_told(struct bl_peer *peer, size_t len, uint64_t data)
+{
+	if (likely(!(data & BL_FIN_JUDGED)) || !bl_fresh_may(len))
+		return;
+	if (!(data & BL_FIN_FRESH)) {
+		peer->tx.fresh = 0;
+		return;
+	}
+	peer->tx.fresh += peer->tx.fresh < BL_FRESH_AFTER;
+	peer->tx.fresh_left = BL_FRESH_MOST;
+}
+
+/* Sender: the next one of len bytes is, as far as is known. */
+static inline bool bl_is_fresh(const struct bl_peer *peer, size_t len)
+{
+	return unlikely(peer->tx.fresh == BL_FRESH_AFTER) && bl_fresh_may(len);
+}
+
+#endif

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fresh_test.c: messages whose bytes their sender has just written (core/fresh.h): how a copy is
+ * judged, what the sender makes of it, where such messages go then, and how they cease to be. What
+ * takes long is decided by the plan, not by this machine.
+ */
+#define CARRIED 0u
+#define LONGEST (FRESH + 1000u)
+#define FRESH	BL_DIALOGUE_SIZE
+#include "core/fresh.h"
+
+#include "base/knobs.h"
+#include "local/wire.h"
+#include "unit/ahead.h"
+
+#define MIDDLE 8192u
+
+/* Whether a neighbour stays in the library, for messages that are claimed otherwise. */
+static bool waits_here = true;
+bool __wrap_bl_waits_here(const struct bl_peer *peer);
+bool __wrap_bl_waits_here(const struct bl_peer *peer)
+{
+	(void)peer;
+	return waits_here;
+}
+
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return UINT64_MAX;
+}
+
+static struct bl_copy_plan *plan(void)
+{
+	return (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+}
+
+/* However little a copy takes it is too long, or however much it isn't. */
+static void copies_take_long(bool long_)
+{
+	plan()->fresh_ns = long_ ? 0 : 1000000000;
+	plan()->fresh_per_kb = 0;
+}
+
+static void open_fresh(void)
+{
+	assert_true(plan()->by_stream);
+	plan()->dialogue_max = MIDDLE;
+	plan()->stream_max = 32768;
+	plan()->in_turn = plan()->crossing_only = true;
+	plan()->fresh_max = FRESH;
+	copies_take_long(true);
+	open_pair();
+}
+
+/* Both lanes are long, and have room for dialogues. */
+static void stretch_both(void)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct bl_tx *tx = &node.ep[i]->dest[!i]->tx;
+
+		tx->short_of = BL_STRETCH_USES;
+		bl_stretch_look(node.ep[i]->dest[!i]);
+		assert_true(tx->pay_most > BL_PAYLOAD_SIZE && tx->dialogue);
+	}
+}
+
+static void say_fresh(size_t by, bool fresh)
+{
+	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+
+	tx->fresh = fresh ? BL_FRESH_AFTER : 0;
+	tx->fresh_left = BL_FRESH_MOST;
+}
+
+/* Of the last packet of one's with a message or a description. */
+static uint32_t last_head(size_t by)
+{
+	const struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+
+	return tx->slot[(tx->next - 1) % BL_SLOTS].head;
+}
+
+/* How the last message went: announced, to the dialogue buffer, growing there, or in the ring. */
+static char way_of_last(size_t by)
+{
+	uint32_t head = last_head(by), flags = BL_HEAD_FLAGS(head);
+
+	if (BL_HEAD_OP(head) == BL_OP_TAGGED_RTS)
+		return 'r';
+	assert_int_equal(BL_HEAD_OP(head), BL_OP_TAGGED);
+	if (!(flags & (BL_SLOT_OFFER | BL_SLOT_YOURS)))
+		return 'w';
+	return flags & BL_SLOT_GROWS ? 'g' : 'p';
+}
+
+static void sends_past(size_t by, size_t len, uint8_t past)
+{
+	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+	struct iovec iov = {from, len};
+	struct bl_send send = {&iov, 1, !by, 9, 0, from, NODE_FLAGS, NULL};
+
+	tx->past = past; /* however long stores take here */
+	assert_int_equal(bl_send(node.ep[by], &send), 0);
+}
+
+static void sends(size_t by, size_t len)
+{
+	sends_past(by, len, 0);
+}
+
+static void receives(size_t at, size_t len)
+{
+	memset(to, 0xee, sizeof to);
+	assert_int_equal(bl_recv_buf(node.ep[at], to, LONGEST, !at, 9, 0, to, NODE_FLAGS), 0);
+	assert_int_equal(node_completion(&node, at, NULL).len, len);
+	check(len);
+	assert_ptr_equal(node_completion(&node, !at, NULL).context, from);
+}
+
+/* One of ours, copied once. */
+static void one(size_t len)
+{
+	sends(1, len);
+	receives(0, len);
+}
+
+/* --- judged, and told -------------------------------------------------------- */
+
+struct judged_row {
+	struct row row;
+	size_t len, room; /* of the receive */
+	bool self, quick;
+	bool judged, fresh;
+};
+
+static const struct judged_row judged[] = {
+	{{"a byte above what goes whole in a dialogue", "the shortest"},
+	 MIDDLE + 1,
+	 LONGEST,
+	 .judged = true,
+	 .fresh = true},
+	{{"as much as goes whole", "its place is known"}, MIDDLE, LONGEST, .judged = false},
+	{{"as much as a buffer holds", "the longest"},
+	 FRESH,
+	 LONGEST,
+	 .judged = true,
+	 .fresh = true},
+	{{"a byte more", "has no place there"}, FRESH + 1, LONGEST, .judged = false},
+	{{"cut to less", "what is copied counts"}, FRESH, MIDDLE, .judged = false},
+	{{"to itself", "one copy, by memcpy"}, FRESH, LONGEST, .self = true, .judged = false},
+	{{"quick", "its bytes are no news"}, FRESH, LONGEST, .quick = true, .judged = true},
+};
+
+static void one_judged(void **state)
+{
+	const struct judged_row *row = TABLE_ROW(struct judged_row, state);
+	struct bl_tx *tx;
+
+	open_fresh();
+	tx = &peer()->tx;
+	copies_take_long(!row->quick);
+	if (row->self)
+		receiver->dest[1]->copy.pull = BL_COPY_SELF;
+	tx->fresh = 1;
+	sends(1, row->len);
+	memset(to, 0xee, sizeof to);
+	post(row->room);
+	if (row->room < row->len)
+		node_error(&node, 0);
+	else
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+	check(bl_min(row->len, row->room));
+	node_completion(&node, 1, NULL);
+	assert_int_equal(tx->fresh, !row->judged ? 1 : row->fresh ? 2 : 0);
+	node_close(&node);
+}
+
+/* One KiB may take a millisecond, and a call another, and so may whatever interrupts this one. */
+struct judge_row {
+	struct row row;
+	size_t want, len; /* KiB */
+	uint64_t ms;
+	bool others, lent;
+	uint64_t verdict;
+};
+
+static const struct judge_row judge[] = {
+	{{"all, quick", "as long as it may take"}, 64, 64, 35, .verdict = BL_FIN_JUDGED},
+	{{"all, slow", "half as long again"}, 64, 64, 100, .verdict = BL_FIN_VERDICT},
+	{{"half, quick", "the sender copied the rest"}, 64, 32, 15, .verdict = BL_FIN_JUDGED},
+	{{"half, slow", "by what it copied itself"}, 64, 32, 60, .verdict = BL_FIN_VERDICT},
+	{{"less", "says nothing"}, 64, 31, 1000, .verdict = 0},
+	{{"through the ring", "says nothing"}, 64, 64, 1000, .others = true, .verdict = 0},
+	{{"by the module", "says nothing"}, 64, 64, 1000, .lent = true, .verdict = 0},
+};
+
+static void judge_a_copy(void **state)
+{
+	const struct judge_row *row = TABLE_ROW(struct judge_row, state);
+	struct bl_peer p = {.copy.pull = row->others ? BL_COPY_NOTHING : BL_COPY_VM};
+	struct bl_transfer t = {.peer = &p, .want = row->want << 10, .theirs_lent.n = row->lent};
+
+	open_fresh();
+	plan()->fresh_ns = plan()->fresh_per_kb = 1000000;
+	bl_fresh_judge(&t, row->len << 10, bl_ticks() - 1000 * row->ms * bl_ticks_per_us());
+	assert_int_equal(t.verdict, row->verdict);
+	node_close(&node);
+}
+
+struct told_row {
+	struct row row;
+	const char *fins; /* fresh, not, or nothing of it */
+	bool is_fresh;
+};
+
+static const struct told_row told[] = {
+	{{"two", "may be chance"}, "ff", false},
+	{{"three", "in a row"}, "fff", true},
+	{{"many", "no more than that"}, "ffffffff", true},
+	{{"with one between", "not in a row"}, "ffnff", false},
+	{{"one that wasn't", "is believed at once"}, "fffn", false},
+	{{"nothing said between", "changes nothing"}, "ff-f", true},
+	{{"nothing said behind", "changes nothing"}, "fff-", true},
+};
+
+static void told_in_a_row(void **state)
+{
+	const struct told_row *row = TABLE_ROW(struct told_row, state);
+	struct bl_peer p = {.index = 0};
+
+	open_fresh();
+	for (const char *at = row->fins; *at; at++)
+		bl_fresh_told(&p, 40000,
+			      *at == 'f'   ? BL_FIN_JUDGED | BL_FIN_FRESH
+			      : *at == 'n' ? BL_FIN_JUDGED
+					   : 0);
+	/* of what can't be */
+	bl_fresh_told(&p, MIDDLE, BL_FIN_JUDGED);
+	bl_fresh_told(&p, FRESH + 1, BL_FIN_JUDGED);
+	assert_int_equal(bl_is_fresh(&p, 40000), row->is_fresh);
+	assert_false(bl_is_fresh(&p, MIDDLE));
+	assert_false(bl_is_fresh(&p, FRESH + 1));
+	if (row->is_fresh)
+		assert_int_equal(p.tx.fresh_left, BL_FRESH_MOST);
+	node_close(&node);
+}
+
+/* A FIN that has no slot is a bit, which says nothing of that; the message is over all the same. */
+static void told_by_a_bit(void **state)
+{
+	time_t deadline = time(NULL) + 60;
+	struct bl_comp comp;
+	int err;
+
+	(void)state;
+	open_fresh();
+	peer()->tx.fresh = 2;
+	sends(1, FRESH);
+	while (!(err = bl_send_buf(receiver, "x", 1, 1, 3, 0, NULL, BL_TAGGED)))
+		;
+	assert_int_equal(err, -EAGAIN);
+	memset(to, 0xee, sizeof to);
+	post(LONGEST);
+	while (bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL) == -EAGAIN)
+		assert_true(time(NULL) < deadline);
+	check(FRESH);
+	assert_int_not_equal(atomic_load(&peer()->tx.lane->fins.some), 0);
+	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	assert_int_equal(peer()->tx.fresh, 2);
+	node_close(&node);
+}
+
+/* --- a FIN that makes no sense ------------------------------------------------ */
+
+struct fin_row {
+	struct row row;
+	uint64_t data;
+	int err;
+};
+
+static const struct fin_row fins[] = {
+	{{"fresh, not judged", "no verdict"}, BL_FIN_FRESH, 0},
+	{{"with an error", "the error counts"}, BL_FIN_VERDICT | EPERM, EPERM},
+	{{"a bit that nobody knows", "an error"}, BL_FIN_VERDICT << 2, EIO},
+};
+
+static void fin_says(void **state)
+{
+	const struct fin_row *row = TABLE_ROW(struct fin_row, state);
+
+	open_fresh();
+	sends(1, FRESH);
+	bl_control(receiver, receiver->dest[1], BL_OP_FIN, bl_request_number(request()), row->data,
+		   NULL, 0);
+	if (row->err)
+		assert_int_equal(node_error(&node, 1).err, row->err);
+	else
+		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+	assert_int_equal(peer()->tx.fresh, row->data & BL_FIN_JUDGED && row->data & BL_FIN_FRESH);
+	memset(to, 0xee, sizeof to);
+	post(LONGEST);
+	node_completion(&node, 0, NULL);
+	node_close(&node);
+}
+
+/* --- where they go ------------------------------------------------------------- */
+
+struct way_row {
+	struct row row;
+	/* A: one of ours of len bytes, received at once; B: one of the other's; a, b: 8 bytes each;
+	 * X: both at once */
+	const char *steps;
+	const char *ways; /* of the long ones */
+	size_t len;
+	bool ours_isnt, others_isnt, is_short, laden, past, leaves;
+};
+
+#define LEN 40000u /* more than a stream's whole ones have */
+
+static const struct way_row ways[] = {
+	{{"in turn", "each waits for the other's"}, "ABABABABABAB", "rrrrrpgggggg", .len = LEN},
+	{{"the longest", "if both stay here"}, "ABABABABABAB", "rrrrrpgggggg", .len = FRESH},
+	{{"the longest, one leaves", "is copied for one who computes"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = FRESH,
+	 .leaves = true},
+	{{"crossing", "copied in as a whole"}, "XXXXXX", "rrrrrrpppppp", .len = LEN},
+	{{"short answers", "through the ring"}, "AbAbAbAbAbAb", "rrrwww", .len = LEN},
+	{{"short answers, 64 KiB", "the longest there"},
+	 "AbAbAbAbAbAb",
+	 "rrrwww",
+	 .len = BL_CLAIM_MIN},
+	{{"short answers, a byte more", "is announced"},
+	 "AbAbAbAbAbAb",
+	 "rrrrrr",
+	 .len = BL_CLAIM_MIN + 1},
+	{{"a stream", "nothing comes back"}, "AAAAAAAA", "rrrrrrrr", .len = LEN},
+	{{"only ours", "the other's are announced"},
+	 "ABABABABABAB",
+	 "rrrrrrgrwrwr",
+	 .len = LEN,
+	 .others_isnt = true},
+	{{"neither", "copied once"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = LEN,
+	 .ours_isnt = true,
+	 .others_isnt = true},
+	{{"short lanes", "have no place yet"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = LEN,
+	 .is_short = true},
+	{{"laden", "it keeps enough"}, "ABABABABABAB", "rrrrrrrrrrrr", .len = LEN, .laden = true},
+	{{"far away", "its stores pass the caches by"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = LEN,
+	 .past = true},
+};
+
+static void word(size_t by)
+{
+	node_send(&node, by, !by, "12345678", 8, 77, NULL, BL_TAGGED);
+	assert_int_equal(bl_recv_buf(node.ep[!by], to, 8, by, 77, 0, to, NODE_FLAGS), 0);
+	assert_int_equal(node_completion(&node, !by, NULL).len, 8);
+}
+
+/* One each, sent already. */
+static void receive_both(size_t len)
+{
+	static uint8_t other[LONGEST];
+
+	memset(to, 0xee, sizeof to);
+	memset(other, 0xee, sizeof other);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(bl_recv_buf(node.ep[i], i ? other : to, LONGEST, !i, 9, 0, NULL,
+					     NODE_FLAGS),
+				 0);
+	for (size_t i = 0; i < 4; i++) /* two sends, two receives */
+		node_completion(&node, i % 2, NULL);
+	check(len);
+	assert_memory_equal(other, from, len);
+}
+
+static void which_way(void **state)
+{
+	const struct way_row *row = TABLE_ROW(struct way_row, state);
+	char seen[32] = "";
+	size_t n = 0;
+
+	open_fresh();
+	copies_take_long(true);
+	waits_here = !row->leaves;
+	receiver->leaves = sender->leaves = 0;
+	if (!row->is_short)
+		stretch_both();
+	for (const char *at = row->steps; *at; at++) {
+		bool ours = *at == 'A' || *at == 'a' || *at == 'X';
+
+		say_fresh(1, !row->ours_isnt);
+		say_fresh(0, !row->others_isnt);
+		for (size_t i = 0; i < 2; i++) {
+			atomic_store(&node.ep[i]->local.seg.header->laden, row->laden);
+			node.ep[i]->dest[!i]->laden = row->laden;
+		}
+		if (*at == 'a' || *at == 'b') {
+			word(ours);
+			continue;
+		}
+		sends_past(ours, row->len, row->past);
+		seen[n++] = way_of_last(ours);
+		if (*at == 'X') {
+			sends_past(0, row->len, row->past);
+			seen[n++] = way_of_last(0);
+			receive_both(row->len);
+		} else {
+			receives(!ours, row->len);
+		}
+	}
+	assert_string_equal(seen, row->ways);
+	assert_int_equal(sender->requests + receiver->requests, 0);
+	waits_here = true;
+	node_close(&node);
+}
+
+/* --- how they cease to be ------------------------------------------------------ */
+
+/* After many of them some are announced, and judged again. */
+static void looked_at_again(void **state)
+{
+	uint32_t whole = 0, announced = 0;
+
+	(void)state;
+	open_fresh();
+	stretch_both();
+	for (uint32_t i = 0; i < 3 * (BL_FRESH_MOST + BL_FRESH_AFTER); i++) {
+		one(LEN);
+		if (way_of_last(1) == 'r')
+			announced++;
+		else
+			whole++;
+		word(0);
+	}
+	assert_int_equal(announced, 3 * BL_FRESH_AFTER);
+	assert_int_equal(whole, 3 * BL_FRESH_MOST);
+	copies_take_long(false);
+	for (uint32_t i = whole = 0; i < 2 * BL_FRESH_MOST; i++) {
+		one(LEN);
+		whole += way_of_last(1) != 'r';
+		word(0);
+	}
+	assert_int_equal(whole, 0);
+	node_close(&node);
+}
+
+/* They are what a longer lane is for, too, if their receiver waits for them or sends some. */
+struct longer_row {
+	struct row row;
+	const char *steps; /* as above, again and again */
+	bool isnt, longer;
+};
+
+static const struct longer_row longer[] = {
+	{{"short answers", "they have a place in its ring"}, "Ab", .longer = true},
+	{{"in turn", "in the buffer behind that"}, "AB", .longer = true},
+	{{"crossing", "the same"}, "X", .longer = true},
+	{{"a stream", "is announced in any case"}, "A", .longer = false},
+	{{"not fresh", "the same"}, "Ab", .isnt = true, .longer = false},
+};
+
+static void worth_a_longer_lane(void **state)
+{
+	const struct longer_row *row = TABLE_ROW(struct longer_row, state);
+	uint32_t n;
+
+	open_fresh();
+	for (n = 0; peer()->tx.pay_most == BL_PAYLOAD_SIZE && n < 100; n++)
+		for (const char *at = row->steps; *at; at++) {
+			say_fresh(1, !row->isnt);
+			if (*at == 'b') {
+				word(0);
+				continue;
+			}
+			sends(*at != 'B', LEN);
+			if (*at == 'X') {
+				sends(0, LEN);
+				receive_both(LEN);
+			} else {
+				receives(*at == 'B', LEN);
+			}
+		}
+	assert_in_range(n, row->longer ? BL_STRETCH_USES : 100,
+			row->longer ? BL_STRETCH_USES + 8 : 100);
+	node_close(&node);
+}
+
+int main(void)
+{
+	set_limits();
+	unsetenv("FI_BEELINE_STRETCH");
+	unsetenv("FI_BEELINE_TURNS");
+	TABLE_ROWS("judged", one_judged, judged);
+	TABLE_ROWS("judge", judge_a_copy, judge);
+	TABLE_ROWS("told", told_in_a_row, told);
+	TABLE_TEST(told_by_a_bit);
+	TABLE_ROWS("FIN", fin_says, fins);
+	TABLE_ROWS("way", which_way, ways);
+	TABLE_TEST(looked_at_again);
+	TABLE_ROWS("longer", worth_a_longer_lane, longer);
+	return table_run("fresh");
+}
