@@ -25,25 +25,25 @@
 #include "copy/move.h"
 #include "local/wire.h"
 
-#define BL_CREDIT_EVERY	    8u	  /* packets */
-#define BL_CREDIT_BYTES	    8192u /* or payload bytes, whichever comes first */
+#define BL_CREDIT_EVERY	    8u	   /* packets */
+#define BL_CREDIT_BYTES	    8192u  /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST    32768u /* payload bytes that are asked for in an idle moment */
 #define BL_SHORT_MOST	    8192u  /* of messages that are best off in a ring of BL_PAYLOAD_SIZE */
-#define BL_TX_PREFETCH	    2u	  /* packets: whose lines a stream asks for early */
-#define BL_TX_PREFETCH_MOST 6144u /* payload bytes of them */
-#define BL_OWN_SLOTS	    16u	  /* at most, whose lines it stores something to at once, */
-#define BL_OWN_LINES	    32u	  /* and so many lines */
-#define BL_ANSWER_EVERY	    64u	  /* packets: then it is looked at again how soon we answer */
-#define BL_RX_PREFETCH	    4u	  /* packets: which slot the receiver asks for early */
-#define BL_TURN		    3u	  /* packets: a CTS and a FIN for what has come, and an answer */
-#define BL_PASS_DIALOGUE    4096u /* payload bytes that are passed on: in a dialogue, */
-#define BL_PASS_LONGER	    1024u /* the last ones of more than that, */
-#define BL_PASS_CROSSING    512u  /* and where messages cross */
-#define BL_PASS_STREAM	    168u  /* bytes in a slot (three lines) in a stream */
-#define BL_STREAM_AFTER	    128u  /* long messages, and none the other way */
-#define BL_DIALOGUE_AFTER   2u	  /* long messages, before each of which one has come */
-#define BL_CROSSING_MIN	    1024u /* bytes of those, where only messages that cross go in turn */
-#define BL_SLOW_ENOUGH	    3u	  /* in a row: a single one may have been interrupted */
+#define BL_TX_PREFETCH	    2u	   /* packets: whose lines a stream asks for early */
+#define BL_TX_PREFETCH_MOST 6144u  /* payload bytes of them */
+#define BL_OWN_SLOTS	    16u	   /* at most, whose lines it stores something to at once, */
+#define BL_OWN_LINES	    32u	   /* and so many lines */
+#define BL_ANSWER_EVERY	    64u	   /* packets: then it is looked at again how soon we answer */
+#define BL_RX_PREFETCH	    4u	   /* packets: which slot the receiver asks for early */
+#define BL_TURN		    3u	   /* packets: a CTS and a FIN for what has come, and an answer */
+#define BL_PASS_DIALOGUE    4096u  /* payload bytes that are passed on: in a dialogue, */
+#define BL_PASS_LONGER	    1024u  /* the last ones of more than that, */
+#define BL_PASS_CROSSING    512u   /* and where messages cross */
+#define BL_PASS_STREAM	    168u   /* bytes in a slot (three lines) in a stream */
+#define BL_STREAM_AFTER	    128u   /* long messages, and none the other way */
+#define BL_DIALOGUE_AFTER   2u	   /* long messages, before each of which one has come */
+#define BL_CROSSING_MIN	    1024u  /* bytes of those, where only messages that cross go in turn */
+#define BL_SLOW_ENOUGH	    3u	   /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
 /* The producer's private half. */

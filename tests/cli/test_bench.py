@@ -338,6 +338,7 @@ def session(seconds: float) -> local.Session:
         rounds=5,
         milliseconds=1,
         seconds=seconds,
+        used=False,
     )
 
 

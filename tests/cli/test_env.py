@@ -369,7 +369,8 @@ def test_real_program_over_beeline(kind: str, beeline, wheel, tmp_path: Path) ->
     assert done.stdout.splitlines().count("over beeline: sum 1") == 2
 
 
-def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [[], ["--used"]])
+def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path, more: list[str]) -> None:
     """One round of one size: what comes out is complete, whatever the numbers are."""
     launcher = wheel("mpich")
     data, plots = tmp_path / "out" / "data.json", tmp_path / "plots"
@@ -377,6 +378,7 @@ def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path) -> None:
     done = beeline(
         *words,
         str(launcher),
+        *more,
         "--json",
         str(data),
         "--plot",
@@ -386,6 +388,8 @@ def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     record = json.loads(data.read_text())
     assert record["machine"]["cpu"] and record["failures"] == {}
+    assert record["options"]["used"] == bool(more)
+    assert ("written and read" in done.stdout) == bool(more)
     assert {launch["path"] for launch in record["launches"]} == {"default", "beeline"}
     assert all(apart > 0 for launch in record["launches"] for *_, apart in launch["samples"])
     measured = {(row["test"], row["size"]) for row in record["summary"]}

@@ -56,6 +56,7 @@ class Session:
     rounds: int  # to be done; when all is measured, those that were
     milliseconds: float
     seconds: float
+    used: bool  # messages are written before they are sent, and read when they have come
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Session:
     def mpi_job(self, mpi: mpis.Mpi, path: str, number: int) -> Job:
         args = ["-t", ",".join(self.tests), "-s", ",".join(map(str, self.sizes))]
         args += ["-m", str(self.milliseconds)] + ["-n"] * (number > 0)  # data checked once
+        args += ["-u"] * self.used
         over = "over Beeline" if path == launch.BEELINE else "by default"
         what = f"{mpi.title} {over}"
 
@@ -182,6 +184,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer sizes and rounds, and no goals: a minute or two"
     )
+    parser.add_argument(
+        "--used",
+        action="store_true",
+        help="write to each message before it is sent and read it when it has come, as a program "
+        "does that computes with it (no goals)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
     parser.set_defaults(func=main)
@@ -244,6 +252,7 @@ def prepare(args: argparse.Namespace) -> Session:
         rounds=args.rounds or (5 if args.quick else 9),
         milliseconds=10 if args.quick else 20,
         seconds=args.seconds or (75 if args.quick else 900),
+        used=args.used,
     )
 
 
@@ -305,6 +314,7 @@ def note(description: dict[str, Any], session: Session) -> str:
             if session.rounds > 1
             else "One launch of each: no medians, no quartiles."
         )
+        + (" Messages are written and read." if session.used else "")
     )
 
 
@@ -334,6 +344,7 @@ def as_json(
             "rounds": session.rounds,
             "stopped": session.stopped or None,
             "milliseconds": session.milliseconds,
+            "used": session.used,
         },
         "mpis": [
             {"title": m.title, "kind": m.kind, "version": m.version, "mpiexec": str(m.mpiexec)}
@@ -417,6 +428,7 @@ def main(args: argparse.Namespace) -> int:
     console.print(
         f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
         f"of {description['cpu']}"
+        + (", messages written and read" if session.used else "")
     )
     remarks = machine.disturbed(load)
     for remark in remarks:
@@ -430,7 +442,7 @@ def main(args: argparse.Namespace) -> int:
     rows = summary.compare(session.launches, kinds, distances)
     limit_rows = summary.limits(session.limits, distances)
     verdicts = summary.judge(rows, limit_rows) if rows else []
-    report(console, session, rows, limit_rows, [] if args.quick else verdicts)
+    report(console, session, rows, limit_rows, [] if args.quick or args.used else verdicts)
     for line in (*headlines(rows), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []
