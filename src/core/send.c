@@ -273,7 +273,8 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 
 	if ((len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len)) || tx->past)
 		return false;
-	ring = !place && len <= BL_CLAIM_MIN && in_dialogue(peer);
+	ring = !place && len <= BL_CLAIM_MIN && bl_tx_in_dialogue(tx) &&
+	       !bl_tx_streams(tx, peer->rx.next);
 	if (tx->pay_most == BL_PAYLOAD_SIZE) {
 		if (ring || (tx->turns == BL_DIALOGUE_AFTER && tx->answered))
 			wants_longer(peer);
@@ -490,10 +491,9 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false;
+	bool turn = false, fresh = bl_is_fresh(peer, len) && goes_fresh(ep, peer, len, &turn);
 
-	if (!(bl_is_fresh(peer, len) && goes_fresh(ep, peer, len, &turn)) &&
-	    !may_go_whole(ep, peer, len))
+	if (!fresh && !may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);
@@ -530,7 +530,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to)
 		bl_tx_payload_taken(tx, to);
-	if (to && (len <= BL_SHORT_MOST || bl_is_fresh(peer, len)) && !(flags & BL_SLOT_PAST))
+	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_PAST))
 		bl_warm_later(ep, peer);
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)
