@@ -38,8 +38,10 @@ enum bl_knob_kind {
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
 	  "64 KiB. auto: 96 KiB where a system call was measured to be dear, and less to a "       \
-	  "neighbour that is far away; else 0: none, but those of streams that "                   \
-	  "FI_BEELINE_STRETCH names.")                                                             \
+	  "neighbour that is far away; else none, but those of streams that "                      \
+	  "FI_BEELINE_STRETCH names and, where FI_BEELINE_TURNS has two use one place, up to "     \
+	  "128 KiB what its sender has just written, which one copy was seen to take longer for. " \
+	  "0: none, but those of streams.")                                                        \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \
 	  "are FI_BEELINE_TURNS's, if it is used). Where messages are carried "                    \
