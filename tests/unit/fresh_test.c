@@ -100,7 +100,8 @@ static void sends_past(size_t by, size_t len, uint8_t past)
 	struct iovec iov = {from, len};
 	struct bl_send send = {&iov, 1, !by, 9, 0, from, NODE_FLAGS, NULL};
 
-	tx->past = past; /* however long stores take here */
+	tx->past = past; /* however long stores take here, and calls */
+	node.ep[by]->leaves = 0;
 	assert_int_equal(bl_send(node.ep[by], &send), 0);
 }
 
@@ -394,7 +395,6 @@ static void which_way(void **state)
 	open_fresh();
 	copies_take_long(true);
 	waits_here = !row->leaves;
-	receiver->leaves = sender->leaves = 0;
 	if (!row->is_short)
 		stretch_both();
 	for (const char *at = row->steps; *at; at++) {
@@ -564,6 +564,7 @@ static void send_one(size_t by, size_t len, uint8_t seed, uint64_t flags)
 		w->out[n][i] = (uint8_t)(seed + i * 7 + (i >> 8));
 	w->len[n] = len;
 	node.ep[by]->dest[!by]->tx.past = 0;
+	node.ep[by]->leaves = 0;
 	while ((err = bl_send(node.ep[by], &send)) == -EAGAIN) {
 		look(0);
 		look(1);
@@ -622,7 +623,6 @@ static void any_of_them(void **state)
 	memset(way, 0, sizeof way);
 	open_fresh();
 	stretch_both();
-	receiver->leaves = sender->leaves = 0;
 	for (uint32_t step = 0; step < 6000; step++) {
 		uint64_t x = table_random(&seed);
 		bool calm = step / 500 & 1; /* one by one, in turn */
