@@ -56,11 +56,12 @@ enum bl_knob_kind {
 	X(turns, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|crossing",                            \
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
 	  "to one place behind a longer ring (FI_BEELINE_STRETCH), in turn. crossing: only if "    \
-	  "both send at once, and 1 KiB and more. auto: where that was found faster, AMD EPYC "    \
-	  "with 1 MiB of second-level cache a core; crossing on Intel Xeon with 2 MiB, from "      \
-	  "Sapphire Rapids on; else never. always has messages of 8 KiB and more grow there "      \
-	  "while they are read, even where both send at once; never offers no such place, but "    \
-	  "uses another's.")                                                                       \
+	  "both send at once, and 1 KiB and more, or what they have just written "                 \
+	  "(FI_BEELINE_CARRY_MAX). auto: where that was found faster, AMD EPYC with 1 MiB of "     \
+	  "second-level cache a core; crossing on Intel Xeon with 2 MiB, from Sapphire Rapids "    \
+	  "on; else never. always has messages of 8 KiB and more grow there while they are "       \
+	  "read, even where both send at once; never offers no such place, but uses "              \
+	  "another's.")                                                                            \
 	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \
 	  "How a sender has what it writes next brought from the receiver's cache ahead: ask is "  \
 	  "by a prefetch; store is by storing something there (for an answer only where its "      \

@@ -228,10 +228,11 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define SLOWEST	    1000000.0
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
 #define CHEAP_NS    250.0  /* and one where one copy is as good as two, however short */
-#define FRESH_MAX   131072 /* bytes: what a dialogue buffer holds */
 #define FRESH_CALL  2.4	   /* what is copied out of another's cache takes as much longer than our */
-#define FRESH_BYTES 1.1	   /* own bytes, or more: the call, and each KiB; core/fresh.h */
-#define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
+#define FRESH_BYTES 1.27   /* own bytes, or more: the call, and each KiB; core/fresh.h */
+#define FRESH_MOST                                                                                 \
+	4.0 /* and it isn't the lines, but new pages, or somebody else on its processor */
+#define STREAM_MAX  32768      /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 #define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on, */
 #define AVX512_FP16 (1u << 23) /* which have this */
@@ -394,9 +395,10 @@ static void measure(void)
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	choose_turns(knobs->turns);
 	if (plan.by_stream && plan.in_turn && knobs->carry_max == BL_KNOB_AUTO)
-		plan.fresh_max = FRESH_MAX;
+		plan.fresh_max = BL_FRESH_MAX;
 	plan.fresh_ns = (uint32_t)(FRESH_CALL * once.ns);
 	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once.per_kb);
+	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once.per_kb);
 	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
 	plan.past_min =
 		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
@@ -407,11 +409,12 @@ static void measure(void)
 	plan.module_first = knobs->copy == COPY_MODULE;
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
-		 "just written to %zu if one copy takes %u ns and %u ns/KiB, "
+		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
 		 "both hands from %zu, pieces of %zu; in turn: %s",
 		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
 		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max, plan.fresh_max,
-		 plan.fresh_ns, plan.fresh_per_kb, plan.both_hands_min, plan.chunk_max,
+		 plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most, plan.both_hands_min,
+		 plan.chunk_max,
 		 plan.crossing_only ? "what crosses"
 		 : plan.in_turn	    ? "all"
 				    : "nothing");

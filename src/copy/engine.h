@@ -68,6 +68,9 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 /* The peer could not reach a buffer of ours, which had been lent or not. */
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
+#define BL_FRESH_MAX 131072u /* bytes of what is thought to have just been written; core/fresh.h   \
+			      */
+
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
 	size_t eager_max;      /* up to here two short copies win */
@@ -80,7 +83,9 @@ struct bl_copy_plan {
 	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
 			    * where nothing is carried, in a stream */
 	size_t fresh_max;  /* up to here they do in turn, if one was seen to take longer than */
-	uint32_t fresh_ns, fresh_per_kb; /* so long, for so many bytes: core/fresh.h */
+	/* so long, for so many bytes, but not if each KiB took longer than the last: core/fresh.h
+	 */
+	uint32_t fresh_ns, fresh_per_kb, fresh_per_kb_most;
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */

@@ -197,18 +197,20 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 static void ask_payload(struct bl_ep *ep)
 {
 	uint32_t len;
-	const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
+	const uint8_t *next = bl_tx_payload_next(
+		&ep->warm->tx, ep->warm_long ? BL_PREFETCH_LONG : BL_PREFETCH_MOST, &len);
 
 	for (uint32_t off = 0; off < len; off += BL_LINE)
 		bl_prefetch_write(next + off);
 	ep->warm = NULL;
+	ep->warm_long = false;
 }
 
 /* ring.h, "Lines of our own": near by, where this is the quicker way. */
 static void own_payload(struct bl_ep *ep)
 {
 	uint32_t len;
-	uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &len);
+	uint8_t *next = bl_tx_payload_next(&ep->warm->tx, BL_PREFETCH_MOST, &len);
 
 	for (uint32_t off = 0; off < len; off += BL_LINE)
 		*(volatile uint8_t *)(next + off) = 0;

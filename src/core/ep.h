@@ -222,6 +222,7 @@ struct bl_ep {
 	uint32_t eager_max, inject_max; /* bytes; core.h */
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
+	bool warm_long;	      /* as many as of a fresh one (fresh.h) */
 	struct bl_peer *warm; /* the lines of its next payload are to be asked for */
 
 	struct bl_post_queue msg;

@@ -22,10 +22,15 @@
 #include "base/clock.h"
 #include "core/large.h"
 
-#define BL_FRESH_AFTER                                                                             \
-	3u /* in a row: one may have been interrupted, and the first one after others */
-	   /* that weren't copied once comes from the sender's caches anyway */
-#define BL_FRESH_MOST 250u /* messages until some are copied once again, to see */
+/*
+ * A single copy may have been interrupted, and the first one behind others that weren't copied once
+ * comes from the sender's caches anyway: so it takes three in a row. Then so many messages until
+ * some are copied once again, to see.
+ */
+#define BL_FRESH_AFTER 3u
+#define BL_FRESH_MOST  250u
+static_assert(BL_FRESH_MOST <= UINT8_MAX, "bl_tx.fresh_left");
+static_assert(BL_FRESH_MAX <= BL_DIALOGUE_SIZE, "they have a place there");
 
 /* Messages of len bytes may be: longer than any that goes through the ring in a dialogue. */
 static inline bool bl_fresh_may(size_t len)
@@ -35,20 +40,24 @@ static inline bool bl_fresh_may(size_t len)
 	return len <= plan->fresh_max && len > plan->dialogue_max;
 }
 
-/* Receiver: its own copy of at least half of the message began then and is over. If the sender
- * copied the rest, that took as long. */
-static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t began)
+/* Receiver: its own copy of at least half of the message took from then to then (ticks). If the
+ * sender copied the rest, that took as long. What takes longer than lines from another's cache do
+ * is something else: pages that are new, here or there. */
+static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t began, uint64_t ended)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
-	uint64_t took = bl_ticks() - began;
+	uint64_t took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
+	uint64_t call = (uint64_t)plan->fresh_ns * 1024;
 
 	if (!bl_fresh_may(t->want) || len < t->want / 2 || t->peer->copy.pull != BL_COPY_VM ||
 	    t->theirs_lent.n)
 		return;
 	t->verdict |= BL_FIN_JUDGED;
-	if (took * 1024 >
-	    (plan->fresh_ns * 1024 + plan->fresh_per_kb * len) * bl_ticks_per_us() / 1000)
+	if (took > call + (uint64_t)plan->fresh_per_kb * len &&
+	    took < call + (uint64_t)plan->fresh_per_kb_most * len)
 		t->verdict |= BL_FIN_FRESH;
+	else
+		t->verdict &= ~BL_FIN_FRESH;
 }
 
 /* Sender: FIN's data for a message of so many bytes that was announced. */

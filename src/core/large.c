@@ -136,7 +136,7 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_
 
 int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t len)
 {
-	uint64_t began;
+	uint64_t began, ended;
 	int err;
 
 	bl_window(BL_WINDOW_TAKEN, NULL);
@@ -148,18 +148,20 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	began = bl_ticks();
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
-	bl_fresh_judge(t, len, began);
+	ended = bl_ticks();
 	bl_say_done(ep, len);
 	if (len < BL_CLAIM_MIN)
-		bl_say_active(ep, bl_ticks());
+		bl_say_active(ep, ended);
 	bl_window(BL_WINDOW_PULLED, NULL);
 	/* Whoever has called exec() answers to the same PID, with other memory. */
 	if (unlikely(t->peer->copy.pull != BL_COPY_SELF && bl_peer_life(t->peer)))
 		err = -ESRCH;
-	if (likely(!err))
+	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
-	else if (err != -EOPNOTSUPP)
+		bl_fresh_judge(t, len, began, ended);
+	} else if (err != -EOPNOTSUPP) {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
+	}
 	return err;
 }
 

@@ -222,7 +222,7 @@ static void move_out(struct bl_ep *ep, void *to, const void *bytes, size_t len, 
 		bl_move_far(to, bytes, len);
 	} else if (ep->warm && bl_crosses(ep->warm)) {
 		uint32_t size;
-		const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, &size);
+		const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, BL_PREFETCH_MOST, &size);
 
 		bl_move_asking(to, bytes, len, next, size);
 		ep->crosses = true;

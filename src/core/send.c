@@ -232,8 +232,6 @@ static void wants_longer(struct bl_peer *peer)
 {
 	struct bl_tx *tx = &peer->tx;
 
-	if (tx->pay_most != BL_PAYLOAD_SIZE)
-		return;
 	tx->short_of += tx->short_of < UINT8_MAX;
 	if (++tx->nlong >= BL_STRETCH_USES)
 		bl_stretch_look(peer);
@@ -264,6 +262,14 @@ static bool in_dialogue(struct bl_peer *peer)
 	return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_in_dialogue(&peer->tx);
 }
 
+/* The other has posted a large receive, or, where both send at once, is about to: what is found
+ * without one is copied twice more. */
+static bool has_posted(const struct bl_peer *peer)
+{
+	return !bl_tx_in_dialogue(&peer->tx) ||
+	       atomic_load_explicit(&peer->rx.lane->board.posted, memory_order_relaxed) != 0;
+}
+
 /* The message is fresh, and its receiver waits for it, or sends one itself: to the dialogue buffer,
  * where `turn` says so, if the other's do as well, or else through the ring. */
 static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
@@ -271,8 +277,14 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 	struct bl_tx *tx = &peer->tx;
 	bool place = bl_dialogue_has_place(tx), ring;
 
-	if ((len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len)) || tx->past)
+	if (peer->copy.lend || bl_tx_is_far(tx))
 		return false;
+	if (len >= BL_CLAIM_MIN && !(has_posted(peer) && both_at_it(ep, peer, len)))
+		return false;
+	if (tx->past) { /* it has been found to be far away: that is to be looked at again */
+		tx->past--;
+		return false;
+	}
 	ring = !place && len <= BL_CLAIM_MIN && bl_tx_in_dialogue(tx) &&
 	       !bl_tx_streams(tx, peer->rx.next);
 	if (tx->pay_most == BL_PAYLOAD_SIZE) {
@@ -307,7 +319,7 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	if (unlikely(bl_tx_is_far(&peer->tx)))
 		bl_tx_look(&peer->tx, len);
 	if (len > bl_eager_to(ep, peer)) {
-		if (would_go(ep, peer, len))
+		if (peer->tx.pay_most == BL_PAYLOAD_SIZE && would_go(ep, peer, len))
 			wants_longer(peer);
 		return false;
 	}
@@ -530,8 +542,10 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to)
 		bl_tx_payload_taken(tx, to);
-	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_PAST))
+	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_PAST)) {
 		bl_warm_later(ep, peer);
+		ep->warm_long = fresh;
+	}
 	bl_peer_notify(peer);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);

@@ -27,7 +27,8 @@
 
 #define BL_CREDIT_EVERY	    8u	   /* packets */
 #define BL_CREDIT_BYTES	    8192u  /* or payload bytes, whichever comes first */
-#define BL_PREFETCH_MOST    32768u /* payload bytes that are asked for in an idle moment */
+#define BL_PREFETCH_MOST    8192u  /* payload bytes that are asked for in an idle moment, */
+#define BL_PREFETCH_LONG    32768u /* or of messages that are longer than those beside them */
 #define BL_SHORT_MOST	    8192u  /* of messages that are best off in a ring of BL_PAYLOAD_SIZE */
 #define BL_TX_PREFETCH	    2u	   /* packets: whose lines a stream asks for early */
 #define BL_TX_PREFETCH_MOST 6144u  /* payload bytes of them */
@@ -413,13 +414,15 @@ static inline uint8_t *bl_tx_payload(struct bl_tx *tx, uint32_t len)
 	return tx->lane->payload + (skip ? 0 : tx->pay_at);
 }
 
+static_assert(BL_PREFETCH_LONG <= BL_PAYLOAD_SIZE, "all of it lies there");
+
 /* Where in the payload ring the next packet goes if it is like the last one, and how many of its
- * bytes are worth asking for. */
-static inline uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t *len)
+ * bytes, at most `most`, are worth asking for. */
+static inline uint8_t *bl_tx_payload_next(const struct bl_tx *tx, uint32_t most, uint32_t *len)
 {
 	uint32_t size = bl_tx_payload_size(tx->last);
 
-	*len = bl_min(size, BL_PREFETCH_MOST);
+	*len = bl_min(size, most);
 	return tx->lane->payload + (bl_tx_payload_skip(tx, size) ? 0 : tx->pay_at);
 }
 

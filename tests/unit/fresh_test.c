@@ -14,6 +14,7 @@
 #include "unit/ahead.h"
 
 #define MIDDLE 8192u
+#define LEN    40000u /* more than a stream's whole ones have */
 
 /* Whether a neighbour stays in the library, for messages that are claimed otherwise. */
 static bool waits_here = true;
@@ -40,6 +41,7 @@ static void copies_take_long(bool long_)
 {
 	plan()->fresh_ns = long_ ? 0 : 1000000000;
 	plan()->fresh_per_kb = 0;
+	plan()->fresh_per_kb_most = 1000000000;
 }
 
 static void open_fresh(void)
@@ -110,16 +112,26 @@ static void sends(size_t by, size_t len)
 	sends_past(by, len, 0);
 }
 
-static void receives(size_t at, size_t len)
+static void posts(size_t at)
 {
 	memset(to, 0xee, sizeof to);
 	assert_int_equal(bl_recv_buf(node.ep[at], to, LONGEST, !at, 9, 0, to, NODE_FLAGS), 0);
+}
+
+static void has(size_t at, size_t len)
+{
 	assert_int_equal(node_completion(&node, at, NULL).len, len);
 	check(len);
 	assert_ptr_equal(node_completion(&node, !at, NULL).context, from);
 }
 
-/* One of ours, copied once. */
+static void receives(size_t at, size_t len)
+{
+	posts(at);
+	has(at, len);
+}
+
+/* One of ours. */
 static void one(size_t len)
 {
 	sends(1, len);
@@ -127,6 +139,40 @@ static void one(size_t len)
 }
 
 /* --- judged, and told -------------------------------------------------------- */
+
+/* A copy that takes as long as it says. */
+static uint64_t takes_ms;
+int __real_bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key,
+			   const struct iovec *mine, size_t nmine, const struct iovec *theirs,
+			   size_t ntheirs, size_t off, size_t len);
+int __wrap_bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key,
+			   const struct iovec *mine, size_t nmine, const struct iovec *theirs,
+			   size_t ntheirs, size_t off, size_t len);
+int __wrap_bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key,
+			   const struct iovec *mine, size_t nmine, const struct iovec *theirs,
+			   size_t ntheirs, size_t off, size_t len)
+{
+	uint64_t until = bl_ticks() + takes_ms * 1000 * bl_ticks_per_us();
+
+	while ((int64_t)(bl_ticks() - until) < 0)
+		;
+	return __real_bl_copy_pull_by(pair, key, mine, nmine, theirs, ntheirs, off, len);
+}
+
+/* It is the copy that is timed. */
+static void timed(void **state)
+{
+	(void)state;
+	open_fresh();
+	plan()->fresh_ns = 100000000;
+	one(LEN);
+	assert_int_equal(peer()->tx.fresh, 0);
+	takes_ms = 101;
+	one(LEN);
+	takes_ms = 0;
+	assert_int_equal(peer()->tx.fresh, 1);
+	node_close(&node);
+}
 
 struct judged_row {
 	struct row row;
@@ -177,7 +223,7 @@ static void one_judged(void **state)
 	node_close(&node);
 }
 
-/* One KiB may take a millisecond, and a call another, and so may whatever interrupts this one. */
+/* A KiB may take a millisecond, and a call another; lines take no more than four. */
 struct judge_row {
 	struct row row;
 	size_t want, len; /* KiB */
@@ -187,13 +233,15 @@ struct judge_row {
 };
 
 static const struct judge_row judge[] = {
-	{{"all, quick", "as long as it may take"}, 64, 64, 35, .verdict = BL_FIN_JUDGED},
-	{{"all, slow", "half as long again"}, 64, 64, 100, .verdict = BL_FIN_VERDICT},
-	{{"half, quick", "the sender copied the rest"}, 64, 32, 15, .verdict = BL_FIN_JUDGED},
-	{{"half, slow", "by what it copied itself"}, 64, 32, 60, .verdict = BL_FIN_VERDICT},
-	{{"less", "says nothing"}, 64, 31, 1000, .verdict = 0},
-	{{"through the ring", "says nothing"}, 64, 64, 1000, .others = true, .verdict = 0},
-	{{"by the module", "says nothing"}, 64, 64, 1000, .lent = true, .verdict = 0},
+	{{"all, quick", "as long as it may take"}, 64, 64, 65, .verdict = BL_FIN_JUDGED},
+	{{"all, slow", "a little longer"}, 64, 64, 66, .verdict = BL_FIN_VERDICT},
+	{{"all, as slow as lines are", "a little less"}, 64, 64, 256, .verdict = BL_FIN_VERDICT},
+	{{"all, slower", "its pages are new"}, 64, 64, 257, .verdict = BL_FIN_JUDGED},
+	{{"half, quick", "the sender copied the rest"}, 64, 32, 33, .verdict = BL_FIN_JUDGED},
+	{{"half, slow", "by what it copied itself"}, 64, 32, 34, .verdict = BL_FIN_VERDICT},
+	{{"less", "says nothing"}, 64, 31, 100, .verdict = 0},
+	{{"through the ring", "says nothing"}, 64, 64, 100, .others = true, .verdict = 0},
+	{{"by the module", "says nothing"}, 64, 64, 100, .lent = true, .verdict = 0},
 };
 
 static void judge_a_copy(void **state)
@@ -204,7 +252,8 @@ static void judge_a_copy(void **state)
 
 	open_fresh();
 	plan()->fresh_ns = plan()->fresh_per_kb = 1000000;
-	bl_fresh_judge(&t, row->len << 10, bl_ticks() - 1000 * row->ms * bl_ticks_per_us());
+	plan()->fresh_per_kb_most = 4000000;
+	bl_fresh_judge(&t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
 	assert_int_equal(t.verdict, row->verdict);
 	node_close(&node);
 }
@@ -314,29 +363,53 @@ struct way_row {
 	const char *steps;
 	const char *ways; /* of the long ones */
 	size_t len;
-	bool ours_isnt, others_isnt, is_short, laden, past, leaves;
+	bool ours_isnt, others_isnt, is_short, laden, past, far, lent, leaves;
+	bool posted; /* before they are sent */
 };
-
-#define LEN 40000u /* more than a stream's whole ones have */
 
 static const struct way_row ways[] = {
 	{{"in turn", "each waits for the other's"}, "ABABABABABAB", "rrrrrpgggggg", .len = LEN},
-	{{"the longest", "if both stay here"}, "ABABABABABAB", "rrrrrpgggggg", .len = FRESH},
+	{{"the longest", "if both stay here, and have posted"},
+	 "ABABABABABAB",
+	 "rrrrrpgggggg",
+	 .len = FRESH,
+	 .posted = true},
+	{{"the longest, not posted", "would be copied three times"},
+	 "ABABABABABAB",
+	 "rrrrrprrrrrr",
+	 .len = FRESH},
+	{{"a byte less than can be claimed", "posted or not"},
+	 "ABABABABABAB",
+	 "rrrrrpgggggg",
+	 .len = BL_CLAIM_MIN - 1},
+	{{"the shortest that can be claimed, one leaves", "the same"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = BL_CLAIM_MIN,
+	 .posted = true,
+	 .leaves = true},
 	{{"the longest, one leaves", "is copied for one who computes"},
 	 "ABABABABABAB",
 	 "rrrrrrrrrrrr",
 	 .len = FRESH,
+	 .posted = true,
 	 .leaves = true},
 	{{"crossing", "copied in as a whole"}, "XXXXXX", "rrrrrrpppppp", .len = LEN},
+	{{"crossing, the longest", "both will have posted"},
+	 "XXXXXX",
+	 "rrrrrrpppppp",
+	 .len = FRESH},
 	{{"short answers", "through the ring"}, "AbAbAbAbAbAb", "rrrwww", .len = LEN},
 	{{"short answers, 64 KiB", "the longest there"},
 	 "AbAbAbAbAbAb",
 	 "rrrwww",
-	 .len = BL_CLAIM_MIN},
+	 .len = BL_CLAIM_MIN,
+	 .posted = true},
 	{{"short answers, a byte more", "is announced"},
 	 "AbAbAbAbAbAb",
 	 "rrrrrr",
-	 .len = BL_CLAIM_MIN + 1},
+	 .len = BL_CLAIM_MIN + 1,
+	 .posted = true},
 	{{"a stream", "nothing comes back"}, "AAAAAAAA", "rrrrrrrr", .len = LEN},
 	{{"only ours", "the other's are announced"},
 	 "ABABABABABAB",
@@ -360,6 +433,16 @@ static const struct way_row ways[] = {
 	 "rrrrrrrrrrrr",
 	 .len = LEN,
 	 .past = true},
+	{{"far away", "by the time of a line"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = LEN,
+	 .far = true},
+	{{"lent", "the module copies it once"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = LEN,
+	 .lent = true},
 };
 
 static void word(size_t by)
@@ -405,19 +488,27 @@ static void which_way(void **state)
 		for (size_t i = 0; i < 2; i++) {
 			atomic_store(&node.ep[i]->local.seg.header->laden, row->laden);
 			node.ep[i]->dest[!i]->laden = row->laden;
+			node.ep[i]->dest[!i]->tx.slow = row->far ? 7 : 0;
+			node.ep[i]->dest[!i]->copy.lend = row->lent;
 		}
 		if (*at == 'a' || *at == 'b') {
 			word(ours);
 			continue;
 		}
+		if (row->posted)
+			posts(!ours);
 		sends_past(ours, row->len, row->past);
+		for (size_t i = 0; i < 2; i++)
+			node.ep[i]->dest[!i]->copy.lend = false;
 		seen[n++] = way_of_last(ours);
 		if (*at == 'X') {
 			sends_past(0, row->len, row->past);
 			seen[n++] = way_of_last(0);
 			receive_both(row->len);
 		} else {
-			receives(!ours, row->len);
+			if (!row->posted)
+				posts(!ours);
+			has(!ours, row->len);
 		}
 	}
 	assert_string_equal(seen, row->ways);
@@ -453,6 +544,30 @@ static void looked_at_again(void **state)
 		word(0);
 	}
 	assert_int_equal(whole, 0);
+	node_close(&node);
+}
+
+/* Being far away is forgotten, unless it is found again. */
+static void far_for_a_while(void **state)
+{
+	struct bl_tx *tx;
+
+	(void)state;
+	open_fresh();
+	stretch_both();
+	tx = &peer()->tx;
+	for (uint32_t i = 0; i < 4; i++) { /* they talk */
+		one(LEN);
+		word(0);
+	}
+	say_fresh(1, true);
+	tx->past = 20;
+	for (uint32_t i = 0; i <= 20; i++) {
+		sends_past(1, LEN, tx->past);
+		assert_int_equal(way_of_last(1), i < 20 ? 'r' : 'w');
+		receives(0, LEN);
+		word(0);
+	}
 	node_close(&node);
 }
 
@@ -648,12 +763,14 @@ int main(void)
 	unsetenv("FI_BEELINE_STRETCH");
 	unsetenv("FI_BEELINE_TURNS");
 	TABLE_ROWS("judged", one_judged, judged);
+	TABLE_TEST(timed);
 	TABLE_ROWS("judge", judge_a_copy, judge);
 	TABLE_ROWS("told", told_in_a_row, told);
 	TABLE_TEST(told_by_a_bit);
 	TABLE_ROWS("FIN", fin_says, fins);
 	TABLE_ROWS("way", which_way, ways);
 	TABLE_TEST(looked_at_again);
+	TABLE_TEST(far_for_a_while);
 	TABLE_ROWS("longer", worth_a_longer_lane, longer);
 	TABLE_TEST(any_of_them);
 	return table_run("fresh");

@@ -248,10 +248,13 @@ static void payload_next(void **state)
 		r.tx.pay_size = r.tx.pay_most = end;
 		r.tx.pay_at = row->before < 64 * 2 ? row->before : end - (END - row->before);
 		r.tx.last = row->len;
-		next = bl_tx_payload_next(&r.tx, &size);
-		assert_ptr_equal(next, bl_tx_payload(&r.tx, row->len));
-		assert_true(size >= bl_min(row->len, BL_PREFETCH_MOST) && size <= BL_PREFETCH_MOST);
-		assert_true(next + size <= r.lane->payload + end);
+		for (uint32_t most = BL_PREFETCH_MOST; most <= BL_PREFETCH_LONG;
+		     most += BL_PREFETCH_LONG - BL_PREFETCH_MOST) {
+			next = bl_tx_payload_next(&r.tx, most, &size);
+			assert_ptr_equal(next, bl_tx_payload(&r.tx, row->len));
+			assert_true(size >= bl_min(row->len, most) && size <= most);
+			assert_true(next + size <= r.lane->payload + end);
+		}
 	}
 	ring_drop(&r);
 }

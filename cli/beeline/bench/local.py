@@ -441,8 +441,8 @@ def main(args: argparse.Namespace) -> int:
     kinds = {m.title: m.kind for m in session.chosen}
     rows = summary.compare(session.launches, kinds, distances)
     limit_rows = summary.limits(session.limits, distances)
-    verdicts = summary.judge(rows, limit_rows) if rows else []
-    report(console, session, rows, limit_rows, [] if args.quick or args.used else verdicts)
+    verdicts = summary.judge(rows, limit_rows) if rows and not args.used else []
+    report(console, session, rows, limit_rows, [] if args.quick else verdicts)
     for line in (*headlines(rows), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []
