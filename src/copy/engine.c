@@ -228,11 +228,10 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define SLOWEST	    1000000.0
 #define DEAR_NS	    1000.0 /* a system call: two copies through the caches do for longer messages */
 #define CHEAP_NS    250.0  /* and one where one copy is as good as two, however short */
-#define FRESH_CALL  2.4	   /* what is copied out of another's cache takes as much longer than our */
-#define FRESH_BYTES 1.27   /* own bytes, or more: the call, and each KiB; core/fresh.h */
-#define FRESH_MOST                                                                                 \
-	4.0 /* and it isn't the lines, but new pages, or somebody else on its processor */
-#define STREAM_MAX  32768      /* bytes in a stream through a longer ring, where it is neither */
+#define FRESH_CALL  2.3	   /* as much longer lines of another's cache take than ours: the call, */
+#define FRESH_BYTES 1.27   /* and each KiB; */
+#define FRESH_MOST  4.0	   /* if more than so much, it isn't lines, but new pages; core/fresh.h */
+#define STREAM_MAX  32768  /* bytes in a stream through a longer ring, where it is neither */
 #define LATER_CACHE (1u << 20) /* of a core of AMD's later kinds, from Zen 4 on */
 #define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on, */
 #define AVX512_FP16 (1u << 23) /* which have this */
