@@ -82,9 +82,8 @@ struct bl_copy_plan {
 	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
 			    * where nothing is carried, in a stream */
 	size_t fresh_max;  /* up to here they do in turn, if one was seen to take longer than */
-	/* so long, for so many bytes, but not if each KiB took longer than the last: core/fresh.h
-	 */
-	uint32_t fresh_ns, fresh_per_kb, fresh_per_kb_most;
+	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
+	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */

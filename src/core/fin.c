@@ -17,11 +17,11 @@
  * in no other way: until the bit has been taken, nothing else has that index. One that was
  * carried may have ended before.
  */
+#include "base/window.h"
 #include "core/claim.h"
 #include "core/fresh.h"
 #include "core/recv.h"
 #include "core/stream.h"
-#include "base/window.h"
 
 #define FIN_BITS (64u * BL_FIN_WORDS)
 

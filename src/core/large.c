@@ -143,9 +143,9 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	if (len < BL_CLAIM_MIN)
 		bl_copies_are_no_absence(ep);
 	bl_say_busy(ep, len);
-	if (len < BL_CLAIM_MIN)
-		bl_say_active(ep, bl_ticks() + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
 	began = bl_ticks();
+	if (len < BL_CLAIM_MIN)
+		bl_say_active(ep, began + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
 	err = bl_copy_pull_by(&t->peer->copy, bl_lent_keys(&t->theirs_lent), t->mine, t->nmine,
 			      t->theirs, t->ntheirs, off, len);
 	ended = bl_ticks();
