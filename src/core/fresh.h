@@ -46,13 +46,13 @@ static inline bool bl_fresh_may(size_t len)
 static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t began, uint64_t ended)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
-	uint64_t took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
-	uint64_t call = (uint64_t)plan->fresh_ns * 1024;
+	uint64_t took, call = (uint64_t)plan->fresh_ns * 1024;
 
 	if (!bl_fresh_may(t->want) || len < t->want / 2 || t->peer->copy.pull != BL_COPY_VM ||
 	    t->theirs_lent.n)
 		return;
 	t->verdict |= BL_FIN_JUDGED;
+	took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
 	if (took > call + (uint64_t)plan->fresh_per_kb * len &&
 	    took < call + (uint64_t)plan->fresh_per_kb_most * len)
 		t->verdict |= BL_FIN_FRESH;

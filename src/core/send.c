@@ -529,7 +529,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		put_in_turn(ep, peer, send->iov, send->niov, BL_HEAD(len, op, flags), send->tag,
 			    send->data);
 	} else {
-		if (likely(send->niov == 1))
+		if (likely(send->niov == 1 && !fresh)) /* which are stored slowly near by, too */
 			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 		else
 			gather(tx, to, send, len);

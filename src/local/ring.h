@@ -488,7 +488,8 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * nobody's but his who copies it at once; a receiver that would sleep only naps for as long.
  *
  * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet, or could have
- * (bl_copy_plan()->dialogue_max, fresh_max; of the latter one by one, too, whatever crosses). What
+ * (bl_copy_plan()->dialogue_max; or, if its bytes are fresh, fresh_max: those go there whether they
+ * cross or not). What
  * is counted here are such messages alone, whatever is said in between: unlike bl_tx.replies, which
  * also learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose
  * offer isn't taken uses the ring. Where only what crosses goes there an offer may stay so for

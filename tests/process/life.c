@@ -210,7 +210,7 @@ static void early_address(void)
 			n = fi_tinject(ep, &word, sizeof(word), peer, 7);
 			T_CHECK(n == -FI_EAGAIN, "sending to one that isn't enabled: %zd", n);
 			fi_cq_read(cq, &comp, 1);
-			usleep(200);
+			usleep(200); /* for nothing: it is to stay so */
 		}
 		t_barrier_with(NULL);
 		while ((n = fi_tinject(ep, &word, sizeof(word), peer, 7)) == -FI_EAGAIN)

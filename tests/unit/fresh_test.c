@@ -571,6 +571,24 @@ static void far_for_a_while(void **state)
 	node_close(&node);
 }
 
+/* Their stores take long near by, too, and say nothing of how far it is. */
+static void stores_say_nothing(void **state)
+{
+	(void)state;
+	open_fresh();
+	stretch_both();
+	atomic_store(&bl_tx_past_min, BL_TX_TIMED); /* far is who stores slowly */
+	say_fresh(1, true);
+	for (uint32_t i = 0; i < 6; i++) {
+		peer()->tx.slow = BL_SLOW_ENOUGH - 1; /* the next one decides */
+		one(LEN);
+		assert_int_equal(peer()->tx.slow, BL_SLOW_ENOUGH - 1);
+		word(0);
+	}
+	assert_int_equal(way_of_last(1), 'w');
+	node_close(&node);
+}
+
 /* They are what a longer lane is for, too, if their receiver waits for them or sends some. */
 struct longer_row {
 	struct row row;
@@ -771,6 +789,7 @@ int main(void)
 	TABLE_ROWS("way", which_way, ways);
 	TABLE_TEST(looked_at_again);
 	TABLE_TEST(far_for_a_while);
+	TABLE_TEST(stores_say_nothing);
 	TABLE_ROWS("longer", worth_a_longer_lane, longer);
 	TABLE_TEST(any_of_them);
 	return table_run("fresh");
