@@ -68,7 +68,7 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 /* The peer could not reach a buffer of ours, which had been lent or not. */
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
-#define BL_FRESH_MAX 131072u /* bytes of what was just written and goes in turn: core/fresh.h */
+#define BL_FRESH_MAX 524288u /* bytes of what was just written and goes in turn: core/fresh.h */
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {

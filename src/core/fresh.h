@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fresh.h: messages of a few pages whose bytes their sender has just written, as a program does
+ * fresh.h: messages of some pages whose bytes their sender has just written, as a program does
  * that computes between its calls. They lie in its core's caches, and the other core, copying them
  * in the kernel, waits for each line: three to five times as long as for lines that it has itself
  * since the time before (as in benchmarks that send the same bytes again and again). Two copies
@@ -30,7 +30,7 @@
 #define BL_FRESH_AFTER 3u
 #define BL_FRESH_MOST  250u
 static_assert(BL_FRESH_MOST <= UINT8_MAX, "bl_tx.fresh_left");
-static_assert(BL_FRESH_MAX <= BL_DIALOGUE_SIZE, "they have a place there");
+static_assert(BL_FRESH_MAX <= BL_DIALOGUE_MOST, "they have a place there");
 
 /* Messages of len bytes may be: longer than any that goes through the ring in a dialogue. */
 static inline bool bl_fresh_may(size_t len)

@@ -11,7 +11,7 @@
 #include "core/stream.h"
 
 #define GROWS_US   5u  /* so long it is waited for while nothing is added, */
-#define GROWS_MOST 16u /* and so often, which is more than an honest sender has pieces */
+#define GROWS_MOST 40u /* and so often, which is more than an honest sender has pieces */
 
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				 uint32_t len, struct bl_post *post, const uint8_t *bytes)

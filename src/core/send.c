@@ -184,7 +184,7 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
 	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
-		     tx->pay_most < BL_PAYLOAD_OF(ep->local.seg.lane_span) - BL_DIALOGUE_SIZE &&
+		     tx->pay_most + tx->dialogue_room < BL_PAYLOAD_OF(ep->local.seg.lane_span) &&
 		     bl_tx_probes();
 
 	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
@@ -253,7 +253,7 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
 	return !ep->leaves && ep->requests == ep->nwhole && bl_tx_unread(&peer->tx) < 2 * len &&
-	       bl_waits_here(peer);
+	       bl_waits_here(peer, len);
 }
 
 /* Its receiver waits for just this message. */
@@ -275,7 +275,7 @@ static bool has_posted(const struct bl_peer *peer)
 static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
 {
 	struct bl_tx *tx = &peer->tx;
-	bool place = bl_dialogue_has_place(tx), ring;
+	bool place = bl_dialogue_has_place(tx, len), ring;
 
 	if (peer->copy.lend || bl_tx_is_far(tx))
 		return false;
@@ -402,13 +402,15 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 	slot->tag = tag;
 	slot->data = data;
 	slot->at = to ? (uint32_t)(to - tx->lane->payload) : tx->dialogue;
+	slot->room = tx->dialogue_room;
 	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
 	bl_pass_on(slot);
 }
 
 #define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
 #define GROWS_PIECES 8u	   /* or one more: they end where lines do */
-#define GROWS_LEAST  4096u /* bytes of one */
+#define GROWS_LEAST  4096u /* bytes of one, */
+#define GROWS_MOST   16384u /* or, of more pieces, so many: 32, or one more */
 
 /*
  * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
@@ -428,8 +430,7 @@ static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *i
 	uint32_t len = BL_HEAD_LEN(head), there = 0;
 	uint32_t piece = (uint32_t)bl_round_up(len / GROWS_PIECES, BL_LINE);
 
-	if (piece < GROWS_LEAST)
-		piece = GROWS_LEAST;
+	piece = bl_min(piece < GROWS_LEAST ? GROWS_LEAST : piece, GROWS_MOST);
 	while (there < len) {
 		uint32_t n = bl_min(piece, len - there);
 

@@ -47,6 +47,7 @@
 #define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
 #define ROOM_US	   10  /* who reads gives room again in this time: two long packets, */
 #define BUSY_US	   100 /* or one who copies, soon enough to wait for */
+#define USES_BYTES_US 16384u /* of a long message, by a program that has it or writes the next */
 #define STILL_US   2u  /* a sender that is here goes on sooner, */
 #define STUCK_US   20u /* and says something in this time even if it has much to do */
 #define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
@@ -66,18 +67,24 @@ static bool is_at_work(const struct bl_peer *peer)
 	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
 }
 
-/* Not one that is busy with a long copy, and says until when. */
-bool bl_gives_room(const struct bl_peer *peer)
+static bool is_here(const struct bl_peer *peer, int64_t left_us, int64_t busy_us)
 {
 	int64_t away = away_for(peer), us = (int64_t)bl_ticks_per_us();
 
-	return away <= ROOM_US * us && away >= -BUSY_US * us;
+	return away <= left_us * us && away >= -busy_us * us;
 }
 
-bool bl_waits_here(const struct bl_peer *peer)
+/* Not one that is busy with a long copy, and says until when. */
+bool bl_gives_room(const struct bl_peer *peer)
+{
+	return is_here(peer, ROOM_US, BUSY_US);
+}
+
+bool bl_waits_here(const struct bl_peer *peer, size_t len)
 {
 	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != 0 &&
-	       bl_gives_room(peer);
+	       is_here(peer, ROOM_US + (int64_t)(len / USES_BYTES_US),
+		       BUSY_US + (int64_t)(len / BL_BUSY_BYTES_US));
 }
 
 bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)

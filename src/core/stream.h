@@ -27,8 +27,9 @@ static inline void bl_copy_ends(struct bl_ep *ep, uint64_t began)
 		bl_long_copy_ends(ep, began);
 }
 
-/* It waits in the library now, and isn't used to leave it after large messages. */
-bool bl_waits_here(const struct bl_peer *peer);
+/* It waits in the library now, or has left it for no longer than to use a message of len bytes, and
+ * isn't used to leave it after large messages. */
+bool bl_waits_here(const struct bl_peer *peer, size_t len);
 
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 

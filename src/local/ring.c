@@ -213,10 +213,11 @@ static void lengthen(struct bl_tx *tx)
 	tx->pay_size = tx->pay_most;
 }
 
-void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues)
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size, uint32_t dialogue)
 {
-	tx->dialogue = dialogues ? size - BL_DIALOGUE_SIZE : 0;
-	tx->pay_most = dialogues ? tx->dialogue : size;
+	tx->dialogue = dialogue ? size - dialogue : 0;
+	tx->dialogue_room = dialogue;
+	tx->pay_most = size - dialogue;
 	lengthen(tx);
 }
 
@@ -268,12 +269,15 @@ bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 		tx->pay_size = BL_PAYLOAD_SIZE;
 }
 
-static uint32_t offer_of(const struct bl_rx *rx, const struct bl_slot *slot)
+/* What is written there is as long as that, wherever it ends: so all of it has to lie in the lane. */
+static void take_offer(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot)
 {
 	uint32_t at = *(const volatile uint32_t *)&slot->at;
+	uint32_t room = *(const volatile uint32_t *)&slot->room;
 	uint32_t end = BL_PAYLOAD_OF(1u << rx->span);
 
-	return end >= BL_DIALOGUE_SIZE && at <= end - BL_DIALOGUE_SIZE ? at : 0;
+	tx->offer = room <= end && at <= end - room ? at : 0;
+	tx->offer_room = room;
 }
 
 void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot,
@@ -284,7 +288,7 @@ void bl_dialogue_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl
 	if (head & BL_HEAD(0, 0, BL_SLOT_YOURS))
 		tx->offers = false;
 	if (head & BL_HEAD(0, 0, BL_SLOT_OFFER))
-		tx->offer = offer_of(rx, slot);
+		take_offer(tx, rx, slot);
 }
 
 static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)

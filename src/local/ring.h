@@ -70,7 +70,9 @@ struct bl_tx {
 	uint64_t pay_tail;  /* bytes ever given back */
 	uint16_t pay_end[BL_SLOTS]; /* pay_head after each packet in flight, in lines */
 	uint32_t dialogue;	    /* where in the payload the dialogue buffer begins; 0: none */
+	uint32_t dialogue_room;	    /* bytes of it */
 	uint32_t offer;		    /* where in the other's our next long message goes; or 0 */
+	uint32_t offer_room;	    /* if it is no longer than that */
 	bool offers;		    /* ours is the other's to write to */
 	bool answered;		    /* a long message has come since our last one */
 	uint8_t turns;	   /* so many of ours in a row, at most BL_DIALOGUE_AFTER, had been */
@@ -123,9 +125,9 @@ bl_noinline uint32_t bl_tx_store_long(struct bl_tx *tx, void *to, const void *fr
 /* A lane has been connected: fill in the rest of its producer's half. */
 void bl_tx_begin(struct bl_tx *tx);
 
-/* The lane has pages for `size` bytes of payload: use them from now on, the last ones for dialogues
- * (`dialogues`), the others as a ring. */
-void bl_tx_stretch(struct bl_tx *tx, uint32_t size, bool dialogues);
+/* The lane has pages for `size` bytes of payload: use them from now on, the last `dialogue` ones
+ * for dialogues, the others as a ring. */
+void bl_tx_stretch(struct bl_tx *tx, uint32_t size, uint32_t dialogue);
 
 /* The receiver's cache has been found to be far away, by the time that a line takes. */
 static inline bool bl_tx_is_far(const struct bl_tx *tx)
@@ -498,15 +500,17 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * There, too, who has found the other to be far away by the time of its stores (bl_tx.past) passes
  * the caches by, and goes on finding out.
  */
-static inline bool bl_dialogue_has_place(const struct bl_tx *tx)
+static inline bool bl_dialogue_has_place(const struct bl_tx *tx, size_t len)
 {
-	return unlikely(tx->offer || (tx->dialogue && !tx->offers && tx->answered &&
-				      tx->turns == BL_DIALOGUE_AFTER));
+	if (unlikely(tx->offer))
+		return len <= tx->offer_room;
+	return unlikely(tx->dialogue && !tx->offers && tx->answered &&
+			tx->turns == BL_DIALOGUE_AFTER && len <= tx->dialogue_room);
 }
 
 static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 {
-	return bl_dialogue_has_place(tx) &&
+	return bl_dialogue_has_place(tx, len) &&
 	       (!tx->crossing_only ||
 		(len >= BL_CROSSING_MIN && !tx->past && !bl_tx_in_dialogue(tx)));
 }
@@ -563,7 +567,7 @@ static inline bool bl_tx_is_alone(const struct bl_tx *tx)
 /* Where the bytes of one with BL_SLOT_YOURS lie, or NULL: nothing has been offered for it. */
 static inline const uint8_t *bl_dialogue_bytes(const struct bl_tx *tx, uint32_t len)
 {
-	return tx->offers && len <= BL_DIALOGUE_SIZE ? tx->lane->payload + tx->dialogue : NULL;
+	return tx->offers && len <= tx->dialogue_room ? tx->lane->payload + tx->dialogue : NULL;
 }
 
 /* A long message has been read. `head`: the caller's private copy. */
@@ -602,7 +606,7 @@ bl_always_inline bool bl_slot_grows(uint32_t head)
 	return head & BL_HEAD(0, 0, BL_SLOT_GROWS) &&
 	       head & BL_HEAD(0, 0, BL_SLOT_OFFER | BL_SLOT_YOURS) &&
 	       BL_HEAD_OP(head) <= BL_OP_MSG && BL_HEAD_LEN(head) > BL_SLOT_INLINE &&
-	       BL_HEAD_LEN(head) <= BL_DIALOGUE_SIZE;
+	       BL_HEAD_LEN(head) <= BL_DIALOGUE_MOST;
 }
 
 /* Of its len bytes those that have been written. */

@@ -46,12 +46,15 @@ static bool has_address_space(void)
 
 size_t bl_stretch_span(void)
 {
+	const struct bl_copy_plan *plan = bl_copy_plan();
 	size_t cache = bl_place_cache();
 
 	if (bl_knobs()->stretch == NEVER)
 		return BL_LANE_SIZE;
-	if (bl_copy_plan()->by_stream)
-		return has_address_space() ? BL_LANE_LONG : BL_LANE_SIZE;
+	if (plan->by_stream && !has_address_space())
+		return BL_LANE_SIZE;
+	if (plan->by_stream)
+		return plan->fresh_max > BL_DIALOGUE_SIZE ? BL_LANE_TURNS : BL_LANE_LONG;
 	return cache > BL_LANE_LONG && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST
 										   : BL_LANE_LONG;
 }
@@ -76,6 +79,17 @@ static int stretch(struct bl_peer *peer, size_t *size)
 		err = bl_lane_stretch(&local->seg, peer->tx.lane, *size);
 	}
 	return err;
+}
+
+/* Bytes of it that two who talk write to in turn. */
+static uint32_t dialogue_of(size_t size)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	if (!plan->in_turn)
+		return 0;
+	return plan->fresh_max > BL_DIALOGUE_SIZE && size > BL_LANE_LONG ? BL_DIALOGUE_MOST
+									 : BL_DIALOGUE_SIZE;
 }
 
 static bool is_due(const struct bl_tx *tx)
@@ -103,7 +117,7 @@ bool bl_stretch_look(struct bl_peer *peer)
 		peer->stays_short = true;
 		return true;
 	}
-	bl_tx_stretch(tx, BL_PAYLOAD_OF(size), bl_copy_plan()->in_turn);
+	bl_tx_stretch(tx, BL_PAYLOAD_OF(size), dialogue_of(size));
 	local->nstretched++;
 	local->nlongest += size > BL_LANE_LONG;
 	bl_stats_add(local->stats, BL_STAT_stretched_bytes, size - BL_LANE_SIZE);
@@ -117,7 +131,7 @@ void bl_stretch_over(struct bl_peer *peer)
 
 	if (tx->pay_most <= BL_PAYLOAD_SIZE)
 		return;
-	more = tx->pay_most + (tx->dialogue ? BL_DIALOGUE_SIZE : 0) - BL_PAYLOAD_SIZE;
+	more = tx->pay_most + tx->dialogue_room - BL_PAYLOAD_SIZE;
 	peer->local->nstretched--;
 	peer->local->nlongest -= more > BL_LANE_LONG - BL_LANE_SIZE;
 	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);

@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 20 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 21 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -54,11 +54,13 @@
 #define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
 #define BL_LANE_SIZE	    65536u
 #define BL_LANE_LONG	    524288u  /* and when it has been stretched; */
+#define BL_LANE_TURNS	    1048576u /* where long messages go in turn; */
 #define BL_LANE_MOST	    2097152u /* where a core's own cache is large; stretch.c */
 #define BL_PAYLOAD_OF(lane) ((uint32_t)(lane)-BL_LANE_SIZE + BL_PAYLOAD_SIZE)
 #define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
-#define BL_PACKET_MOST	    131072u	   /* bytes of one: what FI_BEELINE_CARRY_MAX can be */
+#define BL_PACKET_MOST	    131072u /* bytes of one in the ring: what FI_BEELINE_CARRY_MAX can be */
 #define BL_DIALOGUE_SIZE    BL_PACKET_MOST /* of a longer lane, behind its ring; ring.h */
+#define BL_DIALOGUE_MOST    524288u	   /* of one with BL_LANE_TURNS, where a message may be so long */
 #define BL_SEG_HEADER	    4096u
 #define BL_BELLS_SIZE	    4096u
 #define BL_BELL_WORDS	    64u
@@ -76,11 +78,11 @@ enum bl_op {
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
 	/* One-sided operations: what a direct copy can't do; core/rma.h. */
-	BL_OP_RMA_EVENT = 16,  /* origin to target: it is done, tell so; struct bl_rma_event */
-	BL_OP_RMA_ASK = 17,    /* origin to target: do it for me; struct bl_rma_ask */
-	BL_OP_RMA_BYTES = 18,  /* origin to target: what to write, operands */
-	BL_OP_RMA_RESULT = 19, /* target to origin: what was read */
-	BL_OP_RMA_DONE = 20,   /* target to origin: it is over */
+	BL_OP_RMA_EVENT = 9,   /* origin to target: it is done, tell so; struct bl_rma_event */
+	BL_OP_RMA_ASK = 10,    /* origin to target: do it for me; struct bl_rma_ask */
+	BL_OP_RMA_BYTES = 11,  /* origin to target: what to write, operands */
+	BL_OP_RMA_RESULT = 12, /* target to origin: what was read */
+	BL_OP_RMA_DONE = 13,   /* target to origin: it is over */
 };
 
 #define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
@@ -101,15 +103,16 @@ enum bl_op {
 #define BL_SLOT_HEARD(n)   (((n)&3u) << 5)
 #define BL_SLOT_HEARD_BITS BL_SLOT_HEARD(3)
 
-#define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 19 | (uint32_t)(flags) << 24)
-#define BL_HEAD_LEN(head)	((head)&0x7ffff)
-#define BL_HEAD_OP(head)	((head) >> 19 & 0x1f)
+#define BL_HEAD(len, op, flags) ((uint32_t)(len) | (uint32_t)(op) << 20 | (uint32_t)(flags) << 24)
+#define BL_HEAD_LEN(head)	((head)&0xfffff)
+#define BL_HEAD_OP(head)	((head) >> 20 & 0xf)
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
 #define BL_HEAD_HEARD(head)	((head) >> 29 & 3)
 static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL |
 				      BL_SLOT_PAST | BL_SLOT_OFFER | BL_SLOT_YOURS)),
 	      "no flag is among them");
-static_assert(BL_PACKET_MOST <= 0x7ffff && BL_OP_RMA_DONE <= 0x1f, "a packet's head holds them");
+static_assert(BL_PACKET_MOST <= 0xfffff && BL_DIALOGUE_MOST <= 0xfffff && BL_OP_RMA_DONE <= 0xf,
+	      "a packet's head holds them");
 
 /*
  * One packet. `seq` is the packet's number plus one, stored last: the only flag.
@@ -128,6 +131,7 @@ struct bl_slot {
 			uint32_t at;		/* not of one with BL_SLOT_YOURS */
 			_Atomic uint32_t there; /* BL_SLOT_GROWS: bytes of it that lie there */
 			uint64_t request;	/* BL_SLOT_TELL: as in struct bl_rts; below */
+			uint32_t room;		/* BL_SLOT_OFFER: bytes of the dialogue buffer */
 		};
 	};
 };
@@ -135,6 +139,7 @@ static_assert(sizeof(struct bl_slot) == BL_SLOT_SIZE, "shared layout");
 static_assert(offsetof(struct bl_slot, bytes) == 24, "shared layout");
 static_assert(offsetof(struct bl_slot, there) == 28, "shared layout");
 static_assert(offsetof(struct bl_slot, request) == 32, "shared layout");
+static_assert(offsetof(struct bl_slot, room) == 40, "shared layout, and in the first line");
 
 /* BL_SLOT_TELL, and the bytes lie in the slot: the request's number is the word behind them. */
 #define BL_SLOT_TOLD_WORD(len) (((len) + 7) / 8)

@@ -184,7 +184,7 @@ static void begin(pid_t pid)
 	atomic_store(&w.peer->state, BL_PEER_READY);
 	bl_ep_adopt(w.ep);
 	require(w.peer->adopted);
-	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, true);
+	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, BL_DIALOGUE_MOST);
 	w.peer->tx.turns = BL_DIALOGUE_AFTER; /* it offers after one answer */
 	w.buffers = 0;
 }

@@ -20,13 +20,13 @@ struct head_row {
 
 static const struct head_row heads[] = {
 	{{"nothing", "no other bit is set"}, 0, 0, 0},
-	{{"longest", "all bits of the length"}, BL_PACKET_MOST, BL_OP_TAGGED, 0},
-	{{"all of a length", "19 bits, more than there can be"}, 0x7ffff, 0, 0},
+	{{"longest", "all bits of the length"}, BL_DIALOGUE_MOST, BL_OP_TAGGED, 0},
+	{{"all of a length", "20 bits, more than there can be"}, 0xfffff, 0, 0},
 	{{"last operation", "the largest that there is"}, 0, BL_OP_RMA_DONE, 0},
-	{{"all of an operation", "5 bits, more than there are"}, 0, 0x1f, 0},
+	{{"all of an operation", "4 bits, more than there are"}, 0, 0xf, 0},
 	{{"first flag", "the lowest beside the operation"}, 0, BL_OP_TAGGED, BL_SLOT_DATA},
 	{{"last flag", "the neighbour of the two bits"}, 289, BL_OP_TAGGED, BL_SLOT_PAST},
-	{{"all flags", "every other bit is set"}, 0x7ffff, 0x1f, ALL_FLAGS},
+	{{"all flags", "every other bit is set"}, 0xfffff, 0xf, ALL_FLAGS},
 };
 
 static void bits_have_their_own_place(void **state)
@@ -107,7 +107,7 @@ static void one_reply(void **state)
 			assert_int_equal(tx.asked, (uint8_t)tx.next);
 			other.replies = 0xff;
 			bl_tx_hear(&other,
-				   BL_HEAD(0x7ffff, BL_OP_MSG_RTS, flags | BL_SLOT_HEARD(read)));
+				   BL_HEAD(0xfffff, BL_OP_MSG_RTS, flags | BL_SLOT_HEARD(read)));
 			assert_int_equal(other.replies, old ? 0xff : 0xfe | row->learned);
 			bl_tx_hear(&other, BL_HEAD(8, BL_OP_TAGGED, BL_SLOT_HEARD(read)));
 			assert_int_equal(other.replies, old ? 0xff : 0xfe | row->learned);

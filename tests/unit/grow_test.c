@@ -50,7 +50,7 @@ static const struct there_row theres[] = {
 	 false,
 	 0},
 	{{"longer than such a buffer", "the same"},
-	 BL_HEAD(BL_DIALOGUE_SIZE + 1, BL_OP_TAGGED, GROWS),
+	 BL_HEAD(BL_DIALOGUE_MOST + 1, BL_OP_TAGGED, GROWS),
 	 0,
 	 false,
 	 0},

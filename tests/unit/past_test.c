@@ -267,7 +267,7 @@ static void filled_again(void **state)
 			get(&r, i, lens[k]);
 		}
 		r.tx.nlong = 0;
-		bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), false);
+		bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), 0);
 		for (uint32_t i = 3 * lap; i < 30 * lap; i++) {
 			assert_true(put(&r, i, lens[k]));
 			get(&r, i, lens[k]);

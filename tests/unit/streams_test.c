@@ -47,7 +47,7 @@ static void short_and_long(void **state)
 		struct ring r = ring_at(UINT32_MAX - 3000);
 		uint32_t length[BL_SLOTS], sent = 0, got = 0, drain = 1;
 
-		bl_tx_stretch(&r.tx, LONG, false);
+		bl_tx_stretch(&r.tx, LONG, 0);
 		for (uint32_t i = 0; i < 6000; i++) {
 			uint64_t x = table_random(&seed);
 			uint32_t most = round % 3 ? 32769 : 2048, was = r.tx.pay_size;
@@ -121,7 +121,7 @@ static void next_lap(void **state)
 	struct ring r = ring_at(7);
 	uint32_t n = 0, unread = row->unread / PACKET;
 
-	bl_tx_stretch(&r.tx, LONG, false);
+	bl_tx_stretch(&r.tx, LONG, 0);
 	assert_int_equal(r.tx.pay_at, BL_PAYLOAD_SIZE);
 	while (n < (LONG - BL_PAYLOAD_SIZE) / PACKET - !row->exact) {
 		set_silent(&r.tx, false);

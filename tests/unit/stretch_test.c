@@ -408,30 +408,101 @@ static void how_long(void **state)
 }
 
 /* Of a lane of any length the last part is the dialogue buffer, and given back with it. */
+struct buffer_row {
+	struct row row;
+	size_t cache;
+	bool by_stream;
+	size_t fresh_max;
+	uint32_t longest; /* neighbours that have one of more than BL_LANE_LONG */
+	const char *when; /* "space": the address space is limited */
+	size_t span, size;
+	uint32_t buffer;
+};
+
+static const struct buffer_row buffers[] = {
+	{{"long", "512 KiB"}, 512 << 10, false, 0, 0, "", BL_LANE_LONG, BL_LANE_LONG, 131072},
+	{{"longest", "2 MiB"}, 1 << 20, false, 0, 0, "", BL_LANE_MOST, BL_LANE_MOST, 131072},
+	{{"streams", "nothing that was just written"},
+	 2 << 20,
+	 true,
+	 0,
+	 0,
+	 "",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG,
+	 131072},
+	{{"just written, not longer", "as much as any buffer has"},
+	 2 << 20,
+	 true,
+	 131072,
+	 0,
+	 "",
+	 BL_LANE_LONG,
+	 BL_LANE_LONG,
+	 131072},
+	{{"just written", "the longest message"},
+	 2 << 20,
+	 true,
+	 524288,
+	 0,
+	 "",
+	 BL_LANE_TURNS,
+	 BL_LANE_TURNS,
+	 524288},
+	{{"just written, the fifth", "gets a shorter one"},
+	 2 << 20,
+	 true,
+	 524288,
+	 4,
+	 "",
+	 BL_LANE_TURNS,
+	 BL_LANE_LONG,
+	 131072},
+	{{"just written, limit of address space", "and no longer ring"},
+	 2 << 20,
+	 true,
+	 524288,
+	 0,
+	 "space",
+	 BL_LANE_SIZE,
+	 BL_LANE_SIZE,
+	 0},
+};
+
 static void with_a_dialogue_buffer(void **state)
 {
-	static const size_t size[] = {BL_LANE_LONG, BL_LANE_MOST};
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+	const struct buffer_row *row = TABLE_ROW(struct buffer_row, state);
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan(), was = *plan;
+	struct rlimit space;
 
-	(void)state;
 	plan->in_turn = true;
-	for (size_t i = 0; i < 2; i++) {
-		cache = size[i] == BL_LANE_MOST ? 1 << 20 : 512 << 10;
-		open_pair();
-		assert_int_equal(peer()->tx.dialogue, 0);
-		stretch();
-		assert_int_equal(peer()->tx.dialogue, BL_PAYLOAD_OF(size[i]) - BL_DIALOGUE_SIZE);
-		assert_int_equal(peer()->tx.pay_size, peer()->tx.dialogue);
-		assert_int_equal(stretched_bytes(), size[i] - BL_LANE_SIZE);
-		assert_int_equal(sender->local.nlongest, i);
-		bl_stretch_over(peer());
-		assert_int_equal(sender->local.nstretched, 0);
-		assert_int_equal(sender->local.nlongest, 0);
-		assert_int_equal(stretched_bytes(), 0);
-		peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
-		node_close(&node);
-	}
-	plan->in_turn = false;
+	plan->by_stream = row->by_stream;
+	plan->fresh_max = row->fresh_max;
+	cache = row->cache;
+	assert_int_equal(getrlimit(RLIMIT_AS, &space), 0);
+	if (*row->when)
+		assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){1ull << 60, space.rlim_max}),
+				 0);
+	open_pair();
+	assert_int_equal(setrlimit(RLIMIT_AS, &space), 0);
+	assert_int_equal(sender->local.seg.lane_span, row->span);
+	assert_int_equal(peer()->tx.dialogue, 0);
+	sender->local.nlongest = row->longest;
+	peer()->tx.short_of = BL_STRETCH_USES;
+	stretch();
+	assert_int_equal(peer()->tx.dialogue_room, row->buffer);
+	assert_int_equal(peer()->tx.dialogue,
+			 row->buffer ? BL_PAYLOAD_OF(row->size) - row->buffer : 0);
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size) - row->buffer);
+	assert_int_equal(stretched_bytes(), row->size - BL_LANE_SIZE);
+	assert_int_equal(sender->local.nlongest, row->longest + (row->size > BL_LANE_LONG));
+	bl_stretch_over(peer());
+	assert_int_equal(sender->local.nstretched, 0);
+	assert_int_equal(sender->local.nlongest, row->longest);
+	assert_int_equal(stretched_bytes(), 0);
+	peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
+	node_close(&node);
+	*plan = was;
 	cache = 512 << 10;
 }
 
@@ -555,7 +626,7 @@ int main(void)
 	TABLE_TEST(grows_with_use);
 	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("how long", how_long, lengths);
-	TABLE_TEST(with_a_dialogue_buffer);
+	TABLE_ROWS("buffer", with_a_dialogue_buffer, buffers);
 	TABLE_ROWS("file", lane_of_any_size, files);
 	TABLE_ROWS("far", carried_to, fars);
 	return table_run("stretch");

@@ -54,36 +54,38 @@ static void is_freed(void **state)
 struct offer_row {
 	struct row row;
 	uint8_t span;
-	uint32_t at, want;
+	uint32_t at, room, want;
+	size_t longest; /* that goes there */
 };
 
+#define LAST(span, room) END(span) - (room), room, END(span) - (room), room
 static const struct offer_row offers[] = {
-	{{"longest lane", "the last bytes"},
-	 21,
-	 END(21) - BL_DIALOGUE_SIZE,
-	 END(21) - BL_DIALOGUE_SIZE},
-	{{"long lane", "the last bytes"},
-	 19,
-	 END(19) - BL_DIALOGUE_SIZE,
-	 END(19) - BL_DIALOGUE_SIZE},
-	{{"part of it", "a lane stretched less far than its file"}, 21, 4096, 4096},
-	{{"beyond", "by one"}, 21, END(21) - BL_DIALOGUE_SIZE + 1, 0},
-	{{"at the end", "of what is mapped"}, 19, END(19), 0},
-	{{"far beyond", "the largest"}, 21, UINT32_MAX, 0},
-	{{"nothing", "it begins with the ring"}, 21, 0, 0},
-	{{"short lane", "there is none"}, 16, 4096, 0},
+	{{"longest lane", "the last bytes"}, 21, LAST(21, BL_DIALOGUE_SIZE)},
+	{{"lane for turns", "the last bytes"}, 20, LAST(20, BL_DIALOGUE_MOST)},
+	{{"long lane", "the last bytes"}, 19, LAST(19, BL_DIALOGUE_SIZE)},
+	{{"part of it", "a lane stretched less far than its file"}, 21, 4096, 8192, 4096, 8192},
+	{{"all of it", "but what it can't begin with"}, 20, 1, END(20) - 1, 1, END(20) - 1},
+	{{"beyond", "by one"}, 21, END(21) - BL_DIALOGUE_SIZE + 1, BL_DIALOGUE_SIZE, 0, 0},
+	{{"longer", "by one"}, 20, END(20) - 8192, 8193, 0, 0},
+	{{"longest", "the two together wouldn't show it"}, 21, 4096, UINT32_MAX - 4095, 0, 0},
+	{{"at the end", "of what is mapped"}, 19, END(19), 8192, 0, 0},
+	{{"no room", "it has some place, and no message goes there"}, 19, 4096, 0, 4096, 0},
+	{{"far beyond", "the largest"}, 21, UINT32_MAX, 8192, 0, 0},
+	{{"nothing", "it begins with the ring"}, 21, 0, 8192, 0, 0},
+	{{"short lane", "there is none"}, 16, 4096, BL_DIALOGUE_SIZE, 0, 0},
 };
 
 static void is_offered(void **state)
 {
 	const struct offer_row *row = TABLE_ROW(struct offer_row, state);
-	struct bl_slot slot = {.at = row->at};
+	struct bl_slot slot = {.at = row->at, .room = row->room};
 	struct bl_rx rx = {.span = row->span};
 	struct bl_tx tx = {.offer = 0};
 
 	bl_dialogue_heard(&tx, &rx, &slot, BL_HEAD(1000, BL_OP_TAGGED, BL_SLOT_OFFER));
 	assert_int_equal(tx.offer, row->want);
-	assert_int_equal(bl_dialogue_may(&tx, 1000), row->want != 0);
+	assert_int_equal(bl_dialogue_may(&tx, row->longest), row->want != 0);
+	assert_false(bl_dialogue_may(&tx, row->longest + 1));
 }
 
 /* --- two endpoints ------------------------------------------------------------------- */
@@ -378,7 +380,8 @@ static void take_turns(void **state)
 /* Found to be far away by the time of its stores: they pass the caches by. */
 static void not_while_past(void **state)
 {
-	struct bl_tx tx = {.offer = 4096, .past = 1, .crossing_only = true};
+	struct bl_tx tx = {
+		.offer = 4096, .offer_room = 4096, .past = 1, .crossing_only = true};
 
 	(void)state;
 	assert_false(bl_dialogue_may(&tx, 4096));
@@ -418,6 +421,7 @@ static void answered_twice(void **state)
 	open_pair();
 	receiver->dest[1]->tx.offers = true;
 	receiver->dest[1]->tx.dialogue = 0;
+	receiver->dest[1]->tx.dialogue_room = LONG;
 	post(LONG);
 	post(LONG);
 	tx = &peer()->tx;
