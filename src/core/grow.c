@@ -10,8 +10,9 @@
 #include "core/recv.h"
 #include "core/stream.h"
 
-#define GROWS_US   5u  /* so long it is waited for while nothing is added, */
-#define GROWS_MOST 40u /* and so often, which is more than an honest sender has pieces */
+/* So long it is waited for while nothing is added; and not more often than an honest sender adds.
+ */
+#define GROWS_US 5u
 
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				 uint32_t len, struct bl_post *post, const uint8_t *bytes)
@@ -26,13 +27,13 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 		bl_claim_back_now(ep);
 	began = bl_copy_begins(ep, len);
 	for (; done < len; there = bl_slot_there(slot, len)) {
-		if (there > done && pieces < GROWS_MOST) {
+		if (there > done && pieces < BL_GROWS_MOST) {
 			if (post)
 				memcpy(post->buf + done, bytes + done, there - done);
 			done = there;
 			since = bl_ticks();
 			pieces++;
-		} else if (pieces == GROWS_MOST || bl_ticks() - since > patience) {
+		} else if (pieces == BL_GROWS_MOST || bl_ticks() - since > patience) {
 			bl_rx_leave(rx);
 			if (post && done)
 				post->flags |= BL_POST_BEGUN;

@@ -408,9 +408,8 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 }
 
 #define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
-#define GROWS_PIECES 8u	   /* or one more: they end where lines do */
-#define GROWS_LEAST  4096u /* bytes of one, */
-#define GROWS_MOST   16384u /* or, of more pieces, so many: 32, or one more */
+#define GROWS_PIECES 8u	   /* or one more, for they end where lines do; or more of BL_GROWS_PIECE */
+#define GROWS_LEAST  4096u /* bytes of one */
 
 /*
  * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
@@ -430,7 +429,7 @@ static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *i
 	uint32_t len = BL_HEAD_LEN(head), there = 0;
 	uint32_t piece = (uint32_t)bl_round_up(len / GROWS_PIECES, BL_LINE);
 
-	piece = bl_min(piece < GROWS_LEAST ? GROWS_LEAST : piece, GROWS_MOST);
+	piece = bl_min(piece < GROWS_LEAST ? GROWS_LEAST : piece, BL_GROWS_PIECE);
 	while (there < len) {
 		uint32_t n = bl_min(piece, len - there);
 

@@ -47,7 +47,6 @@
 #define ROOM_POLLS 400 /* for credits, before the sender looks at something else */
 #define ROOM_US	   10  /* who reads gives room again in this time: two long packets, */
 #define BUSY_US	   100 /* or one who copies, soon enough to wait for */
-#define USES_BYTES_US 16384u /* of a long message, by a program that has it or writes the next */
 #define STILL_US   2u  /* a sender that is here goes on sooner, */
 #define STUCK_US   20u /* and says something in this time even if it has much to do */
 #define VAIN_MOST  6u  /* 2^n messages aren't carried after n in vain */
@@ -79,6 +78,8 @@ bool bl_gives_room(const struct bl_peer *peer)
 {
 	return is_here(peer, ROOM_US, BUSY_US);
 }
+
+#define USES_BYTES_US 16384u /* of a message, by a program that reads it or writes the next one */
 
 bool bl_waits_here(const struct bl_peer *peer, size_t len)
 {

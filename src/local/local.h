@@ -235,8 +235,8 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
  * then, or when there is no room. stretch.c */
 bool bl_stretch_look(struct bl_peer *peer);
-/* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG, BL_LANE_TURNS or BL_LANE_MOST. Any
- * thread. */
+/* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG, BL_LANE_TURNS or
+ * BL_LANE_MOST. Any thread. */
 size_t bl_stretch_span(void);
 /* This neighbour has ended: nobody reads its ring any more. */
 void bl_stretch_over(struct bl_peer *peer);

@@ -269,7 +269,8 @@ bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 		tx->pay_size = BL_PAYLOAD_SIZE;
 }
 
-/* What is written there is as long as that, wherever it ends: so all of it has to lie in the lane. */
+/* What is written there is as long as that, wherever it ends: so all of it has to lie in the lane.
+ */
 static void take_offer(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot)
 {
 	uint32_t at = *(const volatile uint32_t *)&slot->at;

@@ -616,6 +616,9 @@ static inline uint32_t bl_slot_there(const struct bl_slot *slot, uint32_t len)
 	return bl_min(atomic_load_explicit(&slot->there, memory_order_acquire), len);
 }
 
+#define BL_GROWS_PIECE 16384u /* bytes of one that are added at a time, at most; */
+#define BL_GROWS_MOST  (BL_DIALOGUE_MOST / BL_GROWS_PIECE + 1) /* and so often */
+
 /* So many are: before the slot is published, and then again and again. */
 static inline void bl_slot_grow(struct bl_slot *slot, uint32_t there)
 {

@@ -60,7 +60,7 @@
 #define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
 #define BL_PACKET_MOST	    131072u /* bytes of one in the ring: what FI_BEELINE_CARRY_MAX can be */
 #define BL_DIALOGUE_SIZE    BL_PACKET_MOST /* of a longer lane, behind its ring; ring.h */
-#define BL_DIALOGUE_MOST    524288u	   /* of one with BL_LANE_TURNS, where a message may be so long */
+#define BL_DIALOGUE_MOST    524288u /* of one with BL_LANE_TURNS, where a message may be so long */
 #define BL_SEG_HEADER	    4096u
 #define BL_BELLS_SIZE	    4096u
 #define BL_BELL_WORDS	    64u

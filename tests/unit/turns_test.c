@@ -380,8 +380,7 @@ static void take_turns(void **state)
 /* Found to be far away by the time of its stores: they pass the caches by. */
 static void not_while_past(void **state)
 {
-	struct bl_tx tx = {
-		.offer = 4096, .offer_room = 4096, .past = 1, .crossing_only = true};
+	struct bl_tx tx = {.offer = 4096, .offer_room = 4096, .past = 1, .crossing_only = true};
 
 	(void)state;
 	assert_false(bl_dialogue_may(&tx, 4096));

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fresh.h: for tests of messages whose bytes their sender has just written (core/fresh.h), between
+ * endpoints of one process. What takes long is decided by the plan, not by this machine. The
+ * program wraps bl_room() and bl_waits_here().
+ */
+#ifndef BL_TESTS_UNIT_FRESH_H
+#define BL_TESTS_UNIT_FRESH_H
+
+#define CARRIED 0u
+#define LONGEST (FRESH + 1000u)
+#define FRESH	BL_DIALOGUE_MOST
+#include "core/fresh.h"
+
+#include "base/knobs.h"
+#include "local/wire.h"
+#include "unit/ahead.h"
+
+#define MIDDLE 8192u
+#define LEN    40000u /* more than a stream's whole ones have */
+
+/* Whether a neighbour stays in the library, for messages that are claimed otherwise. */
+static bool waits_here = true;
+bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t len);
+bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t len)
+{
+	(void)peer;
+	(void)len;
+	return waits_here;
+}
+
+uint64_t __wrap_bl_room(void);
+uint64_t __wrap_bl_room(void)
+{
+	return UINT64_MAX;
+}
+
+static inline struct bl_copy_plan *plan(void)
+{
+	return (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+}
+
+/* However little a copy takes it is too long, or however much it isn't. */
+static inline void copies_take_long(bool long_)
+{
+	plan()->fresh_ns = long_ ? 0 : 1000000000;
+	plan()->fresh_per_kb = 0;
+	plan()->fresh_per_kb_most = 1000000000;
+}
+
+static inline void open_fresh(void)
+{
+	assert_true(plan()->by_stream);
+	plan()->dialogue_max = MIDDLE;
+	plan()->stream_max = 32768;
+	plan()->in_turn = plan()->crossing_only = true;
+	plan()->fresh_max = FRESH;
+	copies_take_long(true);
+	open_pair();
+}
+
+/* Both lanes are long, and have room for dialogues. */
+static inline void stretch_both(void)
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct bl_tx *tx = &node.ep[i]->dest[!i]->tx;
+
+		tx->short_of = BL_STRETCH_USES;
+		bl_stretch_look(node.ep[i]->dest[!i]);
+		assert_true(tx->pay_most > BL_PAYLOAD_SIZE && tx->dialogue);
+	}
+}
+
+static inline void say_fresh(size_t by, bool fresh)
+{
+	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+
+	tx->fresh = fresh ? BL_FRESH_AFTER : 0;
+	tx->fresh_left = BL_FRESH_MOST;
+}
+
+/* Of the last packet of one's with a message or a description. */
+static inline uint32_t last_head(size_t by)
+{
+	const struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+
+	return tx->slot[(tx->next - 1) % BL_SLOTS].head;
+}
+
+/* How the last message went: announced, to the dialogue buffer, growing there, or in the ring. */
+static inline char way_of_last(size_t by)
+{
+	uint32_t head = last_head(by), flags = BL_HEAD_FLAGS(head);
+
+	if (BL_HEAD_OP(head) == BL_OP_TAGGED_RTS)
+		return 'r';
+	assert_int_equal(BL_HEAD_OP(head), BL_OP_TAGGED);
+	if (!(flags & (BL_SLOT_OFFER | BL_SLOT_YOURS)))
+		return 'w';
+	return flags & BL_SLOT_GROWS ? 'g' : 'p';
+}
+
+#endif
