@@ -208,6 +208,13 @@ int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
 	return bl_copy_push_by(pair, NULL, mine, nmine, theirs, ntheirs, off, len);
 }
 
+size_t bl_copy_fresh_max(size_t cache)
+{
+	size_t most = cache / 4 / PAGE * PAGE;
+
+	return most < BL_FRESH_LEAST ? BL_FRESH_LEAST : bl_min(most, (size_t)BL_FRESH_MAX);
+}
+
 size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 {
 	size_t piece = bl_round_up((len + 1) / 2, PAGE);
@@ -394,7 +401,7 @@ static void measure(void)
 	plan.carry_turn = carry_far(&once, &bl_copy_in_turn);
 	choose_turns(knobs->turns);
 	if (plan.by_stream && plan.in_turn && knobs->carry_max == BL_KNOB_AUTO)
-		plan.fresh_max = BL_FRESH_MAX;
+		plan.fresh_max = bl_copy_fresh_max(bl_place_cache());
 	plan.fresh_ns = (uint32_t)(FRESH_CALL * once.ns);
 	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once.per_kb);
 	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once.per_kb);

@@ -68,7 +68,8 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 /* The peer could not reach a buffer of ours, which had been lent or not. */
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
-#define BL_FRESH_MAX 524288u /* bytes of what was just written and goes in turn: core/fresh.h */
+#define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
+#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own: core/fresh.h */
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
@@ -122,6 +123,13 @@ size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_c
  * that, one is as good as two beyond the eager limit.
  */
 size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t carry);
+
+/*
+ * Bytes up to which two copies take less time than one of what its sender has just written, where a
+ * core has so much of a cache of its own (0: not known): the message in the sender's memory, in the
+ * receiver's and between them, and another that crosses it, have to lie there.
+ */
+size_t bl_copy_fresh_max(size_t cache);
 
 /* How one message of len bytes is cut for two processes: the piece, a multiple
  * of the page, and through *count the number of pieces. */

@@ -248,12 +248,14 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
  * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
  * is announced is copied for a process that computes meanwhile, and of many at a time both
  * processes copy some, once. So nothing that was announced may be pending, and about one such
- * message may be unread in the ring; another may be in a dialogue buffer.
+ * message may be unread in the ring; another may be in a dialogue buffer. `uses`: bytes that its
+ * receiver is known to use when they have come, which it may be at.
  */
-static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len)
+static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {
-	return !ep->leaves && ep->requests == ep->nwhole && bl_tx_unread(&peer->tx) < 2 * len &&
-	       bl_waits_here(peer, len);
+	return !ep->leaves && ep->requests == ep->nwhole &&
+	       bl_tx_unread(&peer->tx) < 2 * bl_min(len, (size_t)BL_PACKET_MOST) &&
+	       bl_waits_here(peer, uses);
 }
 
 /* Its receiver waits for just this message. */
@@ -279,7 +281,7 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 
 	if (peer->copy.lend || bl_tx_is_far(tx))
 		return false;
-	if (len >= BL_CLAIM_MIN && !(has_posted(peer) && both_at_it(ep, peer, len)))
+	if (len >= BL_CLAIM_MIN && !(has_posted(peer) && both_at_it(ep, peer, len, len)))
 		return false;
 	if (tx->past) { /* it has been found to be far away: that is to be looked at again */
 		tx->past--;
@@ -314,7 +316,7 @@ static bool may_go_whole(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 		return true;
 	if (len > bl_copy_plan()->stream_max)
 		return false;
-	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len))
+	if (len >= BL_CLAIM_MIN && !both_at_it(ep, peer, len, 0))
 		return false;
 	if (unlikely(bl_tx_is_far(&peer->tx)))
 		bl_tx_look(&peer->tx, len);
@@ -447,13 +449,13 @@ static void put_in_turn(struct bl_ep *ep, struct bl_peer *peer, const struct iov
 			size_t niov, uint32_t head, uint64_t tag, uint64_t data)
 {
 	struct bl_tx *tx = &peer->tx;
-	uint32_t len = BL_HEAD_LEN(head);
+	uint32_t len = BL_HEAD_LEN(head), flags;
 	uint8_t *to;
 
 	bl_tx_look(tx, len);
 	bl_stat_add(ep, BL_STAT_in_turn, 1);
-	head |= BL_HEAD(0, 0, bl_dialogue_flags(tx));
-	to = bl_dialogue_take(tx, &peer->rx);
+	to = bl_dialogue_take(tx, &peer->rx, len, &flags);
+	head |= BL_HEAD(0, 0, flags);
 	if (grows(tx, len)) {
 		put_growing(peer, to, iov, niov, head, tag, data);
 		return;

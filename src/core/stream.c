@@ -38,6 +38,7 @@
 
 #include "base/window.h"
 #include "core/claim.h"
+#include "core/cq.h"
 #include "core/recv.h"
 #include "core/stat.h"
 #include "core/wait.h"
@@ -81,11 +82,11 @@ bool bl_gives_room(const struct bl_peer *peer)
 
 #define USES_BYTES_US 16384u /* of a message, by a program that reads it or writes the next one */
 
-bool bl_waits_here(const struct bl_peer *peer, size_t len)
+bool bl_waits_here(const struct bl_peer *peer, size_t uses)
 {
 	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != 0 &&
-	       is_here(peer, ROOM_US + (int64_t)(len / USES_BYTES_US),
-		       BUSY_US + (int64_t)(len / BL_BUSY_BYTES_US));
+	       is_here(peer, ROOM_US + (int64_t)(uses / USES_BYTES_US),
+		       BUSY_US + (int64_t)(uses / BL_BUSY_BYTES_US));
 }
 
 bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
@@ -93,6 +94,8 @@ bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
 	uint64_t now = bl_ticks();
 
 	bl_say_here(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+	bl_cq_moved(ep, ep->rx_cq, len);
+	bl_cq_moved(ep, ep->tx_cq, len);
 	return now;
 }
 

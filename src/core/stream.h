@@ -27,9 +27,9 @@ static inline void bl_copy_ends(struct bl_ep *ep, uint64_t began)
 		bl_long_copy_ends(ep, began);
 }
 
-/* It waits in the library now, or has left it for no longer than to use a message of len bytes, and
- * isn't used to leave it after large messages. */
-bool bl_waits_here(const struct bl_peer *peer, size_t len);
+/* It waits in the library now, or has left it for no longer than to use so many bytes, and isn't
+ * used to leave it after large messages. */
+bool bl_waits_here(const struct bl_peer *peer, size_t uses);
 
 #define BL_CARRY_MOST 64u /* chunks of a carried message */
 

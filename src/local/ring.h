@@ -500,11 +500,15 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  * There, too, who has found the other to be far away by the time of its stores (bl_tx.past) passes
  * the caches by, and goes on finding out.
  */
+static inline bool bl_dialogue_is_offered(const struct bl_tx *tx, size_t len)
+{
+	return unlikely(tx->offer && len <= tx->offer_room);
+}
+
 static inline bool bl_dialogue_has_place(const struct bl_tx *tx, size_t len)
 {
-	if (unlikely(tx->offer))
-		return len <= tx->offer_room;
-	return unlikely(tx->dialogue && !tx->offers && tx->answered &&
+	return bl_dialogue_is_offered(tx, len) ||
+	       unlikely(tx->dialogue && !tx->offers && tx->answered &&
 			tx->turns == BL_DIALOGUE_AFTER && len <= tx->dialogue_room);
 }
 
@@ -515,22 +519,20 @@ static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)
 		(len >= BL_CROSSING_MIN && !tx->past && !bl_tx_in_dialogue(tx)));
 }
 
-/* What the flags of the next long message are to say, which may go there. */
-static inline uint32_t bl_dialogue_flags(const struct bl_tx *tx)
-{
-	return tx->offer ? BL_SLOT_YOURS : BL_SLOT_OFFER;
-}
-
-/* And where it goes. */
-static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx)
+/* Where the next long message goes, which may go there, and what its flags are to say. If what has
+ * been offered is too short, ours is offered as well, and that stays. */
+static inline uint8_t *bl_dialogue_take(struct bl_tx *tx, const struct bl_rx *rx, size_t len,
+					uint32_t *flags)
 {
 	uint32_t offer = tx->offer;
 
-	if (offer) {
+	if (bl_dialogue_is_offered(tx, len)) {
 		tx->offer = 0;
+		*flags = BL_SLOT_YOURS;
 		return rx->lane->payload + offer;
 	}
 	tx->offers = true;
+	*flags = BL_SLOT_OFFER;
 	return tx->lane->payload + tx->dialogue;
 }
 

@@ -34,7 +34,7 @@
 #define NEVER  2u
 
 #define MOST	16u /* neighbours at a time, ... */
-#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
+#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 7 to 13 MiB in all */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
 static bool has_address_space(void)
@@ -88,7 +88,7 @@ static uint32_t dialogue_of(size_t size)
 
 	if (!plan->in_turn)
 		return 0;
-	return plan->fresh_max > BL_DIALOGUE_SIZE && size > BL_LANE_LONG ? BL_DIALOGUE_MOST
+	return size > BL_LANE_LONG && plan->fresh_max > BL_DIALOGUE_SIZE ? (uint32_t)plan->fresh_max
 									 : BL_DIALOGUE_SIZE;
 }
 

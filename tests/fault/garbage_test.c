@@ -52,6 +52,8 @@ static uint32_t random_head(uint64_t x)
 					   BL_PAYLOAD_OF(BL_LANE_LONG) + 1,
 					   65536,
 					   131072,
+					   BL_DIALOGUE_MOST,
+					   BL_DIALOGUE_MOST + 1,
 					   sizeof(struct bl_rma_ask)};
 
 	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE,

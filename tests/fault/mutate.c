@@ -30,6 +30,10 @@ static const uint64_t odd[] = {
 	BL_PAYLOAD_MOST + 1,
 	BL_PAYLOAD_OF(BL_LANE_LONG),
 	BL_PAYLOAD_OF(BL_LANE_LONG) + 1,
+	BL_PAYLOAD_OF(BL_LANE_TURNS),
+	BL_PAYLOAD_OF(BL_LANE_TURNS) + 1,
+	BL_DIALOGUE_MOST,
+	BL_DIALOGUE_MOST + 1,
 	BL_LANE_SIZE,
 	BL_LANE_MOST,
 	BL_COOPS,
@@ -72,7 +76,7 @@ static void mutate_packet(struct bl_slot *slot, uint64_t *seed)
 	uint8_t *bytes = (uint8_t *)slot + offsetof(struct bl_slot, head);
 	uint32_t op = BL_HEAD_OP(slot->head);
 	/* What describes a large message lies behind the tag, and is short. */
-	size_t len = op >= BL_OP_TAGGED_RTS ? 20 + BL_HEAD_LEN(slot->head) % BL_SLOT_SIZE : 36;
+	size_t len = op >= BL_OP_TAGGED_RTS ? 20 + BL_HEAD_LEN(slot->head) % BL_SLOT_SIZE : 40;
 
 	for (uint64_t n = 1 + table_random(seed) % 3; n--;)
 		change(bytes, bl_min(len, (size_t)(BL_SLOT_SIZE - 4)), seed);

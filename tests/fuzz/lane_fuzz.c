@@ -215,10 +215,19 @@ static void finish(void)
 }
 
 /* Length, operation and flags of 16, 5 and 8 bits, as the corpus has them, whatever a head looks
- * like; 3 more bits of the length between them. */
+ * like; 3 more bits of the length between them. The operations from 16 on are those of one-sided
+ * operations, and the last few of 5 bits make the length the longest that a head can say. */
 static uint32_t any_head(uint32_t x)
 {
-	return BL_HEAD((x & 0xffff) | (x >> 21 & 7) << 16, x >> 16 & 0x1f, x >> 24);
+	uint32_t op = x >> 16 & 0x1f, len = (x & 0xffff) | (x >> 21 & 7) << 16;
+
+	if (op >= 16)
+		op += BL_OP_RMA_EVENT - 16;
+	if (op > 15) {
+		op -= 15;
+		len |= 1u << 19;
+	}
+	return BL_HEAD(len, op, x >> 24);
 }
 
 /* --- steps ------------------------------------------------------------------ */

@@ -399,6 +399,58 @@ static void several_receives(void)
 	t_finish(&n);
 }
 
+/* --- what was just written ------------------------------------------------------------- */
+
+/* The same memory again and again, written before it is sent and read when it has come, so that one
+ * copy takes long: such messages go in turn, too, where that pays (core/fresh.h). */
+static void written_rounds(struct t_node *n, enum way way, size_t len, uint64_t rounds,
+			   uint64_t *number)
+{
+	bool first = t_rank == 0 || way == AT_ONCE;
+	size_t back = way == ANSWERED ? 16 : len;
+	struct t_buf from = t_buf(t_rank ? back : len, 0), to = t_buf(t_rank ? len : back, 1);
+
+	for (uint64_t i = 0; i < rounds; i++, (*number)++) {
+		struct t_op tx = {0}, rx = {0};
+
+		t_blank(&to);
+		t_trecv(n, n->peer[!t_rank], to.p, to.len, 1, 0, &rx);
+		if (!first)
+			T_WAIT(&rx);
+		t_fill(from.p, from.len, seed_of(t_rank, *number), 0);
+		t_tsend(n, !t_rank, from.p, from.len, 1, &tx);
+		T_WAIT(&tx);
+		if (first)
+			T_WAIT(&rx);
+		T_EQ(rx.c.len, to.len);
+		T_GOT(&to, to.len, seed_of(!t_rank, *number));
+	}
+	t_buf_free(&from);
+	t_buf_free(&to);
+}
+
+static void just_written(void)
+{
+	static const size_t lens[] = {8193,   20000,  65535,  65536,  131072,
+				      131073, 262144, 400000, 524288, 524289};
+	static const enum way ways[] = {IN_TURN, ANSWERED, AT_ONCE};
+	uint64_t number = 0;
+	struct t_rng rng;
+	struct t_node n;
+
+	setenv("FI_BEELINE_STRETCH", "always", 1);
+	setenv("FI_BEELINE_TURNS", "crossing", 1);
+	start(&n, &(struct t_opts){.caps = FI_DIRECTED_RECV}, true);
+	t_rng_init(&rng, 17);
+	for (int part = 0; part < t_scaled(40); part++) {
+		size_t len = lens[t_rand_below(&rng, sizeof(lens) / sizeof(lens[0]))];
+		enum way way = ways[t_rand_below(&rng, sizeof(ways) / sizeof(ways[0]))];
+
+		written_rounds(&n, way, len, 10 + t_rand_below(&rng, 30), &number);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"turns_any_way", 2, any_way, "an answer in a place that wasn't free, or not where it is",
 	 0},
@@ -407,6 +459,7 @@ static const struct t_case cases[] = {
 	{"turns_under_way", 2, under_way, "the same, several at once", 0},
 	{"turns_several_receives", 2, several_receives,
 	 "out of order, or a receive that was cancelled and written to", 0},
+	{"turns_just_written", 2, just_written, "a part of another message, or of none", 0},
 	{"turns_last_word", 2, last_word, "an answer is received after its sender has ended", 0},
 };
 

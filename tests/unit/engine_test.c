@@ -15,6 +15,7 @@
 #include "copy/engine.h"
 #include "copy/move.h"
 #include "deny.h"
+#include "place/place.h"
 #include "unit/table.h"
 
 #define PAGE 4096u
@@ -210,6 +211,28 @@ static void stream_most(void **state)
 	assert_int_equal(bl_copy_stream_max(&once, row->eager, row->carry), row->most);
 }
 
+struct written_row {
+	struct row row;
+	size_t cache, most;
+};
+
+static const struct written_row writtens[] = {
+	{{"2 MiB", "four of the longest lie there"}, 2 << 20, 524288},
+	{{"more", "no longer ones"}, 64 << 20, 524288},
+	{{"a byte less", "whole pages"}, (2 << 20) - 1, 520192},
+	{{"1 MiB", "four of half as much"}, 1 << 20, 262144},
+	{{"512 KiB", "the least"}, 512 << 10, 131072},
+	{{"less", "the least all the same"}, 256 << 10, 131072},
+	{{"not known", "the least"}, 0, 131072},
+};
+
+static void just_written(void **state)
+{
+	const struct written_row *row = TABLE_ROW(struct written_row, state);
+
+	assert_int_equal(bl_copy_fresh_max(row->cache), row->most);
+}
+
 static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
@@ -222,6 +245,9 @@ static void plan_is_sane(void **state)
 	assert_true(plan->carry_turn <= plan->carry_max);
 	assert_int_equal(plan->by_stream, !plan->carry_max);
 	assert_true(plan->in_turn || !plan->crossing_only);
+	assert_int_equal(plan->fresh_max, plan->by_stream && plan->in_turn
+						  ? bl_copy_fresh_max(bl_place_cache())
+						  : 0);
 	assert_false(plan->grows); /* by itself */
 	assert_true(plan->stream_max >= plan->carry_max);
 	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
@@ -483,6 +509,7 @@ int main(void)
 	TABLE_TEST(cut_covers_every_length);
 	TABLE_ROWS("far", carried_far, fars);
 	TABLE_ROWS("stream", stream_most, streams);
+	TABLE_ROWS("just written", just_written, writtens);
 	TABLE_TEST(plan_is_sane);
 	TABLE_ROWS("copy", copies_the_range, copies);
 	TABLE_TEST(dead_process);

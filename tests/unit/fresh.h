@@ -21,11 +21,12 @@
 
 /* Whether a neighbour stays in the library, for messages that are claimed otherwise. */
 static bool waits_here = true;
-bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t len);
-bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t len)
+static size_t waits_for; /* bytes, when it was asked last */
+bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t uses);
+bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t uses)
 {
 	(void)peer;
-	(void)len;
+	waits_for = uses;
 	return waits_here;
 }
 

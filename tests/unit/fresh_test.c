@@ -436,9 +436,120 @@ static void which_way(void **state)
 		}
 	}
 	assert_string_equal(seen, row->ways);
+	if (strpbrk(seen, "pg") && row->len >= BL_CLAIM_MIN)
+		assert_int_equal(waits_for, row->len); /* and may be at using that */
 	assert_int_equal(sender->requests + receiver->requests, 0);
 	waits_here = true;
 	node_close(&node);
+}
+
+/* What has been offered is too short: ours is offered, too, and that stays for what isn't. */
+static void offered_too_little(void **state)
+{
+	static const struct {
+		size_t len;
+		uint32_t where;
+	} steps[] = {{100000, BL_SLOT_YOURS}, {200000, BL_SLOT_OFFER}, {100000, BL_SLOT_YOURS}};
+
+	(void)state;
+	open_fresh();
+	stretch_both();
+	sender->dest[0]->tx.dialogue_room = BL_DIALOGUE_SIZE; /* which offers first, and last */
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		for (uint32_t n = 0; n < 12; n++) {
+			size_t by = n & 1;
+
+			say_fresh(0, true);
+			say_fresh(1, true);
+			posts(!by);
+			sends(by, steps[i].len);
+			has(!by, steps[i].len);
+		}
+		assert_int_equal(way_of_last(0), 'g');
+		assert_int_equal(way_of_last(1), 'g');
+		assert_int_equal(BL_HEAD_FLAGS(last_head(0)) & (BL_SLOT_YOURS | BL_SLOT_OFFER),
+				 steps[i].where);
+	}
+	node_close(&node);
+}
+
+/* Its pieces come while they are copied out: it is taken in one go, now and then at least, for who
+ * adds them may lose its processor. */
+static uint32_t added; /* bytes at a time */
+
+static void *adds(void *arg)
+{
+	struct bl_slot *slot = arg;
+	uint64_t since = bl_ticks();
+
+	for (uint32_t there = atomic_load(&slot->there); there < FRESH; since = bl_ticks()) {
+		there = bl_min(there + added, FRESH);
+		while ((bl_ticks() - since) * BL_GROWS_PIECE < 2 * added * bl_ticks_per_us())
+			bl_cpu_relax();
+		bl_slot_grow(slot, there);
+	}
+	return NULL;
+}
+
+/* The longest is in the buffer, and none of it is there yet. */
+static struct bl_slot *send_growing(void)
+{
+	struct bl_tx *tx = &peer()->tx;
+	struct bl_slot *slot = &tx->slot[tx->next % BL_SLOTS];
+
+	tx->answered = true;
+	tx->turns = BL_DIALOGUE_AFTER;
+	tx->replies = 7;
+	say_fresh(1, true);
+	posts(0);
+	sends(1, FRESH);
+	assert_int_equal(way_of_last(1), 'g');
+	bl_slot_grow(slot, 0);
+	return slot;
+}
+
+struct added_row {
+	struct row row;
+	uint32_t at_a_time;
+	bool in_one_go;
+};
+
+static const struct added_row addeds[] = {
+	{{"pieces", "as any sender adds them"}, BL_GROWS_PIECE, true},
+	{{"a little at a time", "nobody waits for that"}, 64, false},
+};
+
+static void taken_as_it_grows(void **state)
+{
+	const struct added_row *row = TABLE_ROW(struct added_row, state);
+	uint32_t went = 0, early = 0;
+	pthread_t other;
+
+	added = row->at_a_time;
+	for (uint32_t i = 0; i < 200 && !(row->in_one_go ? went : early); i++) {
+		struct bl_comp comp;
+		struct bl_slot *slot;
+
+		open_fresh();
+		stretch_both();
+		slot = send_growing();
+		assert_int_equal(pthread_create(&other, NULL, adds, slot), 0);
+		while (!bl_slot_there(slot, FRESH))
+			bl_cpu_relax();
+		/* One look: it is there, or has been left. */
+		if (bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL) == 1) {
+			went++;
+			assert_int_equal(comp.len, FRESH);
+		} else {
+			early += bl_slot_there(slot, FRESH) < FRESH / 2;
+			assert_int_equal(node_completion(&node, 0, NULL).len, FRESH);
+		}
+		check(FRESH);
+		assert_int_equal(pthread_join(other, NULL), 0);
+		node_completion(&node, 1, NULL);
+		node_close(&node);
+	}
+	assert_true(row->in_one_go ? went : early);
 }
 
 /* --- how they cease to be ------------------------------------------------------ */
@@ -566,6 +677,8 @@ int main(void)
 	TABLE_TEST(told_by_a_bit);
 	TABLE_ROWS("FIN", fin_says, fins);
 	TABLE_ROWS("way", which_way, ways);
+	TABLE_TEST(offered_too_little);
+	TABLE_ROWS("added", taken_as_it_grows, addeds);
 	TABLE_TEST(looked_at_again);
 	TABLE_TEST(far_for_a_while);
 	TABLE_TEST(stores_say_nothing);

@@ -562,6 +562,7 @@ static void lane_of_any_size(void **state)
 struct far_row {
 	struct row row;
 	bool far, tight; /* its ring is shorter than it would be with more memory */
+	bool buffer;	 /* some of the lane is for dialogues */
 	bool timed;	 /* by its stores */
 	uint32_t sent;	 /* packets since a message has come */
 	size_t to;
@@ -570,14 +571,37 @@ struct far_row {
 #define FAR_TO 20000u
 
 static const struct far_row fars[] = {
-	{{"near", "by what is carried anywhere"}, false, false, false, 1, CARRIED},
-	{{"far", "as long as both wait"}, true, false, false, 1, FAR_TO},
-	{{"far, crossing", "a word, one of ours and an answer"}, true, false, false, 3, FAR_TO},
-	{{"far, a stream", "each has copies of its own to do"}, true, false, false, 4, CARRIED},
-	{{"tight", "what it holds stays in the caches"}, false, true, false, 1, FAR_TO},
-	{{"far, timed", "nothing has been measured there"}, true, false, true, 1, CARRIED},
-	{{"tight, timed", "nothing has been measured there"}, false, true, true, 1, CARRIED},
-	{{"tight, a stream", "each has copies of its own to do"}, false, true, false, 4, CARRIED},
+	{{"near", "by what is carried anywhere"}, .sent = 1, .to = CARRIED},
+	{{"near, with a buffer", "the same"}, .buffer = true, .sent = 1, .to = CARRIED},
+	{{"far", "as long as both wait"}, .far = true, .sent = 1, .to = FAR_TO},
+	{{"far, crossing", "a word, one of ours and an answer"},
+	 .far = true,
+	 .sent = 3,
+	 .to = FAR_TO},
+	{{"far, a stream", "each has copies of its own to do"},
+	 .far = true,
+	 .sent = 4,
+	 .to = CARRIED},
+	{{"tight", "what it holds stays in the caches"}, .tight = true, .sent = 1, .to = FAR_TO},
+	{{"tight, with a buffer", "the same"},
+	 .tight = true,
+	 .buffer = true,
+	 .sent = 1,
+	 .to = FAR_TO},
+	{{"far, timed", "nothing has been measured there"},
+	 .far = true,
+	 .timed = true,
+	 .sent = 1,
+	 .to = CARRIED},
+	{{"tight, timed", "nothing has been measured there"},
+	 .tight = true,
+	 .timed = true,
+	 .sent = 1,
+	 .to = CARRIED},
+	{{"tight, a stream", "each has copies of its own to do"},
+	 .tight = true,
+	 .sent = 4,
+	 .to = CARRIED},
 };
 
 static void carried_to(void **state)
@@ -588,13 +612,15 @@ static void carried_to(void **state)
 
 	cache = row->tight ? 1 << 20 : 512 << 10;
 	plan->carry_far = FAR_TO;
+	plan->in_turn = row->buffer;
 	open_pair();
 	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
 	sender->local.nlongest = 4;
 	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
 	assert_int_equal(bl_carry_to(sender, peer()), CARRIED); /* near, whatever it may become */
 	stretch();
-	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(BL_LANE_LONG));
+	assert_int_equal(peer()->tx.pay_size + peer()->tx.dialogue_room,
+			 BL_PAYLOAD_OF(BL_LANE_LONG));
 	/* By its stores it is never said to be. */
 	peer()->tx.slow = !row->far ? BL_SLOW_ENOUGH - 1 : row->timed ? BL_SLOW_ENOUGH : BL_FAR;
 	peer()->tx.probed = (uint16_t)peer()->tx.next; /* no look is due */
@@ -615,6 +641,7 @@ static void carried_to(void **state)
 	node_close(&node);
 	cache = 512 << 10;
 	plan->carry_far = plan->carry_max;
+	plan->in_turn = false;
 	atomic_store(&bl_tx_past_min, past_min);
 }
 

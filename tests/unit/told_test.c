@@ -610,6 +610,25 @@ static void copies_are_no_absence(void **state)
 	node_close(&node);
 }
 
+/* Whoever has copied for long by itself looks after its neighbours at the next read, if it is time.
+ */
+static void a_look_is_due(void **state)
+{
+	(void)state;
+	open_pair();
+	for (uint32_t i = 0; i < 3; i++) {
+		size_t len = i == 1 ? BL_LONG_BYTES - 1 : BL_LONG_BYTES;
+
+		receiver->rx_cq->full &= ~(BL_LOOK_READS - 1u);
+		receiver->next_look = bl_ticks() + (i == 2 ? 1000000 * bl_ticks_per_us() : 0);
+		bl_copy_ends(receiver, bl_copy_begins(receiver, len));
+		assert_int_equal(receiver->rx_cq->full & (BL_LOOK_READS - 1),
+				 i ? 0 : BL_LOOK_READS - 1);
+	}
+	receiver->next_look = 0;
+	node_close(&node);
+}
+
 /* A receive that finds such a message waiting counts as any large one. */
 static void early_ones_teach(void **state)
 {
@@ -645,6 +664,7 @@ int main(void)
 	TABLE_TEST(large_ones_teach);
 	TABLE_TEST(receivers_learn);
 	TABLE_TEST(copies_are_no_absence);
+	TABLE_TEST(a_look_is_due);
 	TABLE_TEST(early_ones_teach);
 	return table_run("told");
 }

@@ -88,6 +88,39 @@ static void is_offered(void **state)
 	assert_false(bl_dialogue_may(&tx, row->longest + 1));
 }
 
+/* Where an answer lies, and how long it may be: its sender says, and may lie. */
+struct answer_row {
+	struct row row;
+	bool offers;
+	uint32_t room, len;
+	bool there;
+};
+
+static const struct answer_row answers[] = {
+	{{"shortest", "lies there"}, true, BL_DIALOGUE_SIZE, BL_SLOT_INLINE + 1, true},
+	{{"as long as the buffer", "the same"}, true, BL_DIALOGUE_SIZE, BL_DIALOGUE_SIZE, true},
+	{{"longer", "its end lies beyond"}, true, BL_DIALOGUE_SIZE, BL_DIALOGUE_SIZE + 1, false},
+	{{"longest", "the same"}, true, BL_DIALOGUE_MOST, BL_DIALOGUE_MOST, true},
+	{{"longer than the longest", "the same"},
+	 true,
+	 BL_DIALOGUE_MOST,
+	 BL_DIALOGUE_MOST + 1,
+	 false},
+	{{"as a head can say", "the same"}, true, BL_DIALOGUE_MOST, 0xfffff, false},
+	{{"not offered", "nothing does"}, false, BL_DIALOGUE_SIZE, 1000, false},
+};
+
+static void is_answered(void **state)
+{
+	const struct answer_row *row = TABLE_ROW(struct answer_row, state);
+	struct bl_lane *lane = (struct bl_lane *)4096; /* nobody looks */
+	struct bl_tx tx = {
+		.lane = lane, .offers = row->offers, .dialogue = 8192, .dialogue_room = row->room};
+	const uint8_t *at = (const uint8_t *)lane + offsetof(struct bl_lane, payload) + 8192;
+
+	assert_ptr_equal(bl_dialogue_bytes(&tx, row->len), row->there ? at : NULL);
+}
+
 /* --- two endpoints ------------------------------------------------------------------- */
 
 #define LONG	 3000u	/* as any other short one; */
@@ -443,6 +476,7 @@ int main(void)
 		((uint8_t *)bytes)[i] = (uint8_t)(i * 2654435761u >> 13);
 	TABLE_ROWS("freed", is_freed, hearings);
 	TABLE_ROWS("offered", is_offered, offers);
+	TABLE_ROWS("answer", is_answered, answers);
 	TABLE_ROWS("turns", take_turns, talks);
 	TABLE_ROWS("crossing", take_turns_if_they_cross, crossings);
 	TABLE_TEST(not_while_past);
