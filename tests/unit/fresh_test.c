@@ -526,7 +526,7 @@ static void taken_as_it_grows(void **state)
 	uint32_t looks = 0, went = 0;
 
 	added = row->at_a_time;
-	for (uint32_t i = 0; i < 200 && !(row->in_one_go ? went : looks == 20); i++) {
+	for (uint32_t i = 0; i < 40 && !(row->in_one_go ? went : looks == 20); i++) {
 		struct bl_comp comp;
 		struct bl_slot *slot;
 		pthread_t other;
