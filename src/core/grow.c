@@ -14,6 +14,13 @@
  */
 #define GROWS_US 5u
 
+/* Into our caches, out of which it is copied when all of it is there. */
+static void fetch(const uint8_t *bytes, uint32_t from, uint32_t to)
+{
+	for (; from < to; from += BL_LINE)
+		bl_prefetch_read(bytes + from);
+}
+
 bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				 uint32_t len, struct bl_post *post, const uint8_t *bytes)
 {
@@ -30,6 +37,8 @@ bl_noinline bool bl_take_growing(struct bl_ep *ep, struct bl_rx *rx, const struc
 		if (there > done && pieces < BL_GROWS_MOST) {
 			if (post)
 				memcpy(post->buf + done, bytes + done, there - done);
+			else
+				fetch(bytes, done, there);
 			done = there;
 			since = bl_ticks();
 			pieces++;
