@@ -294,6 +294,10 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 			wants_longer(peer);
 		return false;
 	}
+	if (unlikely(!place && len > tx->dialogue_room && bl_dialogue_may_offer(tx))) {
+		bl_stretch_dialogue(peer, len);
+		place = bl_dialogue_has_place(tx, len);
+	}
 	if ((!place && !ring) || bl_is_laden(peer, len))
 		return false;
 	if (!tx->fresh_left) {

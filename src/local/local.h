@@ -108,7 +108,7 @@ struct bl_peer {
 	bool wanting;		 /* until the service thread has seen to it */
 	bool laden;		 /* owner: it has said so when it was last asked; wire.h */
 	uint8_t wholes;		 /* owner: messages that it might have been asked about */
-	bool stays_short;	 /* owner: there was no memory for a longer lane */
+	bool stays_short;	 /* owner: there was no memory for a longer lane, or buffer */
 	bool refusal_told;	 /* owner: that it has to do its atomic operations itself */
 	const struct bl_seg_header *header; /* the peer's, mapped */
 	struct bl_bells *bells;		    /* the peer's, mapped */
@@ -235,6 +235,9 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
  * then, or when there is no room. stretch.c */
 bool bl_stretch_look(struct bl_peer *peer);
+/* A message of len bytes would go to its dialogue buffer if that were longer: make it so, if it may
+ * be. Owner. */
+bl_cold void bl_stretch_dialogue(struct bl_peer *peer, size_t len);
 /* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG, BL_LANE_TURNS or
  * BL_LANE_MOST. Any thread. */
 size_t bl_stretch_span(void);
@@ -339,10 +342,10 @@ int bl_segment_show(struct bl_segment *seg, uint32_t index, struct bl_lane_stats
 /* Our lane of a link: BL_LANE_SIZE bytes, bound and touched, of lane_span that are mapped: its
  * descriptor, which the caller closes when the neighbour has been sent it; or -errno, logged. */
 int bl_lane_make(struct bl_segment *seg, struct bl_link *link);
-/* Pages for its first `size` bytes, and for the first BL_LANE_SIZE of `span` only. 0 or -errno.
- * Owner. */
-int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size);
-void bl_lane_shrink(struct bl_lane *lane, size_t span);
+/* Pages for its bytes from `from` on, where there were none, to `size`; and none any more from `to`
+ * to `span`. 0 or -errno. Owner. */
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t from, size_t size);
+void bl_lane_shrink(struct bl_lane *lane, size_t to, size_t span);
 void bl_lane_unmap(struct bl_lane *lane, size_t span);
 /* The same, and its memory is given back, whoever has been sent it: what one who calls and
  * hangs up keeps of ours would count as ours without end. Of a connection that never came to

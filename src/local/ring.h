@@ -505,11 +505,15 @@ static inline bool bl_dialogue_is_offered(const struct bl_tx *tx, size_t len)
 	return unlikely(tx->offer && len <= tx->offer_room);
 }
 
+static inline bool bl_dialogue_may_offer(const struct bl_tx *tx)
+{
+	return tx->dialogue && !tx->offers && tx->answered && tx->turns == BL_DIALOGUE_AFTER;
+}
+
 static inline bool bl_dialogue_has_place(const struct bl_tx *tx, size_t len)
 {
 	return bl_dialogue_is_offered(tx, len) ||
-	       unlikely(tx->dialogue && !tx->offers && tx->answered &&
-			tx->turns == BL_DIALOGUE_AFTER && len <= tx->dialogue_room);
+	       unlikely(bl_dialogue_may_offer(tx) && len <= tx->dialogue_room);
 }
 
 static inline bool bl_dialogue_may(const struct bl_tx *tx, size_t len)

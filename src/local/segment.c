@@ -339,24 +339,24 @@ int bl_lane_make(struct bl_segment *seg, struct bl_link *link)
 
 /* Nobody needs it: so it is taken only where as many as there may be can have it, for all of them
  * ask in the same collective operation. */
-int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t size)
+int bl_lane_stretch(const struct bl_segment *seg, struct bl_lane *lane, size_t from, size_t size)
 {
-	size_t tail = size - BL_LANE_SIZE;
+	size_t tail = size - from;
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	int err;
 
 	if (bl_room() < SPARE + (uint64_t)(cpus > STRETCHERS ? cpus : STRETCHERS) * tail)
 		return -ENOMEM;
-	err = bl_place_more((char *)lane + BL_LANE_SIZE, tail, seg->node);
+	err = bl_place_more((char *)lane + from, tail, seg->node);
 	if (err)
-		bl_lane_shrink(lane, size); /* it may have had some of them */
+		bl_lane_shrink(lane, from, size); /* it may have had some of them */
 	return err;
 }
 
-void bl_lane_shrink(struct bl_lane *lane, size_t span)
+void bl_lane_shrink(struct bl_lane *lane, size_t to, size_t span)
 {
-	if (span > BL_LANE_SIZE)
-		madvise((char *)lane + BL_LANE_SIZE, span - BL_LANE_SIZE, MADV_REMOVE);
+	if (span > to)
+		madvise((char *)lane + to, span - to, MADV_REMOVE);
 }
 
 void bl_lane_unmap(struct bl_lane *lane, size_t span)

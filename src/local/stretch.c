@@ -16,8 +16,8 @@
  * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
  * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
  * don't have to wait for their reader each few packets, and it is used as a short one whenever
- * there is none; or for those who have a dialogue buffer behind it (ring.h). docs/performance.md
- * has the numbers.
+ * there is none; or for those who have a dialogue buffer behind it (ring.h), which is made longer
+ * when it is to hold what was just written (core/fresh.h). docs/performance.md has the numbers.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,8 @@
 #define NEVER  2u
 
 #define MOST	16u /* neighbours at a time, ... */
-#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 7 to 13 MiB in all */
+#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
+/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST.) */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
 static bool has_address_space(void)
@@ -71,25 +72,14 @@ static int stretch(struct bl_peer *peer, size_t *size)
 	struct bl_local *local = peer->local;
 	int err = -ENOMEM;
 
-	*size = local->seg.lane_span;
+	*size = bl_copy_plan()->by_stream ? BL_LANE_LONG : local->seg.lane_span;
 	if (*size <= BL_LANE_LONG || local->nlongest < LONGEST)
-		err = bl_lane_stretch(&local->seg, peer->tx.lane, *size);
+		err = bl_lane_stretch(&local->seg, peer->tx.lane, BL_LANE_SIZE, *size);
 	if (err == -ENOMEM && *size > BL_LANE_LONG) {
 		*size = BL_LANE_LONG;
-		err = bl_lane_stretch(&local->seg, peer->tx.lane, *size);
+		err = bl_lane_stretch(&local->seg, peer->tx.lane, BL_LANE_SIZE, *size);
 	}
 	return err;
-}
-
-/* Bytes of it that two who talk write to in turn. */
-static uint32_t dialogue_of(size_t size)
-{
-	const struct bl_copy_plan *plan = bl_copy_plan();
-
-	if (!plan->in_turn)
-		return 0;
-	return size > BL_LANE_LONG && plan->fresh_max > BL_DIALOGUE_SIZE ? (uint32_t)plan->fresh_max
-									 : BL_DIALOGUE_SIZE;
 }
 
 static bool is_due(const struct bl_tx *tx)
@@ -117,11 +107,34 @@ bool bl_stretch_look(struct bl_peer *peer)
 		peer->stays_short = true;
 		return true;
 	}
-	bl_tx_stretch(tx, BL_PAYLOAD_OF(size), dialogue_of(size));
+	bl_tx_stretch(tx, BL_PAYLOAD_OF(size), bl_copy_plan()->in_turn ? BL_DIALOGUE_SIZE : 0);
 	local->nstretched++;
 	local->nlongest += size > BL_LANE_LONG;
 	bl_stats_add(local->stats, BL_STAT_stretched_bytes, size - BL_LANE_SIZE);
 	return true;
+}
+
+/* The lane has nothing behind it, and what has been offered stays as long as it was said to be. */
+bl_cold void bl_stretch_dialogue(struct bl_peer *peer, size_t len)
+{
+	size_t most = bl_copy_plan()->fresh_max, more = most - peer->tx.dialogue_room;
+	const struct bl_segment *seg = &peer->local->seg;
+	struct bl_tx *tx = &peer->tx;
+	size_t end = offsetof(struct bl_lane, payload) + tx->dialogue + most;
+	int err;
+
+	if (!tx->dialogue || len <= tx->dialogue_room || len > most || end > seg->lane_span ||
+	    peer->stays_short)
+		return;
+	err = bl_lane_stretch(seg, tx->lane, end - more, end);
+	if (err) {
+		bl_debug("no longer dialogue buffer for process %u: %s", peer->addr.pid,
+			 strerror(-err));
+		peer->stays_short = true;
+		return;
+	}
+	tx->dialogue_room = (uint32_t)most;
+	bl_stats_add(peer->local->stats, BL_STAT_stretched_bytes, more);
 }
 
 void bl_stretch_over(struct bl_peer *peer)
@@ -133,7 +146,7 @@ void bl_stretch_over(struct bl_peer *peer)
 		return;
 	more = tx->pay_most + tx->dialogue_room - BL_PAYLOAD_SIZE;
 	peer->local->nstretched--;
-	peer->local->nlongest -= more > BL_LANE_LONG - BL_LANE_SIZE;
-	bl_lane_shrink(peer->tx.lane, peer->local->seg.lane_span);
+	peer->local->nlongest -= tx->pay_most > BL_PAYLOAD_OF(BL_LANE_LONG);
+	bl_lane_shrink(peer->tx.lane, BL_LANE_SIZE, peer->local->seg.lane_span);
 	bl_stats_add(peer->local->stats, BL_STAT_stretched_bytes, -(uint64_t)more);
 }

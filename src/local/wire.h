@@ -54,13 +54,13 @@
 #define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
 #define BL_LANE_SIZE	    65536u
 #define BL_LANE_LONG	    524288u  /* and when it has been stretched; */
-#define BL_LANE_TURNS	    1048576u /* where what was just written goes in turn; */
+#define BL_LANE_TURNS	    1048576u /* at most, where what was just written goes in turn; */
 #define BL_LANE_MOST	    2097152u /* where a core's own cache is large; stretch.c */
 #define BL_PAYLOAD_OF(lane) ((uint32_t)(lane)-BL_LANE_SIZE + BL_PAYLOAD_SIZE)
 #define BL_PAYLOAD_MOST	    BL_PAYLOAD_OF(BL_LANE_MOST)
 #define BL_PACKET_MOST	    131072u /* bytes of one in the ring: what FI_BEELINE_CARRY_MAX can be */
 #define BL_DIALOGUE_SIZE    BL_PACKET_MOST /* of a longer lane, behind its ring; ring.h */
-#define BL_DIALOGUE_MOST    524288u	   /* of one with BL_LANE_TURNS, at most */
+#define BL_DIALOGUE_MOST    524288u	   /* and when it has been made longer */
 #define BL_SEG_HEADER	    4096u
 #define BL_BELLS_SIZE	    4096u
 #define BL_BELL_WORDS	    64u

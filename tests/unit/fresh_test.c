@@ -402,8 +402,10 @@ static void which_way(void **state)
 	waits_here = !row->leaves;
 	if (!row->is_short)
 		stretch_both();
-	if (row->room)
+	if (row->room) {
 		node.ep[0]->dest[1]->tx.dialogue_room = row->room;
+		node.ep[0]->dest[1]->stays_short = true;
+	}
 	for (const char *at = row->steps; *at; at++) {
 		bool ours = *at == 'A' || *at == 'a' || *at == 'X';
 
@@ -454,7 +456,7 @@ static void offered_too_little(void **state)
 	(void)state;
 	open_fresh();
 	stretch_both();
-	sender->dest[0]->tx.dialogue_room = BL_DIALOGUE_SIZE; /* which offers first, and last */
+	sender->dest[0]->stays_short = true; /* which offers first, and last */
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
 		for (uint32_t n = 0; n < 12; n++) {
 			size_t by = n & 1;

@@ -407,108 +407,142 @@ static void how_long(void **state)
 	*knob = was;
 }
 
-/* Of a lane of any length the last part is the dialogue buffer, and given back with it. */
+/* Of a lane of any length the last part is the dialogue buffer, and given back with it. Where there
+ * is address space behind it, it may be made longer. */
 struct buffer_row {
 	struct row row;
 	size_t cache;
 	bool by_stream;
 	size_t fresh_max;
-	uint32_t longest; /* neighbours that have one of more than BL_LANE_LONG */
-	const char *when; /* "space": the address space is limited */
-	size_t span, size;
-	uint32_t buffer;
+	const char *limit; /* "space": of the address space, "file": of a file, as long as a long
+			      lane */
+	uint64_t room;	   /* when it is to be longer; 0: plenty */
+	size_t span, size; /* of the lane: what it may grow to, and does */
+	uint32_t then;	   /* of the buffer, when a message of `fresh_max` is to go there */
 };
 
+#define KB512	     524288u
+#define LONGER(most) (64 * ((uint64_t)(most)-BL_DIALOGUE_SIZE) + (1 << 20))
+
 static const struct buffer_row buffers[] = {
-	{{"long", "512 KiB"}, 512 << 10, false, 0, 0, "", BL_LANE_LONG, BL_LANE_LONG, 131072},
-	{{"longest", "2 MiB"}, 1 << 20, false, 0, 0, "", BL_LANE_MOST, BL_LANE_MOST, 131072},
+	{{"long", "512 KiB"}, 512 << 10, .span = BL_LANE_LONG, .size = BL_LANE_LONG},
+	{{"longest", "2 MiB"}, 1 << 20, .span = BL_LANE_MOST, .size = BL_LANE_MOST},
 	{{"streams", "nothing that was just written"},
 	 2 << 20,
 	 true,
-	 0,
-	 0,
-	 "",
-	 BL_LANE_LONG,
-	 BL_LANE_LONG,
-	 131072},
+	 .span = BL_LANE_LONG,
+	 .size = BL_LANE_LONG},
 	{{"just written, not longer", "as much as any buffer has"},
 	 2 << 20,
 	 true,
-	 131072,
-	 0,
-	 "",
-	 BL_LANE_LONG,
-	 BL_LANE_LONG,
-	 131072},
+	 BL_DIALOGUE_SIZE,
+	 .span = BL_LANE_LONG,
+	 .size = BL_LANE_LONG,
+	 .then = BL_DIALOGUE_SIZE},
 	{{"just written", "the longest message"},
 	 2 << 20,
 	 true,
-	 524288,
-	 0,
-	 "",
-	 BL_LANE_TURNS,
-	 BL_LANE_TURNS,
-	 524288},
+	 KB512,
+	 .span = BL_LANE_TURNS,
+	 .size = BL_LANE_LONG,
+	 .then = KB512},
 	{{"just written, shorter", "as much as that is"},
 	 1 << 20,
 	 true,
 	 262144,
-	 0,
-	 "",
-	 BL_LANE_TURNS,
-	 BL_LANE_TURNS,
-	 262144},
-	{{"just written, the fifth", "gets a shorter one"},
+	 .span = BL_LANE_TURNS,
+	 .size = BL_LANE_LONG,
+	 .then = 262144},
+	{{"just written, memory limit", "just enough"},
 	 2 << 20,
 	 true,
-	 524288,
-	 4,
-	 "",
-	 BL_LANE_TURNS,
-	 BL_LANE_LONG,
-	 131072},
+	 KB512,
+	 .room = LONGER(KB512),
+	 .span = BL_LANE_TURNS,
+	 .size = BL_LANE_LONG,
+	 .then = KB512},
+	{{"just written, memory limit", "a byte less: as it was"},
+	 2 << 20,
+	 true,
+	 KB512,
+	 .room = LONGER(KB512) - 1,
+	 .span = BL_LANE_TURNS,
+	 .size = BL_LANE_LONG,
+	 .then = BL_DIALOGUE_SIZE},
+	{{"just written, limit of files", "no place behind it"},
+	 2 << 20,
+	 true,
+	 KB512,
+	 "file",
+	 .span = BL_LANE_LONG,
+	 .size = BL_LANE_LONG,
+	 .then = BL_DIALOGUE_SIZE},
 	{{"just written, limit of address space", "and no longer ring"},
 	 2 << 20,
 	 true,
-	 524288,
-	 0,
+	 KB512,
 	 "space",
-	 BL_LANE_SIZE,
-	 BL_LANE_SIZE,
-	 0},
+	 .span = BL_LANE_SIZE,
+	 .size = BL_LANE_SIZE},
 };
+
+static void limit_is(const char *limit, int *resource, struct rlimit *was)
+{
+	struct rlimit now;
+
+	*resource = limit && *limit == 'f' ? RLIMIT_FSIZE : RLIMIT_AS;
+	assert_int_equal(getrlimit((unsigned)*resource, was), 0);
+	now = (struct rlimit){!limit	      ? was->rlim_cur
+			      : *limit == 'f' ? BL_LANE_LONG
+					      : 1ull << 60,
+			      was->rlim_max};
+	assert_int_equal(setrlimit((unsigned)*resource, &now), 0);
+}
 
 static void with_a_dialogue_buffer(void **state)
 {
 	const struct buffer_row *row = TABLE_ROW(struct buffer_row, state);
 	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan(), was = *plan;
-	struct rlimit space;
+	uint32_t buffer = row->size > BL_LANE_SIZE ? BL_DIALOGUE_SIZE : 0;
+	uint32_t more = row->then > buffer ? row->then - buffer : 0;
+	struct rlimit limit;
+	int resource;
 
 	plan->in_turn = true;
 	plan->by_stream = row->by_stream;
 	plan->fresh_max = row->fresh_max;
 	cache = row->cache;
-	assert_int_equal(getrlimit(RLIMIT_AS, &space), 0);
-	if (*row->when)
-		assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){1ull << 60, space.rlim_max}),
-				 0);
+	limit_is(row->limit, &resource, &limit);
 	open_pair();
-	assert_int_equal(setrlimit(RLIMIT_AS, &space), 0);
+	assert_int_equal(setrlimit((unsigned)resource, &limit), 0);
 	assert_int_equal(sender->local.seg.lane_span, row->span);
 	assert_int_equal(peer()->tx.dialogue, 0);
-	sender->local.nlongest = row->longest;
+	bl_stretch_dialogue(peer(), row->fresh_max); /* there is none to be made longer */
 	peer()->tx.short_of = BL_STRETCH_USES;
 	stretch();
-	assert_int_equal(peer()->tx.dialogue_room, row->buffer);
-	assert_int_equal(peer()->tx.dialogue,
-			 row->buffer ? BL_PAYLOAD_OF(row->size) - row->buffer : 0);
-	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size) - row->buffer);
+	assert_int_equal(peer()->tx.dialogue_room, buffer);
+	assert_int_equal(peer()->tx.dialogue, buffer ? BL_PAYLOAD_OF(row->size) - buffer : 0);
+	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size) - buffer);
 	assert_int_equal(stretched_bytes(), row->size - BL_LANE_SIZE);
-	assert_int_equal(sender->local.nlongest, row->longest + (row->size > BL_LANE_LONG));
+	assert_int_equal(sender->local.nlongest, row->size > BL_LANE_LONG);
+	room = row->room ? row->room : UINT64_MAX;
+	bl_stretch_dialogue(peer(), BL_DIALOGUE_SIZE);	 /* it is as long as that */
+	bl_stretch_dialogue(peer(), row->fresh_max + 1); /* and this is never to go there */
+	assert_int_equal(peer()->tx.dialogue_room, buffer);
+	for (size_t i = 0; i < 2; i++, room = UINT64_MAX) { /* once is enough, in vain or not */
+		bl_stretch_dialogue(peer(), row->fresh_max);
+		assert_int_equal(peer()->tx.dialogue_room, buffer + more);
+		assert_int_equal(stretched_bytes(), row->size - BL_LANE_SIZE + more);
+	}
+	if (buffer)
+		peer()->tx.lane->payload[peer()->tx.dialogue + buffer + more - 1] = 1;
 	bl_stretch_over(peer());
 	assert_int_equal(sender->local.nstretched, 0);
-	assert_int_equal(sender->local.nlongest, row->longest);
+	assert_int_equal(sender->local.nlongest, 0);
 	assert_int_equal(stretched_bytes(), 0);
+	if (buffer) /* all of it has been given back */
+		assert_int_equal(peer()->tx.lane->payload[peer()->tx.dialogue + buffer + more - 1],
+				 0);
 	peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
 	node_close(&node);
 	*plan = was;
