@@ -505,7 +505,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 		    (claim == BL_CLAIM_RTS_OURS &&
 		     !arrive_large(ep, sink, &a, op == BL_OP_TAGGED_RTS)))
 			return false;
-		bl_tx_heard_rts(&peer->tx, bl_may_go_in_turn(a.len));
+		bl_tx_heard_rts(&peer->tx, bl_may_go_in_turn(a.len), flags);
 		bl_stats_announce_in(peer, a.len);
 		return true;
 	case BL_OP_CTS:

@@ -483,7 +483,8 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  *   The buffer lies behind the ring of its owner's longer lane. The owner offers it with a message
  * that it has put there (BL_SLOT_OFFER), and leaves it alone from then on. Who has read an offer
  * puts its next long message there (BL_SLOT_YOURS), once, and nobody writes to it then until the
- * owner, having read that one, offers it anew.
+ * owner, having read that one, offers it anew. Or it declines: the buffer is too short for what it
+ * announces instead (BL_SLOT_YOURS, of an RTS).
  *
  *   There, a message of some length grows: it is published with its first piece, and
  * bl_slot.there says how much of it has been written (BL_SLOT_GROWS). Until that is all, it is
@@ -557,8 +558,19 @@ static inline void bl_tx_said_rts(struct bl_tx *tx, bool could)
 		tx->alone += tx->alone < BL_STREAM_AFTER;
 }
 
-static inline void bl_tx_heard_rts(struct bl_tx *tx, bool could)
+/* What its flags say, if it could: what has been offered is too short, and its owner's again. */
+static inline uint32_t bl_dialogue_decline(struct bl_tx *tx, size_t len)
 {
+	if (likely(!tx->offer || len <= tx->offer_room))
+		return 0;
+	tx->offer = 0;
+	return BL_SLOT_YOURS;
+}
+
+static inline void bl_tx_heard_rts(struct bl_tx *tx, bool could, uint32_t flags)
+{
+	if (unlikely(flags & BL_SLOT_YOURS))
+		tx->offers = false;
 	tx->answered |= could;
 	tx->alone = 0;
 }

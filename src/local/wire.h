@@ -92,7 +92,8 @@ enum bl_op {
 #define BL_SLOT_PAST  0x10u /* its bytes passed the sender's caches by: they lie in memory */
 #define BL_SLOT_ONCE  0x10u /* RTS: it isn't to be carried, for one copy is better here */
 #define BL_SLOT_OFFER 0x04u /* message: it lies in our dialogue buffer; ring.h */
-#define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered */
+#define BL_SLOT_YOURS 0x80u /* message: it lies in the receiver's, which had been offered; */
+			    /* RTS: that isn't used, and its owner's again */
 #define BL_SLOT_GROWS 0x02u /* one of these: it may still be being written; slot->there */
 /* Three bits say two things each, by what the packet is: LENT and GROWS, AHEAD and OFFER, PAST and
  * ONCE. */

@@ -475,6 +475,44 @@ static void offered_too_little(void **state)
 	node_close(&node);
 }
 
+/* One each, at once, and they go that way. */
+static void cross(size_t len, char way)
+{
+	char seen[2];
+
+	say_fresh(0, true);
+	say_fresh(1, true);
+	for (size_t by = 2; by--;) {
+		sends(by, len);
+		seen[by] = way_of_last(by);
+	}
+	receive_both(len);
+	if (way) {
+		assert_int_equal(seen[0], way);
+		assert_int_equal(seen[1], way);
+	}
+}
+
+/* Both have offered what is too short then: each has its own back, and makes it longer. */
+static void longer_ones_cross(void **state)
+{
+	struct bl_tx *ours, *its;
+	uint32_t n;
+
+	(void)state;
+	open_fresh();
+	stretch_both();
+	ours = &sender->dest[0]->tx;
+	its = &receiver->dest[1]->tx;
+	for (n = 0; n < 20 && !(ours->offers && its->offers); n++)
+		cross(100000, 0);
+	assert_true(ours->offers && its->offers && ours->offer && its->offer);
+	cross(FRESH, 'r');
+	for (n = 0; n < 5; n++)
+		cross(FRESH, 'p');
+	node_close(&node);
+}
+
 /* Its pieces come while they are copied out: it is taken in one go, now and then at least, for who
  * adds them may lose its processor. */
 static uint32_t added; /* bytes at a time */
@@ -685,6 +723,7 @@ int main(void)
 	TABLE_ROWS("FIN", fin_says, fins);
 	TABLE_ROWS("way", which_way, ways);
 	TABLE_TEST(offered_too_little);
+	TABLE_TEST(longer_ones_cross);
 	TABLE_ROWS("added", taken_as_it_grows, addeds);
 	TABLE_TEST(looked_at_again);
 	TABLE_TEST(far_for_a_while);
