@@ -507,6 +507,8 @@ static void longer_ones_cross(void **state)
 	for (n = 0; n < 20 && !(ours->offers && its->offers); n++)
 		cross(100000, 0);
 	assert_true(ours->offers && its->offers && ours->offer && its->offer);
+	cross(FRESH + 1, 'r'); /* which is announced in any case */
+	assert_true(ours->offers && its->offers && ours->offer && its->offer);
 	cross(FRESH, 'r');
 	for (n = 0; n < 5; n++)
 		cross(FRESH, 'p');

@@ -28,6 +28,7 @@ int __wrap_madvise(void *addr, size_t len, int advice)
 {
 	if (!refused || advice != 23) /* MADV_POPULATE_WRITE */
 		return __real_madvise(addr, len, advice);
+	__real_madvise(addr, len / 2, advice); /* it had some of them */
 	errno = refused;
 	return -1;
 }
@@ -44,6 +45,20 @@ size_t __wrap_bl_place_cache(void)
 static uint64_t stretched_bytes(void)
 {
 	return atomic_load(&sender->local.stats->counter[BL_STAT_stretched_bytes].value);
+}
+
+/* Pages of our lane from byte `at` on that are there. */
+static size_t pages_from(size_t at)
+{
+	unsigned char there[BL_LANE_MOST / 4096];
+	size_t n = 0, pages = (sender->local.seg.lane_span - at) / 4096;
+
+	if (!pages)
+		return 0;
+	assert_int_equal(mincore((char *)peer()->tx.lane + at, pages * 4096, there), 0);
+	for (size_t i = 0; i < pages; i++)
+		n += there[i] & 1;
+	return n;
 }
 
 /* --- whose ring ------------------------------------------------------------- */
@@ -168,6 +183,8 @@ static void whose_ring(void **state)
 	refused = 0;
 	assert_int_equal(is_long(), row->longer);
 	assert_int_equal(peer()->stays_short, row->stays);
+	if (!row->longer)
+		assert_int_equal(pages_from(BL_LANE_SIZE), 0);
 	assert_int_equal(stretched_bytes(), row->longer ? MORE : 0);
 	sender->local.nstretched = is_long();
 	stretch(); /* what was missing may be there; what has it gets no more */
@@ -417,6 +434,7 @@ struct buffer_row {
 	const char *limit; /* "space": of the address space, "file": of a file, as long as a long
 			      lane */
 	uint64_t room;	   /* when it is to be longer; 0: plenty */
+	int refused;	   /* then, by the kernel */
 	size_t span, size; /* of the lane: what it may grow to, and does */
 	uint32_t then;	   /* of the buffer, when a message of `fresh_max` is to go there */
 };
@@ -466,6 +484,14 @@ static const struct buffer_row buffers[] = {
 	 true,
 	 KB512,
 	 .room = LONGER(KB512) - 1,
+	 .span = BL_LANE_TURNS,
+	 .size = BL_LANE_LONG,
+	 .then = BL_DIALOGUE_SIZE},
+	{{"just written, no memory", "what had been given is given back"},
+	 2 << 20,
+	 true,
+	 KB512,
+	 .refused = ENOMEM,
 	 .span = BL_LANE_TURNS,
 	 .size = BL_LANE_LONG,
 	 .then = BL_DIALOGUE_SIZE},
@@ -529,10 +555,14 @@ static void with_a_dialogue_buffer(void **state)
 	bl_stretch_dialogue(peer(), BL_DIALOGUE_SIZE);	 /* it is as long as that */
 	bl_stretch_dialogue(peer(), row->fresh_max + 1); /* and this is never to go there */
 	assert_int_equal(peer()->tx.dialogue_room, buffer);
-	for (size_t i = 0; i < 2; i++, room = UINT64_MAX) { /* once is enough, in vain or not */
+	refused = row->refused;
+	/* once is enough, in vain or not */
+	for (size_t i = 0; i < 2; i++, room = UINT64_MAX, refused = 0) {
 		bl_stretch_dialogue(peer(), row->fresh_max);
 		assert_int_equal(peer()->tx.dialogue_room, buffer + more);
 		assert_int_equal(stretched_bytes(), row->size - BL_LANE_SIZE + more);
+		assert_int_equal(pages_from(row->size + more), 0);
+		assert_int_equal(pages_from(BL_LANE_SIZE) * 4096, row->size - BL_LANE_SIZE + more);
 	}
 	if (buffer)
 		peer()->tx.lane->payload[peer()->tx.dialogue + buffer + more - 1] = 1;

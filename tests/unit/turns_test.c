@@ -121,6 +121,29 @@ static void is_answered(void **state)
 	assert_ptr_equal(bl_dialogue_bytes(&tx, row->len), row->there ? at : NULL);
 }
 
+/* What is announced is longer than what has been offered, or could have gone there. */
+struct declined_row {
+	struct row row;
+	uint32_t offer, room;
+	size_t len;
+	uint32_t flags, then; /* what is offered */
+};
+
+static const struct declined_row declineds[] = {
+	{{"too long", "its owner has it back"}, 4096, 8192, 8193, BL_SLOT_YOURS, 0},
+	{{"as long", "announced for another reason"}, 4096, 8192, 8192, 0, 4096},
+	{{"nothing offered", "nothing to give back"}, 0, 8192, 8193, 0, 0},
+};
+
+static void is_declined(void **state)
+{
+	const struct declined_row *row = TABLE_ROW(struct declined_row, state);
+	struct bl_tx tx = {.offer = row->offer, .offer_room = row->room};
+
+	assert_int_equal(bl_dialogue_decline(&tx, row->len), row->flags);
+	assert_int_equal(tx.offer, row->then);
+}
+
 /* --- two endpoints ------------------------------------------------------------------- */
 
 #define LONG	 3000u	/* as any other short one; */
@@ -477,6 +500,7 @@ int main(void)
 	TABLE_ROWS("freed", is_freed, hearings);
 	TABLE_ROWS("offered", is_offered, offers);
 	TABLE_ROWS("answer", is_answered, answers);
+	TABLE_ROWS("declined", is_declined, declineds);
 	TABLE_ROWS("turns", take_turns, talks);
 	TABLE_ROWS("crossing", take_turns_if_they_cross, crossings);
 	TABLE_TEST(not_while_past);
