@@ -441,10 +441,10 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
 	if (unlikely(len <= bl_copy_plan()->carry_max && len > bl_carry_to(ep, peer)))
 		flags |= BL_SLOT_ONCE;
-	if (bl_may_go_in_turn(len))
-		flags |= bl_dialogue_decline(&peer->tx, len);
 	rts.ahead = r->ahead = bl_ahead(ep, r);
 	r->ahead_told = false;
+	if (bl_may_go_in_turn(len)) /* from here on the packet goes, or the buffer is lost */
+		flags |= bl_dialogue_decline(&peer->tx, len);
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);

@@ -272,6 +272,19 @@ static bool has_posted(const struct bl_peer *peer)
 	       atomic_load_explicit(&peer->rx.lane->board.posted, memory_order_relaxed) != 0;
 }
 
+/* Or our buffer can be made longer, which it may. */
+static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	uint64_t began;
+
+	if (likely(bl_dialogue_has_place(&peer->tx, len)))
+		return true;
+	began = bl_copy_begins(ep, len); /* it takes about as long, and is no absence either */
+	bl_stretch_dialogue(peer, len);
+	bl_copy_ends(ep, began);
+	return bl_dialogue_has_place(&peer->tx, len);
+}
+
 /* The message is fresh, and its receiver waits for it, or sends one itself: to the dialogue buffer,
  * where `turn` says so, if the other's do as well, or else through the ring. */
 static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
@@ -294,16 +307,15 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 			wants_longer(peer);
 		return false;
 	}
-	if (unlikely(!place && len > tx->dialogue_room && bl_dialogue_may_offer(tx))) {
-		bl_stretch_dialogue(peer, len);
-		place = bl_dialogue_has_place(tx, len);
-	}
+	place = place || (len > tx->dialogue_room && bl_dialogue_may_offer(tx));
 	if ((!place && !ring) || bl_is_laden(peer, len))
 		return false;
 	if (!tx->fresh_left) {
 		tx->fresh = 0; /* announce some */
 		return false;
 	}
+	if (place && !has_place(ep, peer, len))
+		return false;
 	tx->fresh_left--;
 	*turn = place;
 	return true;

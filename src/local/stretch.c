@@ -117,16 +117,16 @@ bool bl_stretch_look(struct bl_peer *peer)
 /* The lane has nothing behind it, and what has been offered stays as long as it was said to be. */
 bl_cold void bl_stretch_dialogue(struct bl_peer *peer, size_t len)
 {
-	size_t most = bl_copy_plan()->fresh_max, more = most - peer->tx.dialogue_room;
 	const struct bl_segment *seg = &peer->local->seg;
+	size_t most = bl_copy_plan()->fresh_max, end, more;
 	struct bl_tx *tx = &peer->tx;
-	size_t end = offsetof(struct bl_lane, payload) + tx->dialogue + most;
 	int err;
 
-	if (!tx->dialogue || len <= tx->dialogue_room || len > most || end > seg->lane_span ||
-	    peer->stays_short)
+	if (!tx->dialogue || len <= tx->dialogue_room || len > most || peer->stays_short)
 		return;
-	err = bl_lane_stretch(seg, tx->lane, end - more, end);
+	end = offsetof(struct bl_lane, payload) + tx->dialogue + most;
+	more = most - tx->dialogue_room;
+	err = end > seg->lane_span ? -EFBIG : bl_lane_stretch(seg, tx->lane, end - more, end);
 	if (err) {
 		bl_debug("no longer dialogue buffer for process %u: %s", peer->addr.pid,
 			 strerror(-err));

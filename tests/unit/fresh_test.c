@@ -493,6 +493,31 @@ static void cross(size_t len, char way)
 	}
 }
 
+/* No buffer is made longer for one that is announced all the same. */
+static void not_for_nothing(void **state)
+{
+	struct bl_tx *tx;
+
+	(void)state;
+	open_fresh();
+	stretch_both();
+	tx = &peer()->tx;
+	for (uint32_t i = 0; i < 4; i++) {
+		say_fresh(1, true);
+		tx->answered = true;
+		tx->turns = BL_DIALOGUE_AFTER;
+		tx->fresh_left = i == 0 ? 0 : BL_FRESH_MOST;
+		waits_here = i != 1;
+		atomic_store(&receiver->local.seg.header->laden, i == 2);
+		posts(0);
+		sends(1, FRESH);
+		assert_int_equal(way_of_last(1), i < 3 ? 'r' : 'p');
+		has(0, FRESH);
+		assert_int_equal(tx->dialogue_room, i < 3 ? BL_DIALOGUE_SIZE : FRESH);
+	}
+	node_close(&node);
+}
+
 /* Both have offered what is too short then: each has its own back, and makes it longer. */
 static void longer_ones_cross(void **state)
 {
@@ -725,6 +750,7 @@ int main(void)
 	TABLE_ROWS("FIN", fin_says, fins);
 	TABLE_ROWS("way", which_way, ways);
 	TABLE_TEST(offered_too_little);
+	TABLE_TEST(not_for_nothing);
 	TABLE_TEST(longer_ones_cross);
 	TABLE_ROWS("added", taken_as_it_grows, addeds);
 	TABLE_TEST(looked_at_again);
