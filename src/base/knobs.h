@@ -44,8 +44,8 @@ enum bl_knob_kind {
 	  "0: none, but those of streams.")                                                        \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \
-	  "are FI_BEELINE_TURNS's, if it is used, or 512 and all 868 at most when there is something "    \
-	  "longer for them that was just written). Where messages are carried "                    \
+	  "are FI_BEELINE_TURNS's, if it is used, or up to 512, and all 868, once there is "       \
+	  "something longer for them that was just written). Where messages are carried "          \
 	  "(FI_BEELINE_CARRY_MAX), so that those up to that length go through it whole, and "      \
 	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB and "      \
 	  "less than 2 MiB; elsewhere for streams, many messages one after the other, those of "   \
