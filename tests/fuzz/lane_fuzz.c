@@ -20,6 +20,7 @@
 
 #include "core/atomic.h"
 #include "core/core.h"
+#include "core/fresh.h"
 #include "core/large.h"
 #include "core/rma.h"
 #include "local/commons.h"
@@ -29,6 +30,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 #define USER_BUFFERS 64
 #define LARGE	     (1u << 17)
+#define LONGEST	     400000u /* of what was just written */
 #define REGION	     4096u
 #define KEY	     7u
 
@@ -40,6 +42,7 @@ static struct {
 	struct bl_peer *peer;
 	struct bl_lane *theirs, *ours; /* the neighbour writes into either */
 	struct bl_seg_header *header, *own;
+	bool written;
 	struct bl_bells *bells;	    /* ours, which it may write as well */
 	struct bl_commons *commons; /* its own */
 	uint8_t *region;	    /* registered */
@@ -48,7 +51,7 @@ static struct {
 	size_t buffers;
 } w;
 
-static uint8_t outgoing[LARGE], incoming[LARGE];
+static uint8_t outgoing[LONGEST], incoming[LARGE];
 static pid_t child;
 
 /* The neighbour's table: these are in the child's memory. */
@@ -139,12 +142,31 @@ static void *zeroed(size_t len)
 	return p;
 }
 
+/* Messages are carried; or (`written`) they aren't, and what was just written goes in turn. */
+static void plan(bool written)
+{
+	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+	static struct bl_copy_plan carries;
+
+	if (!carries.eager_max)
+		carries = *plan;
+	*plan = carries;
+	if (!written)
+		return;
+	plan->by_stream = plan->in_turn = plan->crossing_only = true;
+	plan->carry_max = plan->carry_far = plan->carry_turn = 0;
+	plan->dialogue_max = 8192;
+	plan->stream_max = 32768;
+	plan->fresh_max = BL_DIALOGUE_MOST;
+}
+
 /* An endpoint with one neighbour, as if they had exchanged segments. */
-static void begin(pid_t pid)
+static void begin(pid_t pid, bool written)
 {
 	struct bl_addr addr;
 	uint64_t index;
 
+	plan(written);
 	require(!bl_domain_open(&w.domain));
 	require(!bl_av_open(w.domain, &w.av));
 	require(!bl_cq_open(w.domain, 0, &w.cq));
@@ -186,6 +208,12 @@ static void begin(pid_t pid)
 	require(w.peer->adopted);
 	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, BL_DIALOGUE_MOST);
 	w.peer->tx.turns = BL_DIALOGUE_AFTER; /* it offers after one answer */
+	w.written = written;
+	if (written) {
+		w.peer->tx.fresh = BL_FRESH_AFTER;
+		w.peer->tx.fresh_left = BL_FRESH_MOST;
+		atomic_store(&w.header->stays, 1);
+	}
 	w.buffers = 0;
 }
 
@@ -422,7 +450,8 @@ static void send(struct input *in)
 {
 	static const size_t lengths[] = {0, 8, 289, 4096, 20000, 65536, 100000, LARGE};
 	unsigned how = (unsigned)number(in, 1);
-	struct iovec iov[2] = {{outgoing, lengths[how & 7]}, {outgoing, 100}};
+	size_t len = w.written && (how & 7) == 3 ? LONGEST : lengths[how & 7];
+	struct iovec iov[2] = {{outgoing, len}, {outgoing, 100}};
 	struct bl_send send = {iov,
 			       how & 8 ? 2 : 1,
 			       0,
@@ -435,6 +464,10 @@ static void send(struct input *in)
 
 	if (iov[0].iov_len == LARGE)
 		send.niov = 1;
+	if (w.written) { /* both are at it */
+		w.ep->leaves = 0;
+		atomic_store(&w.header->here, bl_ticks());
+	}
 	bl_send(w.ep, &send);
 }
 
@@ -513,7 +546,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, data + size};
 
-	begin(number(&in, 1) & 1 ? child : 0);
+	uint64_t first = number(&in, 1);
+
+	begin(first & 1 ? child : 0, first & 2);
 	while (in.at < in.end)
 		step(&in);
 	finish();
