@@ -10,9 +10,7 @@
 #include "core/recv.h"
 #include "core/stream.h"
 
-/* So long it is waited for while nothing is added; and not more often than an honest sender adds.
- */
-#define GROWS_US 5u
+#define GROWS_US 5u /* so long it is waited for while nothing is added, BL_GROWS_MOST times */
 
 /* Into our caches, out of which it is copied when all of it is there. */
 static void fetch(const uint8_t *bytes, uint32_t from, uint32_t to)

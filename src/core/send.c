@@ -419,8 +419,12 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 	slot->head = head | BL_HEAD(0, 0, BL_SLOT_HEARD(peer->rx.next));
 	slot->tag = tag;
 	slot->data = data;
-	slot->at = to ? (uint32_t)(to - tx->lane->payload) : tx->dialogue;
-	slot->room = tx->dialogue_room;
+	if (likely(to != NULL)) {
+		slot->at = (uint32_t)(to - tx->lane->payload);
+	} else {
+		slot->at = tx->dialogue;
+		slot->room = tx->dialogue_room;
+	}
 	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
 	bl_pass_on(slot);
 }

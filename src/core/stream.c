@@ -94,6 +94,7 @@ bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
 	uint64_t now = bl_ticks();
 
 	bl_say_here(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
+	/* a look is due as after a message of this length that is copied once */
 	bl_cq_moved(ep, ep->rx_cq, len);
 	bl_cq_moved(ep, ep->tx_cq, len);
 	return now;

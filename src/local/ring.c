@@ -269,8 +269,7 @@ bl_noinline void bl_tx_payload_again(struct bl_tx *tx)
 		tx->pay_size = BL_PAYLOAD_SIZE;
 }
 
-/* Any message of up to `room` bytes may be written there, by us: all of it has to lie in the lane.
- */
+/* We may write up to `room` bytes there: all of them have to lie in the lane. */
 static void take_offer(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_slot *slot)
 {
 	uint32_t at = *(const volatile uint32_t *)&slot->at;

@@ -492,11 +492,11 @@ static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
  *
  * A long message is one of more than BL_SLOT_INLINE bytes that goes as one packet, or could have
  * (bl_copy_plan()->dialogue_max; or, if its bytes are fresh, fresh_max: those go there whether they
- * cross or not). What
- * is counted here are such messages alone, whatever is said in between: unlike bl_tx.replies, which
- * also learns from short ones. Credits know nothing of the buffer, and nobody waits for it: whose
- * offer isn't taken uses the ring. Where only what crosses goes there an offer may stay so for
- * good: two turns say that they talk, and it takes three to know that they don't cross.
+ * cross or not). What is counted here are such messages alone, whatever is said in between: unlike
+ * bl_tx.replies, which also learns from short ones. Credits know nothing of the buffer, and nobody
+ * waits for it: whose offer isn't taken uses the ring. Where only what crosses goes there an offer
+ * may stay so for good: two turns say that they talk, and it takes three to know that they don't
+ * cross.
  *
  * There, too, who has found the other to be far away by the time of its stores (bl_tx.past) passes
  * the caches by, and goes on finding out.
