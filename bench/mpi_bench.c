@@ -4,7 +4,7 @@
  * of Beeline: the same binary runs over an MPI's own path and over Beeline. One
  * launch measures many sizes, so that whole launches can be interleaved.
  *
- *	mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-n] [-u]
+ *	mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] [-r SAMPLES] [-n] [-u] [-M]
  *
  * Tests, all in nanoseconds per message:
  *  latency        half the time of a ping and its pong
@@ -16,11 +16,12 @@
  * rounds a sample do.
  * Before a size is measured its data is sent once and every byte compared, unless
  * -n says not to (a launch before this one did).
+ * With -M MPI is asked for MPI_THREAD_MULTIPLE, as mpi4py always does, and locks in each call.
  * With -u messages are used: each is written to before it is sent, in each of its lines, and read
- *so when it has come, which is part of the time. Otherwise nobody looks at their bytes, as in other
- *benchmarks: then what one processor copies from the other's memory, or to it, may lie in its own
- *caches since the time before, and what a message leaves in whose cache doesn't count. The buffers
- *belong to the process; there is one thread.
+ * so when it has come, which is part of the time. Otherwise nobody looks at their bytes, as in other
+ * benchmarks: then what one processor copies from the other's memory, or to it, may lie in its own
+ * caches since the time before, and what a message leaves in whose cache doesn't count. The buffers
+ * belong to the process; there is one thread.
  */
 #include <mpi.h>
 
@@ -278,6 +279,20 @@ static const struct test *find_test(const char *name, size_t length)
 	return NULL;
 }
 
+static void begin(int argc, char **argv)
+{
+	int wanted = MPI_THREAD_SINGLE, provided;
+
+	for (int i = 1; i < argc; i++) /* before MPI_Init: getopt() comes later */
+		if (!strcmp(argv[i], "-M"))
+			wanted = MPI_THREAD_MULTIPLE;
+	MPI_Init_thread(&argc, &argv, wanted, &provided);
+	if (provided < wanted) {
+		fprintf(stderr, "mpi_bench: -M: this MPI has no MPI_THREAD_MULTIPLE\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *names = "latency,stream,exchange,bidirectional";
@@ -287,11 +302,11 @@ int main(int argc, char **argv)
 	bool check = true, used = false;
 	int samples = 5, ranks, option;
 
-	MPI_Init(&argc, &argv);
+	begin(argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &pair.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	bench_parse_sizes("0,8,64,1024,16384,262144,4194304", &sizes);
-	while ((option = getopt(argc, argv, "t:s:m:r:nu")) != -1) {
+	while ((option = getopt(argc, argv, "t:s:m:r:nuM")) != -1) {
 		if (option == 't') {
 			names = optarg;
 		} else if (option == 's' && bench_parse_sizes(optarg, &sizes)) {
@@ -304,9 +319,11 @@ int main(int argc, char **argv)
 			check = false;
 		} else if (option == 'u') {
 			used = true;
+		} else if (option == 'M') {
+			continue;
 		} else {
 			fprintf(stderr, "usage: mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] "
-					"[-r SAMPLES] [-n] [-u]\n");
+					"[-r SAMPLES] [-n] [-u] [-M]\n");
 			MPI_Abort(MPI_COMM_WORLD, 2);
 		}
 	}

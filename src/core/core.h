@@ -87,6 +87,8 @@ int bl_domain_open(struct bl_domain **domain);
 int bl_domain_close(struct bl_domain *domain); /* -EBUSY while objects are open */
 /* From now on no operation waits for a connection; it is -EAGAIN instead. */
 static inline void bl_domain_hurry(struct bl_domain *domain);
+/* Its user holds the lock around each call, before it opens an endpoint. */
+static inline void bl_domain_locks(struct bl_domain *domain);
 static inline void bl_domain_lock(struct bl_domain *domain);
 static inline void bl_domain_unlock(struct bl_domain *domain);
 

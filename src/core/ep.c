@@ -245,6 +245,7 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->min_multi_recv = 64;
 	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
 	e->domain = domain;
+	e->locks = domain->locks;
 	e->number = ++domain->opened;
 	domain->users++;
 	e->home = e;

@@ -23,6 +23,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "core/crowd.h"
+#include "core/pass.h"
 #include "core/table.h"
 #include "core/wait.h"
 #include "local/commons.h"
@@ -52,6 +53,7 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
+	bool locks;	     /* its user does around each call; pass.h */
 	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
 	bool stuck;	     /* what could not begin is to be tried again */
 	uint64_t opened;     /* endpoints, so far */
@@ -223,6 +225,8 @@ struct bl_ep {
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
 	bool warm_long;	      /* as many as of a fresh one (fresh.h) */
+	bool locks;	      /* a locked instruction follows each send; pass.h */
+	bool sampled;	      /* the time until the next send is taken */
 	struct bl_peer *warm; /* the lines of its next payload are to be asked for */
 
 	struct bl_post_queue msg;
@@ -288,6 +292,7 @@ struct bl_ep {
 	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
 	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
+	struct bl_pass pass;	  /* of sends whose time is taken */
 };
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
@@ -296,6 +301,11 @@ extern struct bl_cq bl_no_queue; /* of a sink that takes nothing */
 static inline void bl_domain_hurry(struct bl_domain *domain)
 {
 	domain->hurried = true;
+}
+
+static inline void bl_domain_locks(struct bl_domain *domain)
+{
+	domain->locks = true;
 }
 
 static inline void bl_domain_lock(struct bl_domain *domain)
@@ -620,6 +630,12 @@ static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
 	ep->warm = peer;
 }
 
+/* A packet is passed on: where nobody has to wait for that but who waits for an answer. */
+bl_always_inline bool bl_passes(const struct bl_ep *ep, const struct bl_tx *tx)
+{
+	return likely(!ep->locks) || bl_tx_in_dialogue(tx);
+}
+
 /* One message longer than a slot, as one packet through the payload; `head`: of its length, its
  * operation and flags. send.c */
 bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
@@ -631,6 +647,8 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 {
 	struct bl_peer *peer = likely(dest < ep->ndest) ? ep->dest[dest] : &bl_nobody;
 
+	if (unlikely(ep->sampled))
+		bl_pass_next(ep);
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, dest, &peer);
 
@@ -654,7 +672,10 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
-	bl_tx_slot_pass_on(slot, len, stream);
+	if (unlikely(bl_pass_due(tx)))
+		bl_pass_sample(ep, tx, slot, len, stream);
+	else if (bl_passes(ep, tx))
+		bl_tx_slot_pass_on(slot, len, stream);
 	bl_peer_notify(peer);
 	bl_tx_after_packet(tx, len, stream);
 	return 0;

@@ -392,7 +392,8 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	slot->tag = send->tag;
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
-	bl_tx_slot_pass_on(slot, all, stream);
+	if (bl_passes(ep, tx))
+		bl_tx_slot_pass_on(slot, all, stream);
 	bl_peer_notify(peer);
 	bl_tx_after_packet(tx, all, stream);
 	return 0;
@@ -408,8 +409,8 @@ static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_
 
 /* It lies there; nothing of its slot has been written to, which its receiver looks at, but
  * slot->request and slot->there. `to`: where in the ring, whose room has been taken, or NULL. */
-static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head, uint64_t tag,
-			 uint64_t data)
+static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *to, uint32_t head,
+			 uint64_t tag, uint64_t data)
 {
 	struct bl_tx *tx = &peer->tx;
 	struct bl_slot *slot = bl_tx_slot(tx);
@@ -426,7 +427,8 @@ static void publish_long(struct bl_peer *peer, const uint8_t *to, uint32_t head,
 		slot->room = tx->dialogue_room;
 	}
 	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
-	bl_pass_on(slot);
+	if (bl_passes(ep, tx))
+		bl_pass_on(slot);
 }
 
 #define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
@@ -444,8 +446,9 @@ static bool grows(const struct bl_tx *tx, size_t len)
 }
 
 /* Published with its first piece. */
-static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *iov, size_t niov,
-			uint32_t head, uint64_t tag, uint64_t data)
+static void put_growing(struct bl_ep *ep, struct bl_peer *peer, uint8_t *to,
+			const struct iovec *iov, size_t niov, uint32_t head, uint64_t tag,
+			uint64_t data)
 {
 	struct bl_slot *slot = bl_tx_slot(&peer->tx);
 	uint32_t len = BL_HEAD_LEN(head), there = 0;
@@ -460,7 +463,8 @@ static void put_growing(struct bl_peer *peer, uint8_t *to, const struct iovec *i
 		there += n;
 		bl_slot_grow(slot, there);
 		if (there == n)
-			publish_long(peer, NULL, head | BL_HEAD(0, 0, BL_SLOT_GROWS), tag, data);
+			publish_long(ep, peer, NULL, head | BL_HEAD(0, 0, BL_SLOT_GROWS), tag,
+				     data);
 	}
 }
 
@@ -477,11 +481,11 @@ static void put_in_turn(struct bl_ep *ep, struct bl_peer *peer, const struct iov
 	to = bl_dialogue_take(tx, &peer->rx, len, &flags);
 	head |= BL_HEAD(0, 0, flags);
 	if (grows(tx, len)) {
-		put_growing(peer, to, iov, niov, head, tag, data);
+		put_growing(ep, peer, to, iov, niov, head, tag, data);
 		return;
 	}
 	bl_iov_gather(to, iov, niov, 0, len);
-	publish_long(peer, NULL, head, tag, data);
+	publish_long(ep, peer, NULL, head, tag, data);
 }
 
 bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
@@ -510,8 +514,8 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 			bl_tx_payload_prefetch(tx, len);
 		bl_warm_later(ep, peer);
 	}
-	publish_long(peer, to, head | BL_HEAD(0, 0, past), tag, data);
-	if (likely(!past))
+	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
+	if (likely(!past) && bl_passes(ep, tx))
 		bl_tx_payload_pass_on(tx, to, len, stream);
 	bl_tx_payload_taken(tx, to);
 	bl_peer_notify(peer);
@@ -559,7 +563,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	}
 	bl_copy_ends(ep, began);
 	if (!turn)
-		publish_long(peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
+		publish_long(ep, peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
 	if (to)

@@ -112,6 +112,8 @@ int bl_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	domain->virtual = mode == FI_MR_BASIC || mode & FI_MR_VIRT_ADDR;
 	domain->chooses_keys = mode == FI_MR_BASIC || mode & FI_MR_PROV_KEY;
 	domain->locked = !attr || attr->threading != FI_THREAD_DOMAIN;
+	if (domain->locked)
+		bl_domain_locks(domain->core);
 	atomic_fetch_add(&fabric->domains, 1);
 	*out = &domain->fid;
 	return 0;

@@ -100,6 +100,8 @@ static int open_core(struct beeline_endpoint *ep)
 	if (err)
 		return err;
 	bl_domain_hurry(ep->domain); /* sends wait in their peer's queue */
+	if (ep->safe)
+		bl_domain_locks(ep->domain);
 	err = bl_av_open(ep->domain, &ep->av);
 	if (err)
 		goto close_domain;

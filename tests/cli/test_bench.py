@@ -339,6 +339,7 @@ def session(seconds: float) -> local.Session:
         milliseconds=1,
         seconds=seconds,
         used=False,
+        multiple=False,
     )
 
 

@@ -57,6 +57,7 @@ class Session:
     milliseconds: float
     seconds: float
     used: bool  # messages are written before they are sent, and read when they have come
+    multiple: bool  # MPI is asked for MPI_THREAD_MULTIPLE
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Session:
     def mpi_job(self, mpi: mpis.Mpi, path: str, number: int) -> Job:
         args = ["-t", ",".join(self.tests), "-s", ",".join(map(str, self.sizes))]
         args += ["-m", str(self.milliseconds)] + ["-n"] * (number > 0)  # data checked once
-        args += ["-u"] * self.used
+        args += ["-u"] * self.used + ["-M"] * self.multiple
         over = "over Beeline" if path == launch.BEELINE else "by default"
         what = f"{mpi.title} {over}"
 
@@ -190,6 +191,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="write to each message before it is sent and read it when it has come, as a program "
         "does that computes with it (no goals)",
     )
+    parser.add_argument(
+        "--multiple",
+        action="store_true",
+        help="ask for MPI_THREAD_MULTIPLE, as mpi4py does, which has MPI libraries lock in each "
+        "call (no goals)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
     parser.set_defaults(func=main)
@@ -253,6 +260,7 @@ def prepare(args: argparse.Namespace) -> Session:
         milliseconds=10 if args.quick else 20,
         seconds=args.seconds or (75 if args.quick else 900),
         used=args.used,
+        multiple=args.multiple,
     )
 
 
@@ -315,6 +323,7 @@ def note(description: dict[str, Any], session: Session) -> str:
             else "One launch of each: no medians, no quartiles."
         )
         + (" Messages are written and read." if session.used else "")
+        + (" MPI_THREAD_MULTIPLE." if session.multiple else "")
     )
 
 
@@ -345,6 +354,7 @@ def as_json(
             "stopped": session.stopped or None,
             "milliseconds": session.milliseconds,
             "used": session.used,
+            "multiple": session.multiple,
         },
         "mpis": [
             {"title": m.title, "kind": m.kind, "version": m.version, "mpiexec": str(m.mpiexec)}
@@ -429,6 +439,7 @@ def main(args: argparse.Namespace) -> int:
         f"{titles}: two ranks on cpus {session.cpus[0]} and {session.cpus[1]} "
         f"of {description['cpu']}"
         + (", messages written and read" if session.used else "")
+        + (", MPI_THREAD_MULTIPLE" if session.multiple else "")
     )
     remarks = machine.disturbed(load)
     for remark in remarks:
@@ -441,7 +452,8 @@ def main(args: argparse.Namespace) -> int:
     kinds = {m.title: m.kind for m in session.chosen}
     rows = summary.compare(session.launches, kinds, distances)
     limit_rows = summary.limits(session.limits, distances)
-    verdicts = summary.judge(rows, limit_rows) if rows and not args.used else []
+    as_goals_say = not (session.used or session.multiple)
+    verdicts = summary.judge(rows, limit_rows) if rows and as_goals_say else []
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
     for line in (*headlines(rows), *remarks):
         console.print(line, markup=False)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * pass.h: whether what is sent is passed on (bl_pass_on()).
+ *
+ * CLDEMOTE is on its way for some 80 ns, and a locked instruction waits for it as for a store. In a
+ * dialogue that costs nothing: nobody has anything to do but wait for the answer. But a library
+ * that locks in each call (MPI_THREAD_MULTIPLE, FI_THREAD_SAFE) sends its next message so much
+ * later, which is more than the receiver gains (docs/performance.md).
+ *
+ * Our own lock is known of. For others', one message in 64 is a sample: the time from there until
+ * the next one is sent, when it was passed on and when it wasn't, in turn. Pairs of them decide,
+ * only of messages that follow each other with no read in between that had anything to do. A hint:
+ * wrong, it costs 80 ns a message or what the receiver would have gained. Serialised by the domain.
+ */
+#ifndef BL_CORE_PASS_H
+#define BL_CORE_PASS_H
+
+#include "local/ring.h"
+
+#define BL_PASS_PAIRS 8u  /* of samples: then it is decided; */
+#define BL_PASS_MOST  6u  /* locked, if so many of them took longer, */
+#define BL_PASS_LEAST 2u  /* not locked, if at most so many did; else it stays as it was */
+#define BL_PASS_REST  15u /* of 16 samples, once it has been decided twice the same way */
+
+struct bl_pass {
+	uint64_t began;	     /* ticks: the sample was sent */
+	uint64_t last_empty; /* and the state of the queue that is read, which shows that it was */
+	uint32_t full;
+	uint32_t
+		without; /* ns that the one before took, which wasn't passed on; 0: there is none */
+	bool with;	 /* this one was */
+	uint8_t pairs, slower;
+	bool settled; /* it was decided the same way the last time */
+	uint8_t rest; /* so many samples are left out */
+};
+
+struct bl_ep;
+
+/* pass.c; its tests decide by them what seems to wait, and to have been something else. */
+extern int32_t bl_pass_wait_ns;
+extern uint32_t bl_pass_long_ns;
+
+/* The packet that has just been published may be a sample: no two places in a row are the same
+ * modulo 64, for windows are of 64 messages. */
+bl_always_inline bool bl_pass_due(const struct bl_tx *tx)
+{
+	return !((tx->next ^ tx->next >> 6) & (BL_SLOTS - 1));
+}
+
+/* A sample took so many ns: what it says of *locks. */
+void bl_pass_judge(struct bl_pass *pass, uint32_t ns, bool *locks);
+
+/* That packet; passes it on, or not. */
+bl_noinline void bl_pass_sample(struct bl_ep *ep, const struct bl_tx *tx,
+				const struct bl_slot *slot, size_t len, bool stream);
+/* The next one is about to be sent: ep->sampled. */
+bl_noinline void bl_pass_next(struct bl_ep *ep);
+
+#endif
