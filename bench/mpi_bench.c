@@ -17,11 +17,11 @@
  * Before a size is measured its data is sent once and every byte compared, unless
  * -n says not to (a launch before this one did).
  * With -M MPI is asked for MPI_THREAD_MULTIPLE, as mpi4py always does, and locks in each call.
- * With -u messages are used: each is written to before it is sent, in each of its lines, and read
- * so when it has come, which is part of the time. Otherwise nobody looks at their bytes, as in other
- * benchmarks: then what one processor copies from the other's memory, or to it, may lie in its own
- * caches since the time before, and what a message leaves in whose cache doesn't count. The buffers
- * belong to the process; there is one thread.
+ * With -u messages are used: each is written to before it is sent, in each of its lines, and
+ * read so when it has come, which is part of the time. Otherwise nobody looks at their bytes,
+ * as in other benchmarks: then what one processor copies from the other's memory, or to it, may
+ * lie in its own caches since the time before, and what a message leaves in whose cache doesn't
+ * count. The buffers belong to the process; there is one thread.
  */
 #include <mpi.h>
 

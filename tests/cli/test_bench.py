@@ -76,7 +76,8 @@ def test_one_core_is_not_enough(tmp_path: Path) -> None:
 def test_sizes() -> None:
     assert local.parse_sizes("0,8,64k,4M") == [0, 8, 64 * KIB, 4 << 20]
     assert local.parse_sizes("8 8 0") == [0, 8]
-    for bad in ("", "x", "-1", "1.5k", "4G"):
+    assert local.parse_sizes("64KiB,1MiB,2m,1gib") == [64 * KIB, 1 << 20, 2 << 20, 1 << 30]
+    for bad in ("", "x", "-1", "1.5k", "4G", "k", "KiB", "8ib", "4kb", "1\u0661"):
         with pytest.raises(argparse.ArgumentTypeError):
             local.parse_sizes(bad)
 

@@ -14,6 +14,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,13 +125,13 @@ class Session:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """ "0,8,4k,1M": what --sizes takes."""
-    units = {"k": KIB, "m": MIB, "g": MIB * KIB}
+    """ "0,8,4k,1M", or 4KiB and 1MiB as the tables say: what --sizes takes."""
+    units = {"": 1, "k": KIB, "m": MIB, "g": MIB * KIB}
     sizes = set()
     for part in text.replace(",", " ").split():
-        unit = units.get(part[-1].lower(), 1)
-        digits = part if unit == 1 else part[:-1]
-        if not digits.isdigit() or not int(digits) * unit < 1 << 31:
+        found = re.fullmatch(r"([0-9]+)(?:([kmg])(?:ib)?)?", part, re.IGNORECASE | re.ASCII)
+        digits, unit = (found[1], units[(found[2] or "").lower()]) if found else ("", 1)
+        if not digits or not int(digits) * unit < 1 << 31:
             raise argparse.ArgumentTypeError(f"{part!r} is no size; examples: 0, 8, 64k, 4M")
         sizes.add(int(digits) * unit)
     if not sizes:
