@@ -279,14 +279,58 @@ static const struct test *find_test(const char *name, size_t length)
 	return NULL;
 }
 
-static void begin(int argc, char **argv)
-{
-	int wanted = MPI_THREAD_SINGLE, provided;
+struct options {
+	const char *names;
+	struct bench_sizes sizes;
+	double ms;
+	int samples;
+	bool check, used, multiple;
+};
 
-	for (int i = 1; i < argc; i++) /* before MPI_Init: getopt() comes later */
-		if (!strcmp(argv[i], "-M"))
-			wanted = MPI_THREAD_MULTIPLE;
+/* Before MPI_Init_thread(), which needs one of them. False: they are wrong. */
+static bool parse(struct options *o, int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "t:s:m:r:nuM")) != -1) {
+		if (option == 't')
+			o->names = optarg;
+		else if (option == 's' && bench_parse_sizes(optarg, &o->sizes))
+			continue;
+		else if (option == 'm' && atof(optarg) > 0)
+			o->ms = atof(optarg);
+		else if (option == 'r' && atoi(optarg) > 0 && atoi(optarg) <= BENCH_SAMPLES_MAX)
+			o->samples = atoi(optarg);
+		else if (option == 'n')
+			o->check = false;
+		else if (option == 'u')
+			o->used = true;
+		else if (option == 'M')
+			o->multiple = true;
+		else
+			return false;
+	}
+	return true;
+}
+
+static void begin(struct options *o, int argc, char **argv)
+{
+	bool right;
+	int wanted, provided;
+
+	*o = (struct options){.names = "latency,stream,exchange,bidirectional"};
+	o->ms = 20;
+	o->samples = 5;
+	o->check = true;
+	bench_parse_sizes("0,8,64,1024,16384,262144,4194304", &o->sizes);
+	right = parse(o, argc, argv);
+	wanted = o->multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
 	MPI_Init_thread(&argc, &argv, wanted, &provided);
+	if (!right) {
+		fprintf(stderr, "usage: mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] "
+				"[-r SAMPLES] [-n] [-u] [-M]\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
 	if (provided < wanted) {
 		fprintf(stderr, "mpi_bench: -M: this MPI has no MPI_THREAD_MULTIPLE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
@@ -295,47 +339,22 @@ static void begin(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *names = "latency,stream,exchange,bidirectional";
-	struct bench_sizes sizes;
+	struct options o;
 	struct pair pair;
-	double ms = 20;
-	bool check = true, used = false;
-	int samples = 5, ranks, option;
+	int ranks;
 
-	begin(argc, argv);
+	begin(&o, argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &pair.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	bench_parse_sizes("0,8,64,1024,16384,262144,4194304", &sizes);
-	while ((option = getopt(argc, argv, "t:s:m:r:nuM")) != -1) {
-		if (option == 't') {
-			names = optarg;
-		} else if (option == 's' && bench_parse_sizes(optarg, &sizes)) {
-			continue;
-		} else if (option == 'm' && atof(optarg) > 0) {
-			ms = atof(optarg);
-		} else if (option == 'r' && atoi(optarg) > 0 && atoi(optarg) <= BENCH_SAMPLES_MAX) {
-			samples = atoi(optarg);
-		} else if (option == 'n') {
-			check = false;
-		} else if (option == 'u') {
-			used = true;
-		} else if (option == 'M') {
-			continue;
-		} else {
-			fprintf(stderr, "usage: mpi_bench [-t TESTS] [-s SIZES] [-m MILLISECONDS] "
-					"[-r SAMPLES] [-n] [-u] [-M]\n");
-			MPI_Abort(MPI_COMM_WORLD, 2);
-		}
-	}
-	if (ranks != 2 || bench_largest(&sizes) > INT32_MAX) {
+	if (ranks != 2 || bench_largest(&o.sizes) > INT32_MAX) {
 		fprintf(stderr, "mpi_bench: needs 2 ranks, and sizes below 2 GiB\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
-	pair.used = used;
+	pair.used = o.used;
 	pair.count = 0;
 	pair.apart = (struct apart){.line = share_line(pair.rank), .first = pair.rank == 0};
 	report_all(pair.rank);
-	for (const char *name = names; *name;) {
+	for (const char *name = o.names; *name;) {
 		size_t length = strcspn(name, ",");
 		const struct test *test = find_test(name, length);
 
@@ -344,8 +363,8 @@ int main(int argc, char **argv)
 			MPI_Abort(MPI_COMM_WORLD, 2);
 			return 2;
 		}
-		for (int i = 0; i < sizes.count; i++)
-			measure(&pair, test, sizes.value[i], ms * 1e6, samples, check);
+		for (int i = 0; i < o.sizes.count; i++)
+			measure(&pair, test, o.sizes.value[i], o.ms * 1e6, o.samples, o.check);
 		name += length + (name[length] == ',');
 	}
 	if (pair.rank == 0)

@@ -636,6 +636,16 @@ bl_always_inline bool bl_passes(const struct bl_ep *ep, const struct bl_tx *tx)
 	return likely(!ep->locks) || bl_tx_in_dialogue(tx);
 }
 
+/* A message's packet has been published. */
+bl_always_inline void bl_pass_packet(struct bl_ep *ep, const struct bl_tx *tx,
+				     const struct bl_slot *slot, size_t len, bool stream)
+{
+	if (unlikely(bl_pass_due(tx)))
+		bl_pass_sample(ep, tx, slot, len, stream);
+	else if (bl_passes(ep, tx))
+		bl_tx_slot_pass_on(slot, len, stream);
+}
+
 /* One message longer than a slot, as one packet through the payload; `head`: of its length, its
  * operation and flags. send.c */
 bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
@@ -672,10 +682,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 	slot->tag = tag;
 	slot->data = data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
-	if (unlikely(bl_pass_due(tx)))
-		bl_pass_sample(ep, tx, slot, len, stream);
-	else if (bl_passes(ep, tx))
-		bl_tx_slot_pass_on(slot, len, stream);
+	bl_pass_packet(ep, tx, slot, len, stream);
 	bl_peer_notify(peer);
 	bl_tx_after_packet(tx, len, stream);
 	return 0;

@@ -410,6 +410,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	uint32_t n;
 	int err;
 
+	if (unlikely(ep->sampled))
+		bl_pass_next(ep);
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		err = bl_find_room(ep, send->dest, &peer);
 		if (unlikely(err))

@@ -12,34 +12,44 @@ int32_t bl_pass_wait_ns = 30;
 /* Something else has happened meanwhile. */
 uint32_t bl_pass_long_ns = 1000;
 
-void bl_pass_judge(struct bl_pass *pass, uint32_t ns, bool *locks)
+/* Of BL_PASS_PAIRS pairs so many took longer. */
+static void say(struct bl_pass *pass, bool *locks)
 {
-	bool was = *locks;
+	bool seen = pass->slower >= BL_PASS_MOST;
 
-	pass->rest = pass->settled ? BL_PASS_REST : 0;
-	if (!pass->with) {
-		pass->without = ns ? ns : 1;
+	if (!seen && pass->slower > BL_PASS_LEAST)
 		return;
-	}
-	if (!pass->without)
-		return;
-	pass->slower += (int64_t)ns - pass->without >= bl_pass_wait_ns;
-	pass->without = 0;
-	if (++pass->pairs < BL_PASS_PAIRS)
-		return;
-	if (pass->slower >= BL_PASS_MOST)
-		*locks = true;
-	else if (pass->slower <= BL_PASS_LEAST)
-		*locks = false;
-	pass->pairs = pass->slower = 0;
-	pass->settled = *locks == was;
+	if (seen == *locks)
+		pass->sure = true;
+	else if (pass->sure)
+		pass->sure = false;
+	else
+		*locks = seen;
 }
 
-/* Where it is read what has come, if anywhere. */
-static void look_at_queue(const struct bl_ep *ep, uint32_t *full, uint64_t *last_empty)
+void bl_pass_judge(struct bl_pass *pass, uint32_t ns, bool *locks)
 {
-	*full = ep->rx_cq ? ep->rx_cq->full : 0;
-	*last_empty = ep->rx_cq ? ep->rx_cq->last_empty : 0;
+	pass->took[pass->with] = ns ? ns : 1;
+	if (!pass->took[0] || !pass->took[1])
+		return;
+	pass->slower += (int64_t)pass->took[1] - pass->took[0] >= bl_pass_wait_ns;
+	pass->took[0] = pass->took[1] = 0;
+	if (++pass->pairs == BL_PASS_PAIRS) {
+		say(pass, locks);
+		pass->pairs = pass->slower = 0;
+	}
+	pass->rest = pass->sure ? BL_PASS_REST : 0;
+}
+
+/* Goes on with each read that has brought something, or has found nothing for one who waits. */
+static uint64_t reads_of(const struct bl_cq *cq)
+{
+	return cq ? cq->full + cq->last_empty : 0;
+}
+
+static uint64_t reads(const struct bl_ep *ep)
+{
+	return reads_of(ep->rx_cq) + reads_of(ep->tx_cq);
 }
 
 bl_noinline void bl_pass_sample(struct bl_ep *ep, const struct bl_tx *tx,
@@ -54,8 +64,8 @@ bl_noinline void bl_pass_sample(struct bl_ep *ep, const struct bl_tx *tx,
 			bl_tx_slot_pass_on(slot, len, stream);
 		return;
 	}
-	pass->with = pass->without != 0;
-	look_at_queue(ep, &pass->full, &pass->last_empty);
+	pass->with = bl_pass_with(pass);
+	pass->reads = reads(ep);
 	ep->sampled = true;
 	pass->began = bl_ticks_settled();
 	if (pass->with)
@@ -65,11 +75,9 @@ bl_noinline void bl_pass_sample(struct bl_ep *ep, const struct bl_tx *tx,
 bl_noinline void bl_pass_next(struct bl_ep *ep)
 {
 	struct bl_pass *pass = &ep->pass;
-	uint64_t ns = (bl_ticks_settled() - pass->began) * 1000 / bl_ticks_per_us(), last_empty;
-	uint32_t full;
+	uint64_t ns = (bl_ticks_settled() - pass->began) * 1000 / bl_ticks_per_us();
 
 	ep->sampled = false;
-	look_at_queue(ep, &full, &last_empty);
-	if (ns < bl_pass_long_ns && full == pass->full && last_empty == pass->last_empty)
+	if (ns < bl_pass_long_ns && reads(ep) == pass->reads)
 		bl_pass_judge(pass, (uint32_t)ns, &ep->locks);
 }

@@ -7,31 +7,31 @@
  * that locks in each call (MPI_THREAD_MULTIPLE, FI_THREAD_SAFE) sends its next message so much
  * later, which is more than the receiver gains (docs/performance.md).
  *
- * Our own lock is known of. For others', one message in 64 is a sample: the time from there until
- * the next one is sent, when it was passed on and when it wasn't, in turn. Pairs of them decide,
- * only of messages that follow each other with no read in between that had anything to do. A hint:
- * wrong, it costs 80 ns a message or what the receiver would have gained. Serialised by the domain.
+ * Our own lock is known of. For others', one send in 64 is a sample: the time from there until the
+ * next one, when it was passed on and when it wasn't. Pairs of them decide, only of sends that
+ * follow each other with no read in between that had anything to do. A hint: wrong, it costs 80 ns
+ * a message or what the receiver would have gained. Where there is no CLDEMOTE the two are alike.
+ * Messages alone: packets of large ones and of one-sided operations are always passed on, for few
+ * have to wait. Serialised by the domain.
  */
 #ifndef BL_CORE_PASS_H
 #define BL_CORE_PASS_H
 
 #include "local/ring.h"
 
-#define BL_PASS_PAIRS 8u  /* of samples: then it is decided; */
-#define BL_PASS_MOST  6u  /* locked, if so many of them took longer, */
-#define BL_PASS_LEAST 2u  /* not locked, if at most so many did; else it stays as it was */
-#define BL_PASS_REST  15u /* of 16 samples, once it has been decided twice the same way */
+#define BL_PASS_PAIRS 8u  /* of samples say something; */
+#define BL_PASS_MOST  6u  /* a lock, if so many of them took longer, */
+#define BL_PASS_LEAST 2u  /* none, if at most so many did; else nothing */
+#define BL_PASS_REST  15u /* what could be samples is left out after each pair, once one is sure */
 
 struct bl_pass {
-	uint64_t began;	     /* ticks: the sample was sent */
-	uint64_t last_empty; /* and the state of the queue that is read, which shows that it was */
-	uint32_t full;
-	uint32_t
-		without; /* ns that the one before took, which wasn't passed on; 0: there is none */
-	bool with;	 /* this one was */
+	uint64_t began;	  /* ticks: the sample was sent */
+	uint64_t reads;	  /* what the queues had seen by then */
+	uint32_t took[2]; /* ns, of this pair: not passed on, passed on; 0: not yet */
+	bool with;	  /* the sample was passed on */
+	bool sure;	  /* what was said the last time is what is believed */
 	uint8_t pairs, slower;
-	bool settled; /* it was decided the same way the last time */
-	uint8_t rest; /* so many samples are left out */
+	uint8_t rest; /* so many are left out */
 };
 
 struct bl_ep;
@@ -47,7 +47,15 @@ bl_always_inline bool bl_pass_due(const struct bl_tx *tx)
 	return !((tx->next ^ tx->next >> 6) & (BL_SLOTS - 1));
 }
 
-/* A sample took so many ns: what it says of *locks. */
+/* Is the next one passed on? First one, then the other, in the next pair the other way round: who
+ * does something else after every second send is not taken for one that locks. */
+static inline bool bl_pass_with(const struct bl_pass *pass)
+{
+	return pass->took[0] || pass->took[1] ? !pass->took[1] : pass->pairs % 2;
+}
+
+/* A sample took so many ns: what that says of *locks. Once it is sure, only two in a row change it.
+ */
 void bl_pass_judge(struct bl_pass *pass, uint32_t ns, bool *locks);
 
 /* That packet; passes it on, or not. */

@@ -652,6 +652,8 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	size_t len, off = 0;
 	int err;
 
+	if (unlikely(ep->sampled))
+		bl_pass_next(ep);
 	if (unlikely(!lengths(rma, &len)))
 		return -EINVAL;
 	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))

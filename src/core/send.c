@@ -392,8 +392,7 @@ static int put_told(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send
 	slot->tag = send->tag;
 	slot->data = send->data;
 	bl_tx_publish(tx, slot, (uint32_t)len);
-	if (bl_passes(ep, tx))
-		bl_tx_slot_pass_on(slot, all, stream);
+	bl_pass_packet(ep, tx, slot, all, stream);
 	bl_peer_notify(peer);
 	bl_tx_after_packet(tx, all, stream);
 	return 0;
@@ -427,8 +426,7 @@ static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *
 		slot->room = tx->dialogue_room;
 	}
 	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
-	if (bl_passes(ep, tx))
-		bl_pass_on(slot);
+	bl_pass_packet(ep, tx, slot, 0, true);
 }
 
 #define GROWS_MIN    8192u /* bytes: a shorter one is written at once */
@@ -515,7 +513,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 		bl_warm_later(ep, peer);
 	}
 	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
-	if (likely(!past) && bl_passes(ep, tx))
+	if (likely(!past) && !ep->sampled && bl_passes(ep, tx))
 		bl_tx_payload_pass_on(tx, to, len, stream);
 	bl_tx_payload_taken(tx, to);
 	bl_peer_notify(peer);

@@ -364,6 +364,7 @@ bl_always_inline void bl_pass_on_range(const void *p, size_t from, size_t end)
  * all cores look. Few of them, where there is more to do: each takes 6 ns. */
 bl_always_inline void bl_tx_slot_pass_on(const struct bl_slot *slot, size_t len, bool stream)
 {
+	bl_window(BL_WINDOW_PASSED, NULL);
 	bl_pass_on(slot);
 	if (len > BL_SLOT_FIRST && (!stream || len <= BL_PASS_STREAM))
 		bl_pass_on_range(slot, BL_LINE, len + offsetof(struct bl_slot, bytes));
@@ -372,6 +373,7 @@ bl_always_inline void bl_tx_slot_pass_on(const struct bl_slot *slot, size_t len,
 bl_always_inline void bl_tx_payload_pass_on(const struct bl_tx *tx, const void *payload, size_t len,
 					    bool stream)
 {
+	bl_window(BL_WINDOW_PASSED, (void *)(uintptr_t)payload);
 	if (stream)
 		return;
 	if (!bl_tx_in_dialogue(tx)) {

@@ -369,7 +369,7 @@ def test_real_program_over_beeline(kind: str, beeline, wheel, tmp_path: Path) ->
     assert done.stdout.splitlines().count("over beeline: sum 1") == 2
 
 
-@pytest.mark.parametrize("more", [[], ["--used"], ["--multiple"]])
+@pytest.mark.parametrize("more", [[], ["--used"], ["--thread-multiple"]])
 def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path, more: list[str]) -> None:
     """One round of one size: what comes out is complete, whatever the numbers are."""
     launcher = wheel("mpich")
@@ -390,8 +390,8 @@ def test_bench_measures_and_saves(beeline, wheel, tmp_path: Path, more: list[str
     assert record["machine"]["cpu"] and record["failures"] == {}
     assert record["options"]["used"] == ("--used" in more)
     assert ("written and read" in done.stdout) == ("--used" in more)
-    assert record["options"]["multiple"] == ("--multiple" in more)
-    assert ("MPI_THREAD_MULTIPLE" in done.stdout) == ("--multiple" in more)
+    assert record["options"]["multiple"] == ("--thread-multiple" in more)
+    assert ("MPI_THREAD_MULTIPLE" in done.stdout) == ("--thread-multiple" in more)
     assert {launch["path"] for launch in record["launches"]} == {"default", "beeline"}
     assert all(apart > 0 for launch in record["launches"] for *_, apart in launch["samples"])
     measured = {(row["test"], row["size"]) for row in record["summary"]}

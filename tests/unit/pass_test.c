@@ -1,132 +1,210 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * pass_test.c: who passes on what it sends (core/pass.h): what samples of the time until the next
- * send say, and which sends are samples.
+ * send say, which sends are samples, and what is passed on then.
  */
 #include <stdint.h>
 #include <string.h>
 
+#include "base/window.h"
 #include "core/core.h"
+#include "core/rma.h"
 #include "unit/node.h"
 
-#define WINDOW	32u /* less than a ring has: nothing is read before all of it has been sent */
-#define DECIDED (4 * BL_PASS_PAIRS * 64u / WINDOW) /* windows: twice as many as it takes */
-#define SETTLED (DECIDED * (BL_PASS_REST + 1))	   /* once most samples are left out */
+#define SAYS	      (2 * BL_PASS_PAIRS * 65u)	      /* sends until something is said, at first; */
+#define SURE	      (SAYS * (BL_PASS_REST + 2) / 2) /* once one is sure; */
+#define TURNS	      (2 * SURE + 4 * SAYS)	      /* until one believes the contrary */
+#define LAP	      BL_SLOTS /* sends, one or two of which may be samples */
+#define ANY_OF(count) assert_in_range(count, 0, 2)
+#define ALL_OF(count) assert_in_range(count, LAP - 2, LAP)
+
+static unsigned passed, passed_payload;
+
+void bl_window(enum bl_window window, void *what)
+{
+	if (window == BL_WINDOW_PASSED)
+		++*(what ? &passed_payload : &passed);
+}
 
 /* --- what they say ----------------------------------------------------------------- */
 
+#define WAIT 30
+
 struct say_row {
 	struct row row;
-	bool before, after;
-	uint8_t slower; /* so many pairs; the others aren't */
+	bool locks, sure; /* before */
+	uint8_t slower;	  /* so many pairs; the others aren't */
 	uint8_t pairs;
 	int32_t by; /* ns that those take longer */
+	bool locks_then, sure_then;
 };
 
 static const struct say_row says[] = {
-	{{"all", "a lock"}, false, true, 8, 8, 80},
-	{{"none", "none"}, false, false, 0, 8, 80},
-	{{"by just as much as it takes", "a lock"}, false, true, 8, 8, 30},
-	{{"by less", "none"}, false, false, 8, 8, 29},
-	{{"sooner", "none"}, false, false, 8, 8, -80},
-	{{"most", "a lock"}, false, true, BL_PASS_MOST, 8, 80},
-	{{"one less", "doubtful: as it was"}, false, false, BL_PASS_MOST - 1, 8, 80},
-	{{"one less, and there was a lock", "as it was"}, true, true, BL_PASS_MOST - 1, 8, 80},
-	{{"few", "no lock any more"}, true, false, BL_PASS_LEAST, 8, 80},
-	{{"one more", "doubtful: as it was"}, true, true, BL_PASS_LEAST + 1, 8, 80},
-	{{"too few to say", "not decided yet"}, false, false, 7, 7, 80},
+	{{"all, at first", "a lock"}, false, false, 8, 8, 80, true, false},
+	{{"none, at first", "none: one is sure"}, false, false, 0, 8, 80, false, true},
+	{{"all, once more", "one is sure"}, true, false, 8, 8, 80, true, true},
+	{{"all, against what was sure", "it isn't any more"}, false, true, 8, 8, 80, false, false},
+	{{"none, against what was sure", "it isn't any more"}, true, true, 0, 8, 80, true, false},
+	{{"none, once more", "it is the contrary"}, true, false, 0, 8, 80, false, false},
+	{{"by as much as it takes", "a lock"}, false, false, 8, 8, WAIT, true, false},
+	{{"by less", "none"}, false, false, 8, 8, WAIT - 1, false, true},
+	{{"sooner", "none"}, false, false, 8, 8, -80, false, true},
+	{{"most", "a lock"}, false, false, BL_PASS_MOST, 8, 80, true, false},
+	{{"one less than most", "says nothing"}, false, true, BL_PASS_MOST - 1, 8, 80, false, true},
+	{{"the same of a lock", "says nothing"}, true, true, BL_PASS_MOST - 1, 8, 80, true, true},
+	{{"few", "no lock"}, true, false, BL_PASS_LEAST, 8, 80, false, false},
+	{{"one more than few", "says nothing"}, true, false, BL_PASS_LEAST + 1, 8, 80, true, false},
+	{{"one pair less", "says nothing yet"}, false, false, 7, 7, 80, false, false},
 };
 
-static void say(struct bl_pass *pass, bool *locks, bool with, uint32_t ns)
+static void sample(struct bl_pass *pass, bool *locks, uint32_t without, uint32_t with)
 {
-	pass->with = with;
-	bl_pass_judge(pass, ns, locks);
+	pass->with = bl_pass_with(pass);
+	bl_pass_judge(pass, pass->with ? with : without, locks);
 }
 
 static void what_they_say(void **state)
 {
 	const struct say_row *row = TABLE_ROW(struct say_row, state);
-	struct bl_pass pass = {.settled = true};
-	bool locks = row->before;
+	struct bl_pass pass = {.sure = row->sure};
+	bool locks = row->locks;
 
-	bl_pass_wait_ns = 30;
+	bl_pass_wait_ns = WAIT;
 	for (int32_t i = 0; i < row->pairs; i++) {
-		say(&pass, &locks, false, 100);
-		say(&pass, &locks, true, (uint32_t)(100 + (i < row->slower ? row->by : 0)));
+		uint32_t with = (uint32_t)(100 + (i < row->slower ? row->by : 0));
+
+		assert_int_equal(bl_pass_with(&pass), i % 2);
+		sample(&pass, &locks, 100, with);
+		assert_int_equal(bl_pass_with(&pass), !(i % 2));
+		pass.rest = 77; /* whatever it was: not within a pair */
+		sample(&pass, &locks, 100, with);
 	}
-	assert_int_equal(locks, row->after);
-	assert_int_equal(pass.settled, row->before == row->after);
-	assert_int_equal(pass.rest, BL_PASS_REST); /* it was before the last one */
+	assert_int_equal(locks, row->locks_then);
+	assert_int_equal(pass.sure, row->sure_then);
 	assert_int_equal(pass.pairs, row->pairs % BL_PASS_PAIRS);
+	assert_int_equal(pass.rest, row->sure_then ? BL_PASS_REST : 0);
 }
 
-/* A sample that was passed on is compared with one before it that wasn't, and each only once. */
-static void only_pairs_count(void **state)
+/* Who does something else after every second send, or whose neighbours take turns. */
+static void every_second(void **state)
+{
+	(void)state;
+	bl_pass_wait_ns = WAIT;
+	for (unsigned phase = 0; phase < 2; phase++) {
+		struct bl_pass pass = {0};
+		bool locks = false;
+
+		for (unsigned i = 0; i < 20 * BL_PASS_PAIRS; i++) {
+			uint32_t ns = i % 2 == phase ? 300 : 100;
+
+			sample(&pass, &locks, ns, ns);
+			assert_false(locks);
+		}
+		assert_false(pass.sure);
+	}
+}
+
+/* As quick as the clock can tell is a time, too. */
+static void no_time(void **state)
 {
 	struct bl_pass pass = {0};
 	bool locks = false;
 
 	(void)state;
-	bl_pass_wait_ns = 30;
-	for (unsigned i = 0; i < 8 * BL_PASS_PAIRS; i++)
-		say(&pass, &locks, true, 200);
-	assert_int_equal(pass.pairs, 0);
-	say(&pass, &locks, false, 0); /* as quick as the clock can tell */
-	say(&pass, &locks, true, 200);
-	say(&pass, &locks, true, 200);
+	bl_pass_wait_ns = WAIT;
+	sample(&pass, &locks, 0, 0);
+	sample(&pass, &locks, 0, 0);
 	assert_int_equal(pass.pairs, 1);
-	assert_int_equal(pass.slower, 1);
-	assert_int_equal(pass.rest, 0);
-	assert_false(locks);
+	assert_int_equal(pass.slower, 0);
 }
 
-/* --- which ones are ---------------------------------------------------------------- */
+/* Between what a send takes with a lock behind it and without one; and less than a wait. */
+static void as_shipped(void **state)
+{
+	(void)state;
+	assert_in_range(bl_pass_wait_ns, 15, 60);
+	assert_in_range(bl_pass_long_ns, 400, 2000);
+}
+
+/* --- which ones are, and what is passed on ----------------------------------------- */
 
 static struct node node;
+static uint8_t bytes[8192], into[8192];
 
-enum way { WINDOWS, BACK, READ_BETWEEN, EMPTY_BETWEEN, LATE, LOCKED };
+enum way { WINDOWS, BACK, READ_BETWEEN, EMPTY_BETWEEN, LATE, LOCKED, TOLD };
 
 struct which_row {
 	struct row row;
 	enum way way;
+	size_t len;
 	bool seem_slow, learned;
 };
 
 static const struct which_row which[] = {
-	{{"windows", "no lock is seen"}, WINDOWS, false, false},
-	{{"windows and locks", "one is seen"}, WINDOWS, true, true},
-	{{"a message and its answer", "who waits for it is passed it on"}, BACK, true, false},
-	{{"a read in between", "took a time of its own"}, READ_BETWEEN, true, false},
-	{{"one that found nothing", "that, too"}, EMPTY_BETWEEN, true, false},
-	{{"the next one is late", "something else happened"}, LATE, true, false},
-	{{"our own lock", "is known"}, LOCKED, false, true},
+	{{"windows", "no lock is seen"}, WINDOWS, 0, false, false},
+	{{"windows and locks", "one is seen"}, WINDOWS, 0, true, true},
+	{{"lines behind the first", "the same"}, WINDOWS, 200, true, true},
+	{{"payload", "the same"}, WINDOWS, 300, true, true},
+	{{"long payload", "the same"}, WINDOWS, 4096, true, true},
+	{{"long payload, no lock", "none is seen"}, WINDOWS, 4096, false, false},
+	{{"to be told of", "the same"}, TOLD, 8, true, true},
+	{{"to be told of, no lock", "none is seen"}, TOLD, 8, false, false},
+	{{"a message and its answer", "who waits for it is passed it on"}, BACK, 0, true, false},
+	{{"a read in between", "took a time of its own"}, READ_BETWEEN, 0, true, false},
+	{{"one that found nothing", "that, too"}, EMPTY_BETWEEN, 0, true, false},
+	{{"the next one is late", "something else happened"}, LATE, 0, true, false},
+	{{"our own lock", "is known"}, LOCKED, 0, false, true},
+	{{"our own lock, long payload", "is known"}, LOCKED, 4096, false, true},
 };
+
+static void take(size_t from, size_t to)
+{
+	assert_int_equal(bl_recv_buf(node.ep[to], into, sizeof into, from, 1, 0, NULL, NODE_FLAGS),
+			 0);
+	node_completion(&node, to, NULL);
+}
 
 static void reply(size_t from, size_t to)
 {
 	node_send(&node, from, to, NULL, 0, 1, NULL, BL_TAGGED);
-	assert_int_equal(bl_recv_buf(node.ep[to], NULL, 0, from, 1, 0, NULL, NODE_FLAGS), 0);
-	node_completion(&node, to, NULL);
+	take(from, to);
 }
 
-static void window(enum way way)
+static void send_one(enum way way, size_t len)
 {
-	for (unsigned i = 0; i < WINDOW; i++) {
-		assert_int_equal(bl_inject(node.ep[0], NULL, 0, 1, 1, 0, BL_TAGGED), 0);
-		if (way == READ_BETWEEN && node.ep[0]->sampled)
-			reply(1, 0);
-		else if (way == EMPTY_BETWEEN && node.ep[0]->sampled)
-			node_expect_nothing(&node, 0);
-		else if (way == BACK) {
-			assert_int_equal(
-				bl_recv_buf(node.ep[1], NULL, 0, 0, 1, 0, NULL, NODE_FLAGS), 0);
-			node_completion(&node, 1, NULL);
-			reply(1, 0);
+	struct iovec iov = {bytes, len};
+	struct bl_send told = {&iov, 1, 1, 1, 0, NULL, NODE_FLAGS | BL_DELIVERY_COMPLETE, NULL};
+
+	if (way == TOLD)
+		assert_int_equal(bl_send(node.ep[0], &told), 0);
+	else
+		assert_int_equal(bl_send_buf(node.ep[0], bytes, len, 1, 1, 0, NULL, BL_TAGGED), 0);
+}
+
+/* So many sends, in windows in which nothing is read. */
+static void send_all(enum way way, size_t len, unsigned sends)
+{
+	unsigned window = way == BACK ? 1 : len > BL_SLOT_INLINE ? 8 : 32;
+
+	for (unsigned sent = 0; sent < sends; sent += window) {
+		for (unsigned i = 0; i < window; i++) {
+			unsigned before = passed + passed_payload;
+
+			send_one(way, len);
+			if (node.ep[0]->sampled) /* all of it, or nothing */
+				assert_int_equal(passed + passed_payload - before,
+						 node.ep[0]->pass.with);
+			if (way == READ_BETWEEN && node.ep[0]->sampled)
+				reply(1, 0);
+			else if (way == EMPTY_BETWEEN && node.ep[0]->sampled)
+				node_expect_nothing(&node, 0);
 		}
-	}
-	for (unsigned i = 0; way != BACK && i < WINDOW; i++) {
-		assert_int_equal(bl_recv_buf(node.ep[1], NULL, 0, 0, 1, 0, NULL, NODE_FLAGS), 0);
-		node_completion(&node, 1, NULL);
+		for (unsigned i = 0; i < window; i++)
+			take(0, 1);
+		for (unsigned i = 0; way == TOLD && i < window; i++)
+			node_completion(&node, 0, NULL);
+		if (way == BACK)
+			reply(1, 0);
 	}
 }
 
@@ -142,25 +220,30 @@ static void open_node(enum way way)
 static void which_ones_are(void **state)
 {
 	const struct which_row *row = TABLE_ROW(struct which_row, state);
-	struct bl_pass *pass;
-	struct bl_tx *tx;
-	unsigned samples = 0, pairs = 0;
+	bool judged = row->way == WINDOWS || row->way == TOLD;
+	const struct bl_pass *pass;
 
 	bl_pass_wait_ns = row->seem_slow ? INT32_MIN : INT32_MAX;
 	bl_pass_long_ns = row->way == LATE ? 0 : UINT32_MAX;
 	open_node(row->way);
 	pass = &node.ep[0]->pass;
-	tx = &node.ep[0]->dest[1]->tx;
-	for (unsigned i = 0; i < DECIDED; i++) {
-		window(row->way);
-		samples += pass->began != 0;
-		pairs += pass->pairs;
-		pass->began = 0;
-	}
+	send_all(row->way, row->len, 3 * SAYS);
 	assert_int_equal(node.ep[0]->locks, row->learned);
-	assert_int_equal(samples != 0, row->way != BACK && row->way != LOCKED);
-	assert_int_equal(pairs != 0, row->way == WINDOWS);
-	assert_int_equal(bl_passes(node.ep[0], tx), row->way == BACK || !row->learned);
+	assert_int_equal(pass->began != 0, row->way != BACK && row->way != LOCKED);
+	assert_int_equal(pass->sure, judged);
+	passed = passed_payload = 0;
+	send_all(row->way, row->len, LAP);
+	if (row->way == TOLD)
+		passed -= LAP; /* what tells of them */
+	if (row->way == BACK)
+		assert_int_equal(passed, 2 * LAP);
+	else if (row->way == LOCKED)
+		assert_int_equal(passed, 0);
+	else if (row->way != READ_BETWEEN && row->learned)
+		ANY_OF(passed);
+	else if (row->way != READ_BETWEEN)
+		ALL_OF(passed);
+	assert_int_equal(passed_payload != 0, row->len > BL_SLOT_INLINE && !row->learned);
 	node_close(&node);
 }
 
@@ -172,18 +255,76 @@ static void it_may_change(void **state)
 	open_node(WINDOWS);
 	for (unsigned turn = 0; turn < 3; turn++) {
 		bl_pass_wait_ns = turn % 2 ? INT32_MAX : INT32_MIN;
-		for (unsigned i = 0; i < SETTLED; i++)
-			window(WINDOWS);
+		send_all(WINDOWS, 0, TURNS);
 		assert_int_equal(node.ep[0]->locks, !(turn % 2));
-		assert_true(node.ep[0]->pass.settled);
+		assert_true(node.ep[0]->pass.sure);
 	}
-	reply(1, 0);
-	assert_false(bl_passes(node.ep[0], &node.ep[0]->dest[1]->tx));
 	for (unsigned i = 0; i < 4; i++) { /* but who waits for it is passed it on */
 		reply(0, 1);
 		reply(1, 0);
 	}
-	assert_true(bl_passes(node.ep[0], &node.ep[0]->dest[1]->tx));
+	passed = 0;
+	for (unsigned i = 0; i < LAP; i++) {
+		reply(0, 1);
+		reply(1, 0);
+	}
+	assert_int_equal(passed, 2 * LAP);
+	node_close(&node);
+}
+
+/* Once one is sure, two samples of seventeen that might be are. */
+static void few_once_sure(void **state)
+{
+	unsigned samples = 0;
+
+	(void)state;
+	bl_pass_wait_ns = INT32_MAX;
+	bl_pass_long_ns = UINT32_MAX;
+	open_node(WINDOWS);
+	send_all(WINDOWS, 0, 3 * SAYS);
+	assert_true(node.ep[0]->pass.sure);
+	for (unsigned i = 0; i < 17 * 65; i++) {
+		send_one(WINDOWS, 0);
+		samples += node.ep[0]->sampled;
+		take(0, 1);
+		/* what was read in between: as if it had not been */
+		node.ep[0]->pass.reads = node.ep[0]->rx_cq->full + node.ep[0]->rx_cq->last_empty +
+					 node.ep[0]->tx_cq->full + node.ep[0]->tx_cq->last_empty;
+	}
+	assert_in_range(samples, 2, 4);
+	node_close(&node);
+}
+
+/* A sample ends where anything else is sent. */
+static void anything_ends_it(void **state)
+{
+	static uint8_t large[1 << 20];
+	struct iovec iov = {large, sizeof large};
+	struct bl_send send = {&iov, 1, 1, 1, 0, NULL, NODE_FLAGS, NULL};
+	struct bl_rma nothing = {.niov = BL_IOV_MAX + 1};
+
+	(void)state;
+	bl_pass_long_ns = UINT32_MAX;
+	open_node(WINDOWS);
+	for (unsigned i = 0; i < 2; i++) {
+		while (!node.ep[0]->sampled) {
+			reply(0, 1);
+			bl_tx_hear(&node.ep[0]->dest[1]->tx, 0); /* no dialogue */
+		}
+		if (i == 0) {
+			assert_int_equal(bl_send(node.ep[0], &send), 0);
+			assert_int_equal(bl_recv_buf(node.ep[1], large, sizeof large, 0, 1, 0, NULL,
+						     NODE_FLAGS),
+					 0);
+		} else {
+			assert_int_equal(bl_rma(node.ep[0], &nothing), -EINVAL);
+		}
+		assert_false(node.ep[0]->sampled);
+		if (i == 0) {
+			node_completion(&node, 1, NULL);
+			node_completion(&node, 0, NULL);
+		}
+	}
 	node_close(&node);
 }
 
@@ -221,10 +362,14 @@ static void a_domain_says(void **state)
 int main(void)
 {
 	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
+	TABLE_TEST(as_shipped);
 	TABLE_ROWS("says", what_they_say, says);
+	TABLE_TEST(every_second);
+	TABLE_TEST(no_time);
 	TABLE_ROWS("which", which_ones_are, which);
-	TABLE_TEST(only_pairs_count);
 	TABLE_TEST(it_may_change);
+	TABLE_TEST(few_once_sure);
+	TABLE_TEST(anything_ends_it);
 	TABLE_TEST(places_move);
 	TABLE_TEST(a_domain_says);
 	return table_run("pass");

@@ -193,7 +193,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "does that computes with it (no goals)",
     )
     parser.add_argument(
-        "--multiple",
+        "--thread-multiple",
         action="store_true",
         help="ask for MPI_THREAD_MULTIPLE, as mpi4py does, which has MPI libraries lock in each "
         "call (no goals)",
@@ -261,7 +261,7 @@ def prepare(args: argparse.Namespace) -> Session:
         milliseconds=10 if args.quick else 20,
         seconds=args.seconds or (75 if args.quick else 900),
         used=args.used,
-        multiple=args.multiple,
+        multiple=args.thread_multiple,
     )
 
 
