@@ -118,6 +118,7 @@ static const struct window_row windows[] = {
 	 "auto",
 	 300,
 	 4000},
+	{{"published", "its number is written, too"}, BL_WINDOW_PASSED, "auto", 0, 200},
 	{{"matched", "between match and copy"}, BL_WINDOW_MATCHED, "auto", 20000, 600000},
 	{{"taken", "a chunk is the receiver's, not copied"},
 	 BL_WINDOW_TAKEN,
