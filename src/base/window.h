@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * window.h: the moments at which a death, or a lie, would hurt most. With
- * -DBL_WINDOWS (a build of the library that only tests/fault and pass_test link)
- * each calls bl_window(), which the test program provides: it may end the process
- * there, change what is about to be said to a neighbour, or count. In every other build nothing is
- * left of them. What has one is named in window_sources, src/meson.build. Any thread;
- * the caller may hold the library's locks.
+ * -DBL_WINDOWS (a build of the library that only tests/fault and one of tests/unit
+ * link) each calls bl_window(), which the test program provides: it may end the
+ * process there, change what is about to be said to a neighbour, or count. In every
+ * other build nothing is left of them. What has one is named in window_sources,
+ * src/meson.build. Any thread; the caller may hold the library's locks.
  */
 #ifndef BL_BASE_WINDOW_H
 #define BL_BASE_WINDOW_H
@@ -21,7 +21,7 @@ enum bl_window {
 	/* any message */
 	BL_WINDOW_ADOPTED, /* the owner has taken the neighbour in */
 	BL_WINDOW_PACKET,  /* written, but its number; what: the slot */
-	BL_WINDOW_PASSED,  /* its slot is about to be passed on, or what: its payload */
+	BL_WINDOW_PASSED,  /* published, and about to be passed on; what: its payload, if that is */
 	BL_WINDOW_GROWING, /* a piece of a message is, and isn't said to be; what: the slot */
 	/* a large message: its receiver */
 	BL_WINDOW_MATCHED, /* it has met its receive, nothing is copied */

@@ -8,20 +8,21 @@
  * later, which is more than the receiver gains (docs/performance.md).
  *
  * Our own lock is known of. For others', one send in 64 is a sample: the time from there until the
- * next one, when it was passed on and when it wasn't. Pairs of them decide, only of sends that
- * follow each other with no read in between that had anything to do. A hint: wrong, it costs 80 ns
- * a message or what the receiver would have gained. Where there is no CLDEMOTE the two are alike.
- * Messages alone: packets of large ones and of one-sided operations are always passed on, for few
- * have to wait. Serialised by the domain.
+ * next one, when it was passed on and when it wasn't. Pairs of them decide, of sends that follow
+ * each other, soon, with no completion read in between. A hint: wrong, it costs 80 ns a message or
+ * what the receiver would have gained. Where there is no CLDEMOTE the two are alike. Messages
+ * alone: packets of large ones and of one-sided operations are always passed on, for few have to
+ * wait. Serialised by the domain.
  */
 #ifndef BL_CORE_PASS_H
 #define BL_CORE_PASS_H
 
 #include "local/ring.h"
 
-#define BL_PASS_PAIRS 8u  /* of samples say something; */
-#define BL_PASS_MOST  6u  /* a lock, if so many of them took longer, */
-#define BL_PASS_LEAST 2u  /* none, if at most so many did; else nothing */
+#define BL_PASS_PAIRS 8u      /* of samples say something; */
+#define BL_PASS_MOST  6u      /* a lock, if so many of them took longer, */
+#define BL_PASS_LEAST 2u      /* none, if at most so many did; else nothing */
+#define BL_PASS_ORDER 0xd22du /* bit i: the first one of pair i is passed on, not the second */
 #define BL_PASS_REST  15u /* what could be samples is left out after each pair, once one is sure */
 
 struct bl_pass {
@@ -44,14 +45,20 @@ extern uint32_t bl_pass_long_ns;
  * modulo 64, for windows are of 64 messages. */
 bl_always_inline bool bl_pass_due(const struct bl_tx *tx)
 {
+	static_assert(BL_SLOTS == 1 << 6, "places, and laps");
+
 	return !((tx->next ^ tx->next >> 6) & (BL_SLOTS - 1));
 }
 
-/* Is the next one passed on? First one, then the other, in the next pair the other way round: who
- * does something else after every second send is not taken for one that locks. */
+/*
+ * Is the next one passed on? Of half of the pairs the first one is, in an order that no pattern of
+ * up to eight samples has for long: who does something else after every second send, or sends to
+ * four neighbours in turn, is not taken for one that locks.
+ */
 static inline bool bl_pass_with(const struct bl_pass *pass)
 {
-	return pass->took[0] || pass->took[1] ? !pass->took[1] : pass->pairs % 2;
+	return pass->took[0] || pass->took[1] ? !pass->took[1]
+					      : BL_PASS_ORDER >> pass->pairs % 16 & 1;
 }
 
 /* A sample took so many ns: what that says of *locks. Once it is sure, only two in a row change it.

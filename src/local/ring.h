@@ -373,17 +373,12 @@ bl_always_inline void bl_tx_slot_pass_on(const struct bl_slot *slot, size_t len,
 bl_always_inline void bl_tx_payload_pass_on(const struct bl_tx *tx, const void *payload, size_t len,
 					    bool stream)
 {
-	bl_window(BL_WINDOW_PASSED, (void *)(uintptr_t)payload);
-	if (stream)
+	size_t from = len <= BL_PASS_DIALOGUE ? 0 : (len - BL_PASS_LONGER) & ~(size_t)(BL_LINE - 1);
+
+	if (stream || (len > BL_PASS_CROSSING && !bl_tx_in_dialogue(tx)))
 		return;
-	if (!bl_tx_in_dialogue(tx)) {
-		if (len <= BL_PASS_CROSSING)
-			bl_pass_on_range(payload, 0, len);
-	} else if (len <= BL_PASS_DIALOGUE) {
-		bl_pass_on_range(payload, 0, len);
-	} else {
-		bl_pass_on_range(payload, (len - BL_PASS_LONGER) & ~(size_t)(BL_LINE - 1), len);
-	}
+	bl_window(BL_WINDOW_PASSED, (void *)(uintptr_t)payload);
+	bl_pass_on_range(payload, from, len);
 }
 
 /* What a packet of len bytes takes of the payload ring: no line serves two. */
