@@ -45,7 +45,7 @@ extern uint32_t bl_pass_long_ns;
  * modulo 64, for windows are of 64 messages. */
 bl_always_inline bool bl_pass_due(const struct bl_tx *tx)
 {
-	static_assert(BL_SLOTS == 1 << 6, "places, and laps");
+	static_assert(BL_SLOTS == 1 << 6, "the place, and the lap above it");
 
 	return !((tx->next ^ tx->next >> 6) & (BL_SLOTS - 1));
 }
