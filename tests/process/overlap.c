@@ -9,11 +9,17 @@
 
 #include "ways.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <rdma/fi_tagged.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static void ship(struct t_node *n, bool tagged, int to, const struct t_buf *b, uint64_t tag,
 		 uint64_t data, struct t_op *op)
@@ -515,13 +521,52 @@ static void absent(void)
 	}
 }
 
-/* A page of it has not been written since t_blank(). */
-static bool has_blank(const struct t_buf *b)
-{
-	static const unsigned char blank[8] = {[0 ... 7] = T_BLANK};
+/* Memory of all three: the bytes of a receive, and how often its owner has read since. */
+struct sight {
+	_Alignas(4096) unsigned char bytes[16 * MIB];
+	_Atomic uint64_t reads;
+};
 
-	for (size_t off = 0; off + sizeof blank <= b->len; off += 4096)
-		if (!memcmp(b->p + off, blank, sizeof blank))
+static struct sight *sight_open(void)
+{
+	pid_t me = getpid(), pids[3];
+	struct sight *sight;
+	char name[32];
+	int fd;
+
+	t_allgather(&me, sizeof me, pids, t_progress);
+	snprintf(name, sizeof name, "/beeline-test-%d", (int)pids[0]);
+	fd = shm_open(name, O_RDWR | O_CREAT, 0600);
+	T_CHECK(fd >= 0 && !ftruncate(fd, sizeof *sight), "shm_open: %s", strerror(errno));
+	sight = mmap(NULL, sizeof *sight, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	T_CHECK(sight != MAP_FAILED, "mmap: %s", strerror(errno));
+	close(fd);
+	t_barrier();
+	if (t_rank == 0)
+		shm_unlink(name);
+	return sight;
+}
+
+static void blank(struct sight *sight)
+{
+	memset(sight->bytes, T_BLANK, sizeof sight->bytes);
+	atomic_store(&sight->reads, 0);
+}
+
+static bool page_is_blank(const struct sight *sight, size_t page)
+{
+	const volatile unsigned char *p = sight->bytes + page * 4096;
+
+	for (int i = 0; i < 8; i++)
+		if (p[i] != T_BLANK)
+			return false;
+	return true;
+}
+
+static bool has_blank(const struct sight *sight)
+{
+	for (size_t page = 0; page < sizeof sight->bytes / 4096; page++)
+		if (page_is_blank(sight, page))
 			return true;
 	return false;
 }
@@ -529,55 +574,64 @@ static bool has_blank(const struct t_buf *b)
 /*
  * The receiver waits for a short message of a third, and goes away with it while it copies
  * a large one, whose sender has seen that it was taken and is away. That it goes away in
- * the middle is learnt from the first time; when the short one comes is left to chance.
- * (The receives name their senders: whom one from anybody is to be shown to would have to be
- * learnt as well, in a round in which the short one comes first.)
+ * the middle is learnt from the first time. The sender sends when the receiver is seen
+ * to wait, the third when the first bytes are seen there; who has no core just then does so
+ * later, and then nobody is in the middle of anything. The receiver polls between its post
+ * and the wait, or it would be known as one who goes away after posts. (The receives name their
+ * senders: whom one from anybody is to be shown to would have to be learnt as well.)
  */
 static void between(void)
 {
 	enum { ROUNDS = 30 };
 	struct t_opts o = {.caps = FI_SOURCE | FI_DIRECTED_RECV};
-	struct t_buf b = t_buf(16 * MIB, 0);
+	struct sight *sight;
 	struct t_node n;
 	int left = 0;
 
 	start(&n, &o, true);
-	t_rng_init(&rng, (uint64_t)t_rank);
+	sight = sight_open();
+	struct t_buf sent = t_buf(sizeof sight->bytes, 0);
+	struct t_buf got = {.p = sight->bytes, .len = sizeof sight->bytes};
+
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		struct t_op op = {0}, word = {0};
 		uint64_t v = i;
 
 		if (t_rank == 0)
-			t_fill(b.p, b.len, i, 0);
+			t_fill(sent.p, sent.len, i, 0);
 		else if (t_rank == 1)
-			t_blank(&b);
+			blank(sight);
 		t_barrier();
 		if (t_rank == 1) {
-			post(&n, true, n.peer[0], &b, 5, &op);
+			post(&n, true, n.peer[0], &got, 5, &op);
 			post(&n, true, n.peer[2], &(struct t_buf){.p = (void *)&v, .len = 8}, 6,
 			     &word);
 		}
-		away(); /* posted */
+		t_barrier_with(t_rank == 1 ? t_progress : NULL); /* posted */
 		if (t_rank == 0) {
-			t_tsend(&n, 1, b.p, b.len, 5, &op);
+			while (atomic_load(&sight->reads) < 3)
+				sched_yield();
+			t_tsend(&n, 1, sent.p, sent.len, 5, &op);
 		} else if (t_rank == 1) {
-			T_WAIT(&word);
+			for (; !word.done; atomic_fetch_add(&sight->reads, 1))
+				t_idle();
 		} else {
-			for (uint64_t turns = t_rand_below(&rng, 400000); turns; turns--)
-				__asm__ volatile("");
+			while (page_is_blank(sight, 0))
+				sched_yield();
 			T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 6));
 		}
 		away(); /* all have returned */
 		if (t_rank == 1)
-			left += has_blank(&b);
+			left += has_blank(sight);
 		away(); /* and looked */
 		if (t_rank != 2)
 			T_WAIT(&op);
 		if (t_rank == 1)
-			T_GOT(&b, b.len, i);
+			T_SAME(sight->bytes, sizeof sight->bytes, i, 0);
 	}
 	T_CHECK(left <= 1, "left in the middle %d times of %d", left, ROUNDS);
-	t_buf_free(&b);
+	t_buf_free(&sent);
+	munmap(sight, sizeof *sight);
 	t_finish(&n);
 }
 
