@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * early.c: what was sent ahead of a message that waits for its receive, and what is left of
- * both queues when an endpoint closes; see recv.h. Serialised by the domain.
+ * early.c: messages whose receive isn't posted: which stay in the ring for a while, what was sent
+ * ahead of one that is announced, and what is left of both queues when an endpoint closes; see
+ * recv.h. Serialised by the domain.
  *
  * What was sent ahead is copied out of the ring, as a short message that comes early is, and once
  * more when the receive is there: less than a system call costs where messages are carried. Not
@@ -14,8 +15,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/crowd.h"
 #include "core/match.h"
 #include "core/recv.h"
+
+/* --- left in the ring ------------------------------------------------------- */
+
+#define LOOKS_MOST 64 /* at one, while nothing comes of it */
+
+/*
+ * Where processes share their cores each copy is time that another could have had. A sender that
+ * had its turn may be several messages ahead (halo exchanges, rings), and their receives are posted
+ * one after the other. So until our caller, whom something was brought, has been told that there is
+ * no more, he may be about to post the next one; and later, while nothing is behind it that he may
+ * wait for rather. A few looks only: what else goes there may need the room. (On a core of our own
+ * it is better copied while we wait.)
+ */
+static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a, bool brought,
+			  bool last)
+{
+	const struct bl_cq *cq = sink->cq;
+	struct bl_peer *peer = a->peer;
+
+	if (cq == &bl_no_queue || a->growing || a->slot_flags & BL_SLOT_YOURS ||
+	    !bl_crowd_shared(&cq->crowd, bl_ticks()))
+		return false;
+	if (!brought && !last && cq->empty_full == cq->full)
+		return false;
+	if (!bl_rx_was_left(&peer->rx))
+		peer->left_looks = 0;
+	if (peer->left_looks == LOOKS_MOST)
+		return false;
+	peer->left_looks++;
+	return true;
+}
+
+/*
+ * Elsewhere it is the last message in its lane, before which came something that our caller waits
+ * for: he will post a receive then, perhaps. It stays until the lane is looked at again, when
+ * nothing comes before it.
+ */
+bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a)
+{
+	struct bl_rx *rx = &a->peer->rx;
+	bool brought, last;
+
+	if (a->len <= BL_SLOT_INLINE)
+		return false;
+	brought = sink->n != sink->had;
+	last = !bl_rx_at(rx, rx->next + 1);
+	if (!(brought && last) && !may_be_posted(sink, a, brought, last))
+		return false;
+	bl_rx_leave(rx);
+	return true;
+}
+
+/* --- sent ahead --------------------------------------------------------------- */
 
 struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
 {

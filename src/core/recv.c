@@ -345,19 +345,6 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 	return true;
 }
 
-/*
- * The last message in its lane is long and has no receive yet, and before it came something that
- * our caller waits for: he will post one then, perhaps, and it is copied once. Leave it in the ring
- * until the lane is looked at again, when nothing comes before it.
- */
-static bool leave_for_later(const struct bl_sink *sink, struct bl_rx *rx, size_t len)
-{
-	if (sink->n == sink->had || len <= BL_SLOT_INLINE || bl_rx_at(rx, rx->next + 1))
-		return false;
-	bl_rx_leave(rx);
-	return true;
-}
-
 static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 			 bool tagged, const void *bytes)
 {
@@ -372,7 +359,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	at = bl_claim_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
 	if (!post)
-		return !leave_for_later(sink, &a->peer->rx, a->len) && keep(ep, a, tagged, bytes);
+		return !bl_leave_for_later(sink, a) && keep(ep, a, tagged, bytes);
 
 	bl_claim_came(ep, post, tagged, a->peer, a->len);
 

@@ -68,6 +68,9 @@ struct bl_kept {
 };
 #define BL_KEPT_MOST (1u << 20) /* bytes, all that an endpoint keeps together */
 
+/* A message that came whole has no receive: it stays in the ring, for now, rather than be kept. */
+bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a);
+
 /* Memory for what follows a's RTS; NULL: none, or enough is kept. ep: which it came to. */
 struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a);
 void bl_kept_free(struct bl_ep *ep, struct bl_kept *k);
