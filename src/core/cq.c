@@ -381,6 +381,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 /* A read that brings nothing ends. */
 static void say_empty(struct bl_cq *cq, uint64_t now)
 {
+	cq->empties++;
 	cq->empty_full = cq->full;
 	cq->last_empty = now;
 }

@@ -21,40 +21,37 @@
 
 /* --- left in the ring ------------------------------------------------------- */
 
-#define LOOKS_MOST 64 /* at one, while nothing comes of it */
+/* The number of the read that is going on, modulo 256. */
+static uint8_t read_of(const struct bl_cq *cq)
+{
+	return (uint8_t)(cq->full + cq->empties);
+}
 
 /*
  * Where processes share their cores each copy is time that another could have had. A sender that
- * had its turn may be several messages ahead (halo exchanges, rings), and their receives are posted
- * one after the other. So until our caller, whom something was brought, has been told that there is
- * no more, he may be about to post the next one; and later, while nothing is behind it that he may
- * wait for rather. A few looks only: what else goes there may need the room. (On a core of our own
- * it is better copied while we wait.)
+ * had its turn may be several messages ahead (in a ring, a halo exchange), and their receives are
+ * posted one after the other. So until our caller, whom something was brought, has been told that
+ * there is no more, he may be about to post the next one; and later, while nothing is behind it
+ * that he may wait for rather. For a few reads only, since what else goes there may need the room.
+ * (On a core of our own it is better copied while we wait.)
+ *
+ * Not while nobody reads: he looks for a message, say, or is about to sleep. Nor what the other is
+ * still writing, or has written to our buffer, whose next message may go there at once; nor, since
+ * the news of a death waits for it, what a dead one has left.
  */
 static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a, bool brought,
 			  bool last)
 {
 	const struct bl_cq *cq = sink->cq;
-	struct bl_peer *peer = a->peer;
 
 	if (cq == &bl_no_queue || a->growing || a->slot_flags & BL_SLOT_YOURS ||
-	    !bl_crowd_shared(&cq->crowd, bl_ticks()))
+	    !bl_crowd_shared(&cq->crowd, bl_ticks()) || bl_peer_life(a->peer))
 		return false;
-	if (!brought && !last && cq->empty_full == cq->full)
+	if ((uint8_t)(read_of(cq) - a->peer->left_read) >= BL_LEFT_READS)
 		return false;
-	if (!bl_rx_was_left(&peer->rx))
-		peer->left_looks = 0;
-	if (peer->left_looks == LOOKS_MOST)
-		return false;
-	peer->left_looks++;
-	return true;
+	return brought || last || cq->empty_full != cq->full;
 }
 
-/*
- * Elsewhere it is the last message in its lane, before which came something that our caller waits
- * for: he will post a receive then, perhaps. It stays until the lane is looked at again, when
- * nothing comes before it.
- */
 bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a)
 {
 	struct bl_rx *rx = &a->peer->rx;
@@ -62,8 +59,12 @@ bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a)
 
 	if (a->len <= BL_SLOT_INLINE)
 		return false;
+	if (!bl_rx_was_left(rx))
+		a->peer->left_read = read_of(sink->cq);
 	brought = sink->n != sink->had;
 	last = !bl_rx_at(rx, rx->next + 1);
+	/* In any case the last one in its lane, before which came something that our caller waits
+	 * for: he will post a receive then, perhaps. */
 	if (!(brought && last) && !may_be_posted(sink, a, brought, last))
 		return false;
 	bl_rx_leave(rx);

@@ -111,6 +111,7 @@ struct bl_cq {
 	uint32_t empty_full; /* `full` at the last empty read, `last_empty`; ... */
 	uint32_t peek_full;  /* ... and at last_look */
 	bool renewed;	     /* bl_cq_renew(), since the last empty read */
+	uint8_t empties;     /* empty reads, modulo 256 */
 	struct bl_crowd crowd;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;

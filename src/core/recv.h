@@ -68,7 +68,9 @@ struct bl_kept {
 };
 #define BL_KEPT_MOST (1u << 20) /* bytes, all that an endpoint keeps together */
 
-/* A message that came whole has no receive: it stays in the ring, for now, rather than be kept. */
+/* True: a message that came whole and has no receive stays in the ring for now, in at most so many
+ * reads, rather than be kept. */
+#define BL_LEFT_READS 4u
 bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a);
 
 /* Memory for what follows a's RTS; NULL: none, or enough is kept. ep: which it came to. */

@@ -108,7 +108,7 @@ struct bl_peer {
 	bool wanting;		 /* until the service thread has seen to it */
 	bool laden;		 /* owner: it has said so when it was last asked; wire.h */
 	uint8_t wholes;		 /* owner: messages that it might have been asked about */
-	uint8_t left_looks;	 /* owner: at a message that was left in the ring; core/early.c */
+	uint8_t left_read;	 /* owner: the read that first left a message; core/early.c */
 	bool stays_short : 1;	 /* owner: there was no memory for a longer lane, or buffer */
 	bool refusal_told : 1;	 /* owner: that it has to do its atomic operations itself */
 	const struct bl_seg_header *header; /* the peer's, mapped */
