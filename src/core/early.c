@@ -18,6 +18,7 @@
 #include "core/crowd.h"
 #include "core/match.h"
 #include "core/recv.h"
+#include "core/shared.h"
 
 /* --- left in the ring ------------------------------------------------------- */
 
@@ -27,13 +28,25 @@ static uint8_t read_of(const struct bl_cq *cq)
 	return (uint8_t)(cq->full + cq->empties);
 }
 
+/* Our caller's oldest receive may be for what is behind it (not a buffer that is kept for many:
+ * is_single() in cq.c). */
+static bool awaits_more(const struct bl_arrival *a)
+{
+	struct bl_ep *ep = bl_ep_of(a->peer);
+	const struct bl_ep *home = ep->home;
+	const struct bl_post *post = home->tagged.head ? home->tagged.head : home->msg.head;
+
+	return post && !(post->flags & BL_POST_MULTI) &&
+	       (!post->src || post->src == bl_source_name(ep, a->peer));
+}
+
 /*
  * Where processes share their cores each copy is time that another could have had. A sender that
  * had its turn may be several messages ahead (in a ring, a halo exchange), and their receives are
  * posted one after the other. So until our caller, whom something was brought, has been told that
- * there is no more, he may be about to post the next one; and later, while nothing is behind it
- * that he may wait for rather. For a few reads only, since what else goes there may need the room.
- * (On a core of our own it is better copied while we wait.)
+ * there is no more, he may be about to post the next one, unless he waits for more of this sender;
+ * and later, while nothing is behind it that he may wait for rather. For a few reads only, since
+ * what else goes there may need the room. (On a core of our own it is better copied while we wait.)
  *
  * Not while nobody reads: he looks for a message, say, or is about to sleep. Nor what the other is
  * still writing, or has written to our buffer, whose next message may go there at once; nor, since
@@ -49,7 +62,7 @@ static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a
 		return false;
 	if ((uint8_t)(read_of(cq) - a->peer->left_read) >= BL_LEFT_READS)
 		return false;
-	return brought || last || cq->empty_full != cq->full;
+	return last || ((brought || cq->empty_full != cq->full) && !awaits_more(a));
 }
 
 bool bl_leave_for_later(const struct bl_sink *sink, const struct bl_arrival *a)

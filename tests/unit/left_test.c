@@ -15,7 +15,7 @@
 
 static struct node node;
 static struct bl_ep *sender, *receiver;
-static uint8_t from[MOST], to[MOST];
+static uint8_t from[MOST], to[MOST], many[MOST];
 
 static void open_pair(bool crowded)
 {
@@ -63,6 +63,8 @@ static ssize_t read_some(struct bl_comp *comp)
  *  k    the program looks for a long one, and finds it (FI_PEEK)
  *  p    progress by other means than a read
  *  o    another, we ourselves, sends one that is received
+ *  M    a buffer is posted that takes untagged messages of anybody
+ *  O A  a receive for such a one is posted, for a short one from anybody
  *  m    the next read looks for more, once it has found something
  *  _    so far nothing has been copied            +    one more has been, and is kept
  */
@@ -105,6 +107,16 @@ static const struct left_row rows[] = {
 	 LEAST,
 	 "mSsll1_0_0+0_L1L1_"},
 	{{"crowded, a short one behind", "it is waited for"}, CROWDED, LEAST, "Ssl1_0_sS1+L1"},
+	{{"crowded, a short one behind", "it is waited for at once"},
+	 CROWDED,
+	 LEAST,
+	 "SslsS1_1+L1"},
+	{{"crowded, a short one behind", "one from anybody is waited for at once"},
+	 CROWDED,
+	 LEAST,
+	 "SslsA1_1+L1"},
+	{{"crowded, two ahead", "a buffer for many is there"}, CROWDED, LEAST, "SsllM1_0_L1_0_L1_"},
+	{{"crowded, two ahead", "another's is waited for"}, CROWDED, LEAST, "SsllO1_0_L1_0_L1_"},
 	{{"crowded, a short one behind", "it is brought, and the long one first"},
 	 CROWDED,
 	 LEAST,
@@ -131,6 +143,11 @@ static void look_for(size_t len)
 static void takes_steps(void **state)
 {
 	const struct left_row *row = TABLE_ROW(struct left_row, state);
+	struct iovec room = {many, sizeof many};
+	struct bl_recv multi = {.iov = &room,
+				.niov = 1,
+				.src = BL_ADDR_ANY,
+				.flags = BL_MSG | BL_COMPLETION | BL_MULTI_RECV};
 	uint8_t sent = 0, got = 0; /* long ones, in their order */
 	uint64_t was_kept = 0;
 	struct bl_comp comp[ROOM];
@@ -162,6 +179,18 @@ static void takes_steps(void **state)
 			break;
 		case '0':
 			assert_int_equal(read_some(comp), -EAGAIN);
+			break;
+		case 'O':
+			assert_int_equal(bl_recv_buf(receiver, NULL, 0, 0, 77, 0, NULL, NODE_FLAGS),
+					 0);
+			break;
+		case 'M':
+			assert_int_equal(bl_recv(receiver, &multi), 0);
+			break;
+		case 'A':
+			assert_int_equal(bl_recv_buf(receiver, to, 8, BL_ADDR_ANY, SHORT_TAG, 0, to,
+						     NODE_FLAGS),
+					 0);
 			break;
 		case 'o':
 			send_to_self();
@@ -257,6 +286,7 @@ static void others_go_on(void **state)
 	(void)state;
 	open_pair(CROWDED);
 	assert_false(brings_short_one());
+	assert_int_equal(bl_recv_buf(receiver, NULL, 0, 0, 78, 0, NULL, NODE_FLAGS), 0); /* first */
 	post(8, SHORT_TAG);
 	node_send(&node, 1, 0, from, MOST, LONG_TAG, NULL, BL_TAGGED);
 	node_send(&node, 1, 0, from, 8, SHORT_TAG, NULL, BL_TAGGED);
