@@ -22,22 +22,26 @@
 
 /* --- left in the ring ------------------------------------------------------- */
 
-/* The number of the read that is going on, modulo 256. */
+/* Grows with each read of the queue, modulo 256. */
 static uint8_t read_of(const struct bl_cq *cq)
 {
 	return (uint8_t)(cq->full + cq->empties);
 }
 
-/* Our caller's oldest receive may be for what is behind it (not a buffer that is kept for many:
- * is_single() in cq.c). */
+/* A single receive (is_single() in cq.c) that a message of this peer may match. */
+static bool may_be_for(const struct bl_post *post, const struct bl_peer *name)
+{
+	return post && !(post->flags & BL_POST_MULTI) && (!post->src || post->src == name);
+}
+
+/* What is behind it may be what our caller waits for, by the oldest receives. (Who has one from
+ * anybody posted all the time is always taken to.) */
 static bool awaits_more(const struct bl_arrival *a)
 {
 	struct bl_ep *ep = bl_ep_of(a->peer);
-	const struct bl_ep *home = ep->home;
-	const struct bl_post *post = home->tagged.head ? home->tagged.head : home->msg.head;
+	const struct bl_peer *name = bl_source_name(ep, a->peer);
 
-	return post && !(post->flags & BL_POST_MULTI) &&
-	       (!post->src || post->src == bl_source_name(ep, a->peer));
+	return may_be_for(ep->home->tagged.head, name) || may_be_for(ep->home->msg.head, name);
 }
 
 /*
@@ -48,16 +52,16 @@ static bool awaits_more(const struct bl_arrival *a)
  * and later, while nothing is behind it that he may wait for rather. For a few reads only, since
  * what else goes there may need the room. (On a core of our own it is better copied while we wait.)
  *
- * Not while nobody reads: he looks for a message, say, or is about to sleep. Nor what the other is
- * still writing, or has written to our buffer, whose next message may go there at once; nor, since
- * the news of a death waits for it, what a dead one has left.
+ * Not while nobody reads what is received: he looks for a message, say, or is about to sleep. Nor
+ * what the other is still writing, or has written to our buffer, whose next message may go there at
+ * once; nor, since the news of a death waits for it, what a dead one has left.
  */
 static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a, bool brought,
 			  bool last)
 {
 	const struct bl_cq *cq = sink->cq;
 
-	if (cq == &bl_no_queue || a->growing || a->slot_flags & BL_SLOT_YOURS ||
+	if (cq != bl_ep_of(a->peer)->rx_cq || a->growing || a->slot_flags & BL_SLOT_YOURS ||
 	    !bl_crowd_shared(&cq->crowd, bl_ticks()) || bl_peer_life(a->peer))
 		return false;
 	if ((uint8_t)(read_of(cq) - a->peer->left_read) >= BL_LEFT_READS)

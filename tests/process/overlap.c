@@ -630,7 +630,6 @@ static void between(void)
 				sched_yield();
 			t_tsend(&n, 1, sent.p, sent.len, 5, &op);
 		} else if (t_rank == 1) {
-			t_at("waiting for the word of round %d", (int)i);
 			for (; !word.done; atomic_fetch_add(&sight->reads, 1))
 				t_idle();
 			T_WAIT(&word);
@@ -640,6 +639,7 @@ static void between(void)
 				sched_yield();
 			T_TRY(fi_tinject(n.ep, &v, 8, n.peer[1], 6));
 		}
+		t_at("away in round %d", (int)i);
 		away(); /* all have returned */
 		if (t_rank == 1)
 			left += has_blank(sight);

@@ -63,6 +63,7 @@ static ssize_t read_some(struct bl_comp *comp)
  *  k    the program looks for a long one, and finds it (FI_PEEK)
  *  p    progress by other means than a read
  *  o    another, we ourselves, sends one that is received
+ *  U    a receive for an untagged one is posted
  *  M    a buffer is posted that takes untagged messages of anybody
  *  O A  a receive for such a one is posted, for a short one from anybody
  *  m    the next read looks for more, once it has found something
@@ -115,6 +116,10 @@ static const struct left_row rows[] = {
 	 CROWDED,
 	 LEAST,
 	 "SslsA1_1+L1"},
+	{{"crowded, two ahead", "an untagged one of its sender is waited for: one is the last"},
+	 CROWDED,
+	 LEAST,
+	 "SsllU10+L1L1"},
 	{{"crowded, two ahead", "a buffer for many is there"}, CROWDED, LEAST, "SsllM1_0_L1_0_L1_"},
 	{{"crowded, two ahead", "another's is waited for"}, CROWDED, LEAST, "SsllO1_0_L1_0_L1_"},
 	{{"crowded, a short one behind", "it is brought, and the long one first"},
@@ -182,6 +187,11 @@ static void takes_steps(void **state)
 			break;
 		case 'O':
 			assert_int_equal(bl_recv_buf(receiver, NULL, 0, 0, 77, 0, NULL, NODE_FLAGS),
+					 0);
+			break;
+		case 'U':
+			assert_int_equal(bl_recv_buf(receiver, many, 8, 1, 0, 0, NULL,
+						     BL_MSG | BL_COMPLETION),
 					 0);
 			break;
 		case 'M':
@@ -327,15 +337,25 @@ static void room_is_made(void **state)
 struct never_row {
 	struct row row;
 	uint8_t flags;
-	bool grows, queue; /* it isn't all there; a caller reads the queue */
+	bool grows;				      /* it isn't all there */
+	enum { NOBODY, OF_RECEIVES, OF_SENDS } queue; /* a caller reads it */
 	bool left;
 };
 
 static const struct never_row nevers[] = {
-	{{"in the ring", "left"}, 0, false, true, true},
-	{{"in our buffer", "its place is the next one's"}, BL_SLOT_YOURS, false, true, false},
-	{{"not all there", "copied as it comes"}, 0, true, true, false},
-	{{"nobody reads", "somebody looks, or waits"}, 0, false, false, false},
+	{{"in the ring", "left"}, 0, false, OF_RECEIVES, true},
+	{{"in our buffer", "its place is the next one's"},
+	 BL_SLOT_YOURS,
+	 false,
+	 OF_RECEIVES,
+	 false},
+	{{"not all there", "copied as it comes"}, 0, true, OF_RECEIVES, false},
+	{{"nobody reads", "somebody looks, or waits"}, 0, false, NOBODY, false},
+	{{"another queue is read", "by one who waits for something else"},
+	 0,
+	 false,
+	 OF_SENDS,
+	 false},
 };
 
 static void is_left_or_not(void **state)
@@ -348,8 +368,9 @@ static void is_left_or_not(void **state)
 	open_pair(CROWDED);
 	a.peer = from_sender();
 	a.growing = row->grows ? &slot : NULL;
-	if (row->queue)
-		sink.cq = node.cq[0];
+	node.cq[1]->crowd.until = node.cq[0]->crowd.until;
+	if (row->queue != NOBODY)
+		sink.cq = node.cq[row->queue == OF_SENDS];
 	assert_int_equal(bl_leave_for_later(&sink, &a), row->left);
 	node_close(&node);
 }
