@@ -61,6 +61,8 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
         return common + [
             Setting("MPIR_CVAR_CH4_NETMOD", "ofi"),
             Setting("MPIR_CVAR_NOLOCAL", "1"),  # else neighbours use MPICH's own shared memory
+            # It yields for the completion of what it doesn't inject.
+            Setting("FI_BEELINE_INJECT", "dialogue", yields=True),
         ]
     if kind == "openmpi":
         return common + [
@@ -77,10 +79,13 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
             # The sender's rank beside the tag, not in it: tags up to 2^30 - 1, as Intel's own
             # shared memory has, instead of 2^19 - 1, at which programs end with "Invalid tag".
             Setting("MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1", yields=True),
-            # It asks to hear of the delivery of what it doesn't inject: a quarter longer. By itself
-            # it injects 4 KiB of an MPI_Isend, and of an MPI_Send all that it may.
-            Setting("I_MPI_OFI_ISEND_INJECT_THRESHOLD", "6144", yields=True),
+            # It asks to hear of the delivery of what it doesn't inject: a quarter longer, and twice
+            # as long where cores are shared. By itself it injects 4 KiB of an MPI_Isend, and of an
+            # MPI_Send all that it may; more than it may is as much.
+            Setting("I_MPI_OFI_ISEND_INJECT_THRESHOLD", "65536", yields=True),
             Setting("FI_BEELINE_INJECT", "dialogue", yields=True),
+            # And of what it can't inject, though MPI only wants the buffer back.
+            Setting("FI_BEELINE_DELIVERY", "rma", yields=True),
             *extra,
         ]
     raise ValueError(kind)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/knobs.h"
+
 /* Options that headers before 2.0 don't name. */
 enum {
 	OPT_CUDA_API_PERMITTED = 10, /* bool */
@@ -26,6 +28,8 @@ enum {
 static_assert((int)OPT_CUDA_API_PERMITTED == (int)FI_OPT_CUDA_API_PERMITTED, "option");
 static_assert((int)OPT_INJECT_ATOMIC_SIZE == (int)FI_OPT_INJECT_ATOMIC_SIZE, "option");
 #endif
+
+enum { DELIVERY_OF_ALL, DELIVERY_OF_RMA }; /* of the knob `delivery` */
 
 static struct bl_fi_ep *ep_of_fid(struct fid *fid)
 {
@@ -49,6 +53,8 @@ static void choose(struct bl_fi_ep *ep)
 	ep->tx_mask = reports | BL_INJECT | BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE;
 	ep->tx_always = ep->tx_selective ? 0 : reports;
 	ep->tx_flags = (ep->tx_op_flags & ep->tx_mask) | ep->tx_always;
+	if (bl_knobs()->delivery == DELIVERY_OF_RMA) /* which completes so in any case */
+		ep->tx_flags &= ~BL_DELIVERY_COMPLETE;
 
 	reports = ep->rx_cq ? BL_COMPLETION : 0;
 	ep->rx_mask = reports | BL_MULTI_RECV | BL_PEEK | BL_CLAIM | BL_DISCARD;

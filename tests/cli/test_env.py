@@ -32,6 +32,7 @@ def test_mpich() -> None:
         "GLIBC_TUNABLES": MALLOC,
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_NOLOCAL": "1",
+        "FI_BEELINE_INJECT": "dialogue",
     }
 
 
@@ -50,22 +51,31 @@ def test_impi_needs_its_libraries() -> None:
     assert "LD_LIBRARY_PATH" not in values("impi").values
 
 
-YIELDING = {
-    "MPIR_CVAR_CH4_OFI_ENABLE_DATA": "1",
-    "I_MPI_OFI_ISEND_INJECT_THRESHOLD": "6144",
-    "FI_BEELINE_INJECT": "dialogue",
-}
+YIELDING = [
+    # what stays as the user has it
+    ("impi", "MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1"),
+    ("impi", "I_MPI_OFI_ISEND_INJECT_THRESHOLD", "65536"),
+    ("impi", "FI_BEELINE_INJECT", "dialogue"),
+    ("impi", "FI_BEELINE_DELIVERY", "rma"),
+    ("mpich", "FI_BEELINE_INJECT", "dialogue"),
+]
 
 
-@pytest.mark.parametrize(("name", "value"), YIELDING.items())
-def test_what_the_user_has_chosen_stays_where_it_does_no_harm(name: str, value: str) -> None:
-    assert values("impi").values[name] == value
-    assert values("impi", {name: ""}).values[name] == value
-    assert name not in values("openmpi").values
-    assert name not in values("mpich").values
-    chosen = values("impi", {name: "0"})
+@pytest.mark.parametrize(("kind", "name", "value"), YIELDING)
+def test_what_the_user_has_chosen_stays_where_it_does_no_harm(
+    kind: str, name: str, value: str
+) -> None:
+    assert values(kind).values[name] == value
+    assert values(kind, {name: ""}).values[name] == value
+    chosen = values(kind, {name: "0"})
     assert chosen.values[name] == "0"
     assert chosen.warnings == []
+
+
+@pytest.mark.parametrize("name", {row[1] for row in YIELDING})
+def test_what_one_needs_others_are_spared(name: str) -> None:
+    for kind in {"mpich", "openmpi", "impi"} - {row[0] for row in YIELDING if row[1] == name}:
+        assert name not in values(kind).values
 
 
 PATHS = [

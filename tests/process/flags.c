@@ -328,6 +328,63 @@ static void default_flags(void)
 	t_finish(&n);
 }
 
+/* One that nobody has received yet, short or long, is over for its sender: not if it is to hear of
+ * the delivery, by the endpoint's default flags or by the call's own. */
+static void default_of(bool told)
+{
+	static const size_t lens[] = {8, 300, 5000};
+	struct t_opts o = {.tx_flags = FI_DELIVERY_COMPLETE};
+	struct t_node n;
+
+	t_start(&n, &o);
+	for (uint64_t i = 0; i < 2 * count_of(lens); i++) {
+		size_t len = lens[i / 2];
+		bool asks = i % 2;
+		struct t_buf b = t_buf(len, i);
+		struct iovec iov = {b.p, len};
+		struct t_op op = {0};
+		struct fi_msg_tagged m = {
+			.msg_iov = &iov, .iov_count = 1, .tag = i, .context = &op};
+
+		t_at("%zu bytes%s", len, asks ? ", by the call's flags" : "");
+		if (t_rank == 0) {
+			t_fill(b.p, len, i, 0);
+			m.addr = n.peer[1];
+			if (asks)
+				T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+			else
+				t_tsend(&n, 1, b.p, len, i, &op);
+			for (int k = 0; k < 1000; k++)
+				t_progress();
+			T_EQ(op.done, !asks && !told);
+		}
+		t_barrier();
+		if (t_rank == 1)
+			t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
+		T_WAIT(&op);
+		if (t_rank == 1)
+			T_GOT(&b, len, i);
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+static void default_of_all(void)
+{
+	if (!t_beeline)
+		t_skip("some complete it with the send");
+	setenv("FI_BEELINE_DELIVERY", "all", 1);
+	default_of(true);
+}
+
+static void default_of_rma(void)
+{
+	if (!t_beeline)
+		t_skip("FI_BEELINE_DELIVERY is Beeline's");
+	setenv("FI_BEELINE_DELIVERY", "rma", 1);
+	default_of(false);
+}
+
 /* An injected buffer is free at once, but its completion says that the message was
  * received: not while nobody has. What nobody ever receives is dropped by the close. */
 static void inject_delivery(void)
@@ -398,6 +455,9 @@ static const struct t_case cases[] = {
 	{"flags_inject_delivery_ring", 2, inject_delivery_ring, "the same through the ring", 0},
 	{"flags_sendmsg_data", 2, sendmsg_data, "remote data with sendmsg", 0},
 	{"flags_default", 2, default_flags, "the endpoint's default flags", 0},
+	{"flags_default_of_all", 2, default_of_all, "delivered, by them, is what it says", 0},
+	{"flags_default_of_rma", 2, default_of_rma, "and is not for messages, if a knob says so",
+	 0},
 };
 
 const struct t_group group_flags = T_GROUP("flags", cases);
