@@ -32,14 +32,16 @@ enum bl_knob_kind {
 	  "The longest message that a library is offered to inject (inject_size): eager is "       \
 	  "the eager limit; dialogue is what goes through the ring otherwise only while its "      \
 	  "receiver is seen to wait for it, where that is more. What is injected always goes "     \
-	  "through the ring, so that is for a library that waits for the delivery of what it "     \
-	  "doesn't inject, or yields for it, as Intel MPI and MPICH do.")                          \
+	  "through the ring, so that is for a library that waits, or yields, for the "             \
+	  "completion of what it doesn't inject, as Intel MPI and MPICH do.")                      \
 	X(delivery, BL_KNOB_CHOICE, 0, 0, 1, "all|rma",                                            \
-	  "What FI_DELIVERY_COMPLETE means where it is among an endpoint's default flags "         \
-	  "(tx_attr.op_flags): all is as libfabric says, all operations complete when they "       \
-	  "have been delivered; rma is one-sided operations and atomics, a message completes "     \
-	  "when its buffer is free, unless its own call asks for more. For a library that "        \
-	  "asks for the sake of the former, as Intel MPI does: of a send MPI wants no more.")      \
+	  "What FI_DELIVERY_COMPLETE means where an endpoint is opened with it among its "         \
+	  "default flags (tx_attr.op_flags): all is as libfabric says, every operation "           \
+	  "completes, and counts, when it has been delivered; rma is one-sided operations and "    \
+	  "atomics, and a message that lies in the ring whole completes at once. Flags of a "      \
+	  "call, of an alias and those set later hold in any case. For a library that asks "       \
+	  "for the sake of one-sided operations, as Intel MPI does: of a send MPI wants the "      \
+	  "buffer back.")                                                                          \
 	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                                  \
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \

@@ -282,6 +282,7 @@ static size_t eager_class(double enter_ns, size_t *dialogue_max)
 {
 	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < DEAR_NS ? 6144 : 14336;
 
+	/* Not above BL_EAGER_MOST: what is injected must find room in any drained ring. */
 	*dialogue_max = max == 6144 ? 8192 : max;
 	return max;
 }

@@ -18,9 +18,6 @@
 #define CREDIT_POLLS 400 /* about 700 ns */
 #define LADEN_EVERY  8u	 /* messages that may go whole */
 
-/* A ring that is empty has room for it, wherever the last packet has ended. */
-static_assert(2 * BL_EAGER_MOST <= BL_PAYLOAD_SIZE, "or who injects might wait for ever");
-
 size_t bl_inject_max(void)
 {
 	return bl_copy_plan()->inject_max;

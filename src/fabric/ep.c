@@ -53,7 +53,7 @@ static void choose(struct bl_fi_ep *ep)
 	ep->tx_mask = reports | BL_INJECT | BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE;
 	ep->tx_always = ep->tx_selective ? 0 : reports;
 	ep->tx_flags = (ep->tx_op_flags & ep->tx_mask) | ep->tx_always;
-	if (bl_knobs()->delivery == DELIVERY_OF_RMA) /* which completes so in any case */
+	if (ep->tx_of_rma) /* which completes so in any case */
 		ep->tx_flags &= ~BL_DELIVERY_COMPLETE;
 
 	reports = ep->rx_cq ? BL_COMPLETION : 0;
@@ -408,6 +408,7 @@ static int set_op_flags(struct bl_fi_ep *ep, uint64_t flags)
 		if (flags & ~BL_FI_TX_OP_FLAGS)
 			return -FI_EBADFLAGS;
 		ep->tx_op_flags = flags;
+		ep->tx_of_rma = false;
 	} else if (side == FI_RECV) {
 		if (flags & ~BL_FI_RX_OP_FLAGS)
 			return -FI_EBADFLAGS;
@@ -553,6 +554,7 @@ int bl_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	ep->rx_caps = info->rx_attr ? info->rx_attr->caps : 0;
 	ep->any_source = info->caps & FI_DIRECTED_RECV ? 0 : FI_ADDR_UNSPEC;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->tx_of_rma = bl_knobs()->delivery == DELIVERY_OF_RMA;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->fid.tagged = &ep->tagged;
 	ep->fid.msg = &ep->msg;

@@ -117,6 +117,8 @@ struct bl_fi_ep {
 	struct bl_fi_stx *stx;
 	uint64_t tx_caps, rx_caps;
 	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
+	bool tx_of_rma; /* FI_DELIVERY_COMPLETE among them isn't for messages: FI_BEELINE_DELIVERY
+			 */
 };
 
 struct bl_fi_stx {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA = 1, BEGUN, NOW, LAST };
+enum { DATA = 1, BEGUN, LOOKED, NOW, LAST };
 enum { TURNS = 300, LOOKS = 2000, LEFT = 16, LONGEST = 262144 };
 
 static int rank;
@@ -23,21 +23,22 @@ static void fail(const char *what, int size)
 	MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-static unsigned char byte_of(int size, int i)
+static unsigned char byte_of(int number, int i)
 {
-	return (unsigned char)(size + 7 * i + i / 251);
+	return (unsigned char)(101 * number + 7 * i + i / 251);
 }
 
-static void fill(int size)
+/* Message `number` of so many bytes. */
+static void fill(int size, int number)
 {
 	for (int i = 0; i < size; i++)
-		buffer[i] = byte_of(size, i);
+		buffer[i] = byte_of(number, i);
 }
 
-static void check(int size)
+static void check(int size, int number)
 {
 	for (int i = 0; i < size; i++)
-		if (buffer[i] != byte_of(size, i))
+		if (buffer[i] != byte_of(number, i))
 			fail("other bytes", size);
 }
 
@@ -65,15 +66,18 @@ static void warm(int size)
 
 static void synchronous(int size)
 {
-	MPI_Request request;
-	int done = 0;
+	MPI_Request request, answer;
+	int done = 0, answered = 0;
 
 	if (rank == 0) {
-		fill(size);
+		fill(size, 0);
+		MPI_Irecv(NULL, 0, MPI_BYTE, 1, LOOKED, MPI_COMM_WORLD, &answer);
 		MPI_Issend(buffer, size, MPI_BYTE, 1, DATA, MPI_COMM_WORLD, &request);
 		empty_to_other(BEGUN);
-		for (int i = 0; i < LOOKS && !done; i++)
+		while (!answered && !done) {
 			MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+			MPI_Test(&answer, &answered, MPI_STATUS_IGNORE);
+		}
 		if (done)
 			fail("over before its receive has begun", size);
 		empty_to_other(NOW);
@@ -81,32 +85,33 @@ static void synchronous(int size)
 		return;
 	}
 	empty_from_other(BEGUN);
-	while (!done) /* in the library, but for something else */
+	for (int i = 0; i < LOOKS; i++) /* in the library, but for something else */
 		MPI_Iprobe(0, NOW, MPI_COMM_WORLD, &done, MPI_STATUS_IGNORE);
+	empty_to_other(LOOKED);
 	empty_from_other(NOW);
 	memset(buffer, 0xee, (size_t)size);
 	MPI_Recv(buffer, size, MPI_BYTE, 0, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	check(size);
+	check(size, 0);
 }
 
 static void left_behind(int size)
 {
-	if (rank == 0) {
-		fill(size);
-		for (int i = 0; i < LEFT; i++) {
-			MPI_Request request;
-
-			MPI_Isend(buffer, size, MPI_BYTE, 1, LAST, MPI_COMM_WORLD, &request);
-			MPI_Wait(&request, MPI_STATUS_IGNORE);
-		}
-		memset(buffer, 0xdd, (size_t)size); /* it is ours again */
-		return;
-	}
 	for (int i = 0; i < LEFT; i++) {
-		memset(buffer, 0xee, (size_t)size);
-		MPI_Recv(buffer, size, MPI_BYTE, 0, LAST, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		check(size);
+		MPI_Request request;
+
+		if (rank == 0) {
+			fill(size, i);
+			MPI_Isend(buffer, size, MPI_BYTE, 1, LAST, MPI_COMM_WORLD, &request);
+			MPI_Wait(&request, MPI_STATUS_IGNORE); /* it is ours again */
+		} else {
+			memset(buffer, 0xee, (size_t)size);
+			MPI_Recv(buffer, size, MPI_BYTE, 0, LAST, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+			check(size, i);
+		}
 	}
+	if (rank == 0)
+		memset(buffer, 0xdd, (size_t)size);
 }
 
 int main(int argc, char **argv)

@@ -329,34 +329,43 @@ static void default_flags(void)
 }
 
 /* One that nobody has received yet, short or long, is over for its sender: not if it is to hear of
- * the delivery, by the endpoint's default flags or by the call's own. */
+ * the delivery, by the flags that the endpoint was opened with, by the call's own or by those set
+ * since. */
 static void default_of(bool told)
 {
-	static const size_t lens[] = {8, 300, 5000};
+	static const size_t lens[] = {8, 300, 4000}; /* eager wherever we are */
+	enum { AS_OPENED, BY_CALL, SET, WAYS };
+	static const char *const by[WAYS] = {"as opened", "by the call's flags", "by flags set"};
 	struct t_opts o = {.tx_flags = FI_DELIVERY_COMPLETE};
+	uint64_t flags = FI_SEND;
 	struct t_node n;
 
 	t_start(&n, &o);
-	for (uint64_t i = 0; i < 2 * count_of(lens); i++) {
-		size_t len = lens[i / 2];
-		bool asks = i % 2;
+	T_TRY(fi_control(&n.ep->fid, FI_GETOPSFLAG, &flags));
+	T_CHECK(flags & FI_DELIVERY_COMPLETE, "its flags aren't those that it was opened with");
+	for (uint64_t i = 0; i < WAYS * count_of(lens); i++) {
+		size_t len = lens[i % count_of(lens)];
+		uint64_t way = i / count_of(lens);
 		struct t_buf b = t_buf(len, i);
 		struct iovec iov = {b.p, len};
 		struct t_op op = {0};
 		struct fi_msg_tagged m = {
 			.msg_iov = &iov, .iov_count = 1, .tag = i, .context = &op};
 
-		t_at("%zu bytes%s", len, asks ? ", by the call's flags" : "");
+		t_at("%zu bytes, %s", len, by[way]);
+		flags = FI_SEND | FI_DELIVERY_COMPLETE;
+		if (way == SET)
+			T_TRY(fi_control(&n.ep->fid, FI_SETOPSFLAG, &flags));
 		if (t_rank == 0) {
 			t_fill(b.p, len, i, 0);
 			m.addr = n.peer[1];
-			if (asks)
+			if (way == BY_CALL)
 				T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
 			else
 				t_tsend(&n, 1, b.p, len, i, &op);
 			for (int k = 0; k < 1000; k++)
 				t_progress();
-			T_EQ(op.done, !asks && !told);
+			T_EQ(op.done, way == AS_OPENED && !told);
 		}
 		t_barrier();
 		if (t_rank == 1)
