@@ -117,8 +117,7 @@ struct bl_fi_ep {
 	struct bl_fi_stx *stx;
 	uint64_t tx_caps, rx_caps;
 	uint64_t tx_op_flags, rx_op_flags; /* libfabric's */
-	bool tx_of_rma; /* FI_DELIVERY_COMPLETE among them isn't for messages: FI_BEELINE_DELIVERY
-			 */
+	bool tx_of_rma; /* FI_DELIVERY_COMPLETE there isn't for messages (a knob) */
 };
 
 struct bl_fi_stx {

@@ -328,6 +328,17 @@ static void default_flags(void)
 	t_finish(&n);
 }
 
+/* Rank 1 receives message `tag` at last; both end. */
+static void finish(struct t_node *n, struct t_buf *b, size_t len, uint64_t tag, struct t_op *op)
+{
+	if (t_rank == 1)
+		t_trecv(n, FI_ADDR_UNSPEC, b->p, len, tag, 0, op);
+	T_WAIT(op);
+	if (t_rank == 1)
+		T_GOT(b, len, tag);
+	t_buf_free(b);
+}
+
 /* One that nobody has received yet, short or long, is over for its sender: not if it is to hear of
  * the delivery, by the flags that the endpoint was opened with, by the call's own or by those set
  * since. */
@@ -368,12 +379,7 @@ static void default_of(bool told)
 			T_EQ(op.done, way == AS_OPENED && !told);
 		}
 		t_barrier();
-		if (t_rank == 1)
-			t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
-		T_WAIT(&op);
-		if (t_rank == 1)
-			T_GOT(&b, len, i);
-		t_buf_free(&b);
+		finish(&n, &b, len, i, &op);
 	}
 	t_finish(&n);
 }
@@ -434,12 +440,7 @@ static void inject_delivery(void)
 			t_buf_free(&b);
 			break;
 		}
-		if (t_rank == 1)
-			t_trecv(&n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op);
-		T_WAIT(&op);
-		if (t_rank == 1)
-			T_GOT(&b, len, i);
-		t_buf_free(&b);
+		finish(&n, &b, len, i, &op);
 	}
 	t_finish(&n);
 }
