@@ -146,7 +146,24 @@ def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
     for name, other in contradictions(wanted):
         if environ.get(name):
             warnings.append(f"{name}={environ[name]!r} is set; {other}")
-    return Plan(values, warnings)
+    return Plan(values, warnings + left_over(wanted, environ))
+
+
+def left_over(wanted: list[Setting], environ: Mapping[str, str]) -> list[str]:
+    """Of our own knobs, what another MPI is given and this one isn't: `beeline env` for that
+    one was evaluated in the same shell."""
+    names = {setting.name for setting in wanted}
+    owners: dict[tuple[str, str], list[str]] = {}
+    for kind in mpis.KINDS:
+        for setting in settings(kind, Path()):
+            if setting.name.startswith(knobs.PREFIX) and setting.name not in names:
+                owners.setdefault((setting.name, setting.value), []).append(mpis.TITLES[kind])
+    return [
+        f"{name}={value} is set, which is for {' and '.join(titles)} and does others no good "
+        f"(unset {name})"
+        for (name, value), titles in owners.items()
+        if environ.get(name) == value
+    ]
 
 
 def contradictions(wanted: list[Setting]) -> list[tuple[str, str]]:

@@ -78,6 +78,27 @@ def test_what_one_needs_others_are_spared(name: str) -> None:
         assert name not in values(kind).values
 
 
+LEFT_OVER = [
+    # for which MPI, what another one's settings left in the shell, whose they are
+    ("openmpi", "FI_BEELINE_INJECT", "dialogue", "MPICH and Intel MPI"),
+    ("openmpi", "FI_BEELINE_DELIVERY", "rma", "Intel MPI"),
+    ("mpich", "FI_BEELINE_DELIVERY", "rma", "Intel MPI"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "whose"), LEFT_OVER)
+def test_what_is_left_of_another_mpi_is_told(kind: str, name: str, value: str, whose: str) -> None:
+    (warning,) = values(kind, {name: value}).warnings
+    assert warning.startswith(f"{name}={value} is set, which is for {whose} and ")
+    assert f"unset {name}" in warning
+
+
+@pytest.mark.parametrize("kind", ["mpich", "openmpi", "impi"])
+def test_its_own_settings_and_the_users_are_nobodys_left_overs(kind: str) -> None:
+    assert values(kind, values(kind).values).warnings == []
+    assert values(kind, {"FI_BEELINE_INJECT": "64", "FI_BEELINE_DELIVERY": "all"}).warnings == []
+
+
 PATHS = [
     # what the user has, what comes of it
     (None, f"{HERE}"),
