@@ -23,6 +23,7 @@ from beeline import mpi as mpis
 from beeline.errors import BeelineError, warn
 
 PROVIDER_NAME = "beeline"
+LIBRARIES = "LD_LIBRARY_PATH"
 
 # Where huge pages are to be had by who asks (transparent_hugepage/enabled says madvise, as on
 # Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of 2 MiB and more
@@ -72,7 +73,7 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
             Setting("OMPI_MCA_mtl_ofi_provider_include", PROVIDER_NAME),  # its name until 4.1
         ]
     if kind == "impi":
-        extra = [Setting("LD_LIBRARY_PATH", str(libdir), prepend=True)] if libdir else []
+        extra = [Setting(LIBRARIES, str(libdir), prepend=True)] if libdir else []
         return [
             *common,
             Setting("I_MPI_FABRICS", "ofi"),
@@ -160,7 +161,7 @@ def left_over(wanted: list[Setting], environ: Mapping[str, str]) -> list[str]:
                 owners.setdefault((setting.name, setting.value), []).append(mpis.TITLES[kind])
     return [
         f"{name}={value} is set, which is for {' and '.join(titles)} and does others no good "
-        f"(unset {name})"
+        f"(unset {name}, or beeline env --unset)"
         for (name, value), titles in owners.items()
         if environ.get(name) == value
     ]
@@ -219,6 +220,40 @@ def exports(values: Mapping[str, str]) -> str:
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items())
 
 
+def undone(everything: list[Setting], environ: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables that are other than they were before `env`: their values, None for one that
+    isn't to be there. What the user had in place of a value of ours is not known here."""
+    left = dict(environ)
+    for setting in everything:
+        if setting.name == LIBRARIES and environ.get("I_MPI_FABRICS") != "ofi":
+            continue  # not ours
+        if setting.prepend:
+            without(setting, left)
+        elif left.get(setting.name) == setting.value:
+            del left[setting.name]
+    return {
+        name: left.get(name)
+        for name in dict.fromkeys(setting.name for setting in everything)
+        if (left.get(name) or "") != (environ.get(name) or "")
+    }
+
+
+def of_all_mpis() -> list[Setting]:
+    libdirs = [mpi.libdir for mpi in mpis.find_all() if mpi.kind == "impi"]
+    return [
+        setting
+        for kind in mpis.KINDS
+        for libdir in (libdirs if kind == "impi" and libdirs else [None])
+        for setting in settings(kind, paths.provider_dir(), libdir)
+    ]
+
+
+def print_bytes(text: str) -> None:
+    """Bytes, since a path need not be text."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(text) + b"\n")
+
+
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "env",
@@ -226,15 +261,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Prints shell exports and nothing else, for "
         'eval "$(beeline env --mpi mpich)"; mpiexec -n 4 ./app',
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--mpi",
         metavar="MPI",
         help="mpich, openmpi, impi, or the path of an mpiexec (default: the mpiexec in PATH)",
+    )
+    which.add_argument(
+        "--unset",
+        action="store_true",
+        help="print what takes these variables back, for whichever MPI they were set",
     )
     parser.set_defaults(func=main)
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.unset:
+        for name, value in undone(of_all_mpis(), os.environ).items():
+            print_bytes(f"unset {name}" if value is None else exports({name: value}))
+        return 0
     if args.mpi in mpis.KINDS:
         kind, wanted = args.mpi, for_kind(args.mpi)
     else:
@@ -243,7 +288,5 @@ def main(args: argparse.Namespace) -> int:
     chosen = plan(wanted, os.environ)
     for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind)):
         warn(warning)
-    # Bytes, since a path need not be text.
-    sys.stdout.flush()
-    sys.stdout.buffer.write(os.fsencode(exports(chosen.values)) + b"\n")
+    print_bytes(exports(chosen.values))
     return 0

@@ -192,6 +192,28 @@ def test_command_line_of_openmpi_wins_over_variables() -> None:
     assert overrides("mpiexec --mca pml cm -n 2 ./app".split(), chosen) == []
 
 
+USERS = [
+    # what the user has
+    {},
+    {"FI_PROVIDER_PATH": "/mine", "GLIBC_TUNABLES": "glibc.malloc.check=3", "HOME": "/h"},
+    {"FI_BEELINE_INJECT": "eager", "LD_LIBRARY_PATH": "/a:/b"},
+]
+
+
+@pytest.mark.parametrize("kind", mpis.KINDS)
+@pytest.mark.parametrize("users", USERS)
+def test_what_env_set_can_be_undone(kind: str, users: dict[str, str]) -> None:
+    everything = [s for k in mpis.KINDS for s in env.settings(k, HERE, Path("/impi/lib"))]
+    wanted = env.settings(kind, HERE, Path("/impi/lib"))
+    environ = env.plan(wanted, users).apply(users)
+    for name, value in env.undone(everything, environ).items():
+        assert environ.pop(name) != value
+        if value is not None:
+            environ[name] = value
+    assert environ == users
+    assert env.undone(everything, users) == {}
+
+
 def test_exports_survive_the_shell() -> None:
     text = env.exports({"A": "it's", "B": "two words; $HOME `x`"})
     script = f'{text}\nprintf "%s|%s" "$A" "$B"'
@@ -212,6 +234,37 @@ def test_env_prints_exports_and_nothing_else(kind: str, beeline) -> None:
     first, _, rest = path.strip().partition(":")
     assert rest == "/mine"
     assert os.path.exists(os.path.join(first, "libbeeline-fi.so"))
+
+
+@pytest.mark.parametrize("kind", mpis.KINDS)
+def test_unset_takes_back_what_env_has_set(kind: str, beeline) -> None:
+    users = {"FI_PROVIDER_PATH": "/mine", "LD_LIBRARY_PATH": "/my libraries"}
+    variables = [s.name for s in env.settings(kind, HERE, HERE)]
+    for name in set(variables) - set(users):
+        users[name] = ""
+    script = beeline("env", "--mpi", kind, **users).stdout
+    show = "".join(f'echo "{name}=${{{name}-}}"\n' for name in variables)
+    done = subprocess.run(["sh", "-c", f"{script}\n{show}"], capture_output=True, text=True)
+    environ = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert environ["FI_PROVIDER"] == "beeline"
+    undo = beeline("env", "--unset", **environ)
+    assert undo.returncode == 0 and undo.stderr == ""
+    done = subprocess.run(
+        ["sh", "-c", f"{undo.stdout}\n{show}"],
+        env=os.environ | environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert dict(line.split("=", 1) for line in done.stdout.splitlines()) == {
+        name: users[name] for name in variables
+    }
+    assert beeline("env", "--unset", **users).stdout == ""
+
+
+def test_unset_names_no_mpi(beeline) -> None:
+    done = beeline("env", "--unset", "--mpi", "mpich")
+    assert done.returncode == 2 and "not allowed with" in done.stderr
 
 
 def test_env_of_an_unknown_mpi(beeline) -> None:
