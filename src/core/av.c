@@ -56,22 +56,30 @@ static void name_source(struct bl_av *av, const struct bl_addr *addr, uint64_t i
 	}
 }
 
+/* The next free place, after which the vector is one longer. */
+static int take_place(struct bl_av *av, uint64_t *index)
+{
+	int err = av->count == av->room ? av_grow(av) : 0;
+
+	if (err)
+		return err;
+	av->used[av->count] = false;
+	*index = av->count++;
+	return 0;
+}
+
 int bl_av_insert(struct bl_av *av, const struct bl_addr *addr, uint64_t *index)
 {
 	struct bl_addr copy;
+	int err = take_place(av, index);
 
+	if (err)
+		return err;
 	memcpy(&copy, addr, sizeof copy); /* the caller's may be unaligned */
 	if (!bl_addr_valid(&copy))
 		return -EINVAL;
-	if (av->count == av->room) {
-		int err = av_grow(av);
-
-		if (err)
-			return err;
-	}
-	av->addr[av->count] = copy;
-	av->used[av->count] = true;
-	*index = av->count++;
+	av->addr[*index] = copy;
+	av->used[*index] = true;
 	name_source(av, &copy, *index);
 	return 0;
 }

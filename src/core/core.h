@@ -95,7 +95,8 @@ static inline void bl_domain_unlock(struct bl_domain *domain);
 /* --- address vector ----------------------------------------------------- */
 int bl_av_open(struct bl_domain *domain, struct bl_av **av);
 int bl_av_close(struct bl_av *av); /* -EBUSY while an endpoint is bound */
-/* Append one address; *index receives its place. -EINVAL: not a Beeline address. */
+/* Append one address; *index receives its place. -EINVAL: not a Beeline address; its place stays
+ * empty. */
 int bl_av_insert(struct bl_av *av, const struct bl_addr *addr, uint64_t *index);
 int bl_av_remove(struct bl_av *av, uint64_t index); /* -ENOENT: nothing there */
 int bl_av_lookup(struct bl_av *av, uint64_t index, struct bl_addr *addr);

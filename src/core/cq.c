@@ -498,6 +498,7 @@ uint64_t bl_cntr_readerr(struct bl_cntr *cntr)
 /* By hand: who sleeps on it looks, and what waits for it may begin. */
 static void changed(struct bl_cntr *cntr)
 {
+	cntr->by_hand++;
 	bl_wait_wake(&cntr->wait);
 	if (unlikely(cntr->queued != NULL))
 		bl_work_kick(cntr);

@@ -77,6 +77,7 @@ struct bl_cntr {
 	bool asleep; /* somebody sleeps until it counts; beside `value`, where counting looks */
 	uint32_t nep;
 	uint64_t errors;
+	uint64_t by_hand; /* how often either was set or added to */
 	struct bl_domain *domain;
 	struct bl_ep **ep;
 	uint32_t users;

@@ -164,6 +164,14 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op)
 	}
 }
 
+uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op)
+{
+	uint32_t need = bl_rma_need(what, op);
+
+	return (need & BL_MR_READ ? BL_MR_EVENT_READ : 0) |
+	       (need & BL_MR_WRITE ? BL_MR_EVENT_WRITE : 0);
+}
+
 /* The entry of a key, known already or read now; what was known before the target
  * closed a registration is forgotten. The target waits for us: bl_lane.rma_busy. */
 static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_entry **out)
@@ -269,15 +277,16 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
 {
 	bool read = comp_flags(rma->what) & BL_READ;
+	uint32_t all = atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
 
-	flags |= atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
 	return rma->flags & BL_REMOTE_CQ_DATA ||
-	       flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE);
+	       all & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE) ||
+	       flags & bl_rma_events(rma->what, rma->op);
 }
 
 static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t len)
 {
-	struct bl_rma_event event = {.len = len, .what = rma->what};
+	struct bl_rma_event event = {.len = len, .what = rma->what, .op = rma->op};
 
 	bl_put_packet(peer, BL_OP_RMA_EVENT, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
 		      rma->nplace ? rma->place[0].key : 0, rma->data, &event, sizeof event);

@@ -105,6 +105,10 @@ void bl_rma_activate(struct bl_ep *ep, struct bl_rma_peer *rp);
 /* The rights that an operation needs: BL_MR_READ, BL_MR_WRITE. */
 uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
 
+/* What a region's counter may count it as, BL_MR_EVENT_*: a fetching atomic operation reads and,
+ * but for one, changes memory (fi_mr(3)). For an endpoint's counters it is a read. */
+uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op);
+
 /* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
  * whose; NULL: it is ours, but may not be there (-EFAULT). */
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
@@ -118,7 +122,7 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64
 
 /* Others have read or written our memory: count it, and say so if it came with data. */
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-		 enum bl_rma_what what, const struct bl_rma_place *place, size_t nplace,
+		 enum bl_rma_what what, uint8_t op, const struct bl_rma_place *place, size_t nplace,
 		 uint64_t len, bool has_data, uint64_t data);
 
 /* A packet whose operation is one of BL_OP_RMA_*, or nonsense. -EAGAIN: not now (no

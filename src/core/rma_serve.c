@@ -39,27 +39,28 @@ static bool first_of(const struct bl_rma_place *place, size_t i)
 	return true;
 }
 
-static void count_at_region(struct bl_ep *ep, uint64_t key, bool read, const struct bl_cntr *but)
+static void count_at_region(struct bl_ep *ep, uint64_t key, uint32_t events,
+			    const struct bl_cntr *but)
 {
 	struct bl_mr *mr = NULL;
 	const struct bl_mr_entry *entry = bl_mr_find(ep->domain, key, &mr);
 
-	if (entry && mr->cntr && mr->cntr != but &&
-	    entry->flags & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE))
+	if (entry && mr->cntr && mr->cntr != but && entry->flags & events)
 		bl_cntr_up(mr->cntr);
 }
 
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
-		 enum bl_rma_what what, const struct bl_rma_place *place, size_t nplace,
+		 enum bl_rma_what what, uint8_t op, const struct bl_rma_place *place, size_t nplace,
 		 uint64_t len, bool has_data, uint64_t data)
 {
 	bool read = what == BL_RMA_READ || what >= BL_RMA_FETCH;
 	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
+
 	if (cntr)
 		bl_cntr_up(cntr);
 	for (size_t i = 0; i < nplace; i++)
 		if (first_of(place, i))
-			count_at_region(ep, place[i].key, read, cntr);
+			count_at_region(ep, place[i].key, bl_rma_events(what, op), cntr);
 	if (has_data && ep->rx_cq) /* one for one-sided operations alone may have none */
 		bl_complete(ep->rx_cq, sink, NULL,
 			    (what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) | BL_REMOTE_CQ_DATA |
@@ -78,7 +79,7 @@ static int on_event(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	memcpy(&event, bytes, sizeof event);
 	if (event.what >= BL_RMA_WHATS)
 		return -EPROTO;
-	bl_rma_tell(ep, sink, peer, event.what, &place, 1, event.len,
+	bl_rma_tell(ep, sink, peer, event.what, event.op, &place, 1, event.len,
 		    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
 	return 0;
 }
@@ -272,8 +273,8 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 		bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
 	if (!job->error && is_last(job))
-		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.place, job->ask.nplace,
-			    job->mem.len, job->has_data, job->data);
+		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.op, job->ask.place,
+			    job->ask.nplace, job->mem.len, job->has_data, job->data);
 	bl_rma_drop_job(rp);
 	return false;
 }

@@ -14,6 +14,17 @@ static struct bl_fi_cntr *cntr_of(struct fid_cntr *fid)
 	return (struct bl_fi_cntr *)fid;
 }
 
+void bl_fi_count_now(const struct bl_fi_cntr *cntr, struct bl_fi_count *count)
+{
+	*count = (struct bl_fi_count){cntr->core->value, cntr->core->errors, cntr->core->by_hand};
+}
+
+bool bl_fi_count_changed(const struct bl_fi_cntr *cntr, const struct bl_fi_count *since)
+{
+	return cntr->core->value != since->value || cntr->core->errors != since->errors ||
+	       cntr->core->by_hand != since->by_hand;
+}
+
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct bl_fi_cntr *cntr = cntr_of(fid);
@@ -21,7 +32,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 
 	bl_fi_enter(cntr->domain);
 	value = bl_cntr_read(cntr->core);
-	cntr->seen = value + cntr->core->errors;
+	bl_fi_count_now(cntr, &cntr->read);
 	bl_fi_leave(cntr->domain);
 	return value;
 }
@@ -43,6 +54,8 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 
 	bl_fi_enter(cntr->domain);
 	bl_cntr_add(cntr->core, value);
+	cntr->polled.value += value;
+	cntr->polled.by_hand++;
 	bl_fi_leave(cntr->domain);
 	return 0;
 }
@@ -53,6 +66,8 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
 
 	bl_fi_enter(cntr->domain);
 	bl_cntr_set(cntr->core, value);
+	cntr->polled.value = value;
+	cntr->polled.by_hand++;
 	bl_fi_leave(cntr->domain);
 	return 0;
 }
@@ -63,6 +78,8 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 
 	bl_fi_enter(cntr->domain);
 	bl_cntr_adderr(cntr->core, value);
+	cntr->polled.errors += value;
+	cntr->polled.by_hand++;
 	bl_fi_leave(cntr->domain);
 	return 0;
 }
@@ -73,6 +90,8 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 
 	bl_fi_enter(cntr->domain);
 	bl_cntr_seterr(cntr->core, value);
+	cntr->polled.errors = value;
+	cntr->polled.by_hand++;
 	bl_fi_leave(cntr->domain);
 	return 0;
 }
@@ -97,12 +116,23 @@ static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t fai
 	bl_fi_leave(cntr->domain);
 }
 
+static uint64_t errors_so_far(struct bl_fi_cntr *cntr)
+{
+	uint64_t errors;
+
+	bl_fi_enter(cntr->domain);
+	errors = cntr->core->errors;
+	bl_fi_leave(cntr->domain);
+	return errors;
+}
+
 /* Poll for a while, then sleep until the count reaches the threshold. An operation
- * that fails meanwhile ends the wait: the count might never get there. */
+ * that fails meanwhile ends the wait: the count might never get there. Meanwhile is from here
+ * on, so that no progress is made before the errors are noted. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct bl_fi_cntr *cntr = cntr_of(fid);
-	uint64_t failed = cntr_readerr(fid), start = bl_clock_ns(), now = start;
+	uint64_t failed = errors_so_far(cntr), start = bl_clock_ns(), now = start;
 	uint64_t deadline = timeout < 0 ? UINT64_MAX : start + (uint64_t)timeout * 1000000u;
 
 	for (;; now = bl_clock_ns()) {
@@ -125,7 +155,7 @@ static int cntr_close(struct fid *fid)
 
 	if (cntr->core->users)
 		return -FI_EBUSY;
-	bl_fi_waitset_remove(cntr->waitset, fid);
+	bl_fi_waitset_remove(cntr->waitset, fid, cntr->core->wait.epoll);
 	bl_fi_enter(domain);
 	ret = bl_cntr_close(cntr->core);
 	bl_fi_leave(domain);

@@ -74,7 +74,7 @@ static int cq_close(struct fid *fid)
 
 	if (cq->core->users)
 		return -FI_EBUSY;
-	bl_fi_waitset_remove(cq->waitset, fid);
+	bl_fi_waitset_remove(cq->waitset, fid, cq->core->wait.epoll);
 	bl_fi_enter(domain);
 	ret = bl_cq_close(cq->core);
 	bl_fi_leave(domain);

@@ -154,7 +154,7 @@ static int eq_close(struct fid *fid)
 {
 	struct bl_fi_eq *eq = bl_containerof(fid, struct bl_fi_eq, fid.fid);
 
-	bl_fi_waitset_remove(eq->waitset, fid);
+	bl_fi_waitset_remove(eq->waitset, fid, eq->readable);
 	for (struct event *e = eq->head, *next; e; e = next) {
 		next = e->next;
 		free(e);

@@ -76,12 +76,19 @@ struct bl_fi_cq {
 	struct bl_fi_domain *domain;
 };
 
+/* What a counter was at some time. Values alone wouldn't do: one that was reset may be as high
+ * again. */
+struct bl_fi_count {
+	uint64_t value, errors, by_hand;
+};
+
 struct bl_fi_cntr {
 	struct fid_cntr fid;
 	struct bl_cntr *core;
 	enum fi_wait_obj wait;
 	struct bl_fi_waitset *waitset; /* NULL: in none */
-	uint64_t seen;		       /* value and errors when they were last read or polled */
+	struct bl_fi_count read;       /* when the application last read it, or waited for it */
+	struct bl_fi_count polled;     /* when fi_poll last looked, or it was last set */
 	struct bl_fi_domain *domain;
 };
 
@@ -174,6 +181,8 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_TRIGGER)
 #define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_TRIGGER)
+/* All there is when nothing was asked for; else what was, and what is free. */
+uint64_t bl_fi_answer_caps(uint64_t asked);
 /* 0, or an error: these can't be had. NULL: any. */
 int bl_fi_check_tx(const struct fi_tx_attr *attr);
 int bl_fi_check_rx(const struct fi_rx_attr *attr);
@@ -218,7 +227,8 @@ int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
 	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 /* Of recvmsg. FI_REMOTE_CQ_DATA changes nothing, and MPI libraries pass it with FI_PEEK. */
 #define BL_FI_RECVMSG_FLAGS                                                                        \
-	(FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+	(FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD |           \
+	 FI_TRANSMIT_COMPLETE) /* the last asks for no more than there is anyway */
 
 /* trigger.c: calls with others: FI_TRIGGER, FI_FENCE, or ones that are refused */
 bl_cold ssize_t bl_fi_sendmsg_rare(struct bl_fi_ep *ep, const struct fi_msg *msg, uint64_t flags);
@@ -259,7 +269,10 @@ int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct fid_wait 
 		    struct fid *fid, struct bl_fi_waitset **set);
 struct bl_fi_waitset *bl_fi_waitset_of(struct fid_wait *fid);
 int bl_fi_waitset_add(struct bl_fi_waitset *set, struct fid *fid, int fd);
-void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid);
+void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid, int fd);
+/* cntr.c, called with the domain entered: what it is now, and whether it isn't what it was */
+void bl_fi_count_now(const struct bl_fi_cntr *cntr, struct bl_fi_count *count);
+bool bl_fi_count_changed(const struct bl_fi_cntr *cntr, const struct bl_fi_count *since);
 int bl_fi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
 			struct fid_wait **set);
 int bl_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);

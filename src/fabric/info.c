@@ -73,7 +73,8 @@ static int check_addr(const char *which, const void *bytes, size_t len, struct b
 	return 0;
 }
 
-/* Both ends, as the node and the service or else the hints have them. */
+/* Both ends, as the node and the service or else the hints have them: a destination for which
+ * neither stands, a source if FI_SOURCE doesn't say that they are it. */
 static int find_ends(const char *node, const char *service, uint64_t flags,
 		     const struct fi_info *hints, struct ends *ends)
 {
@@ -84,7 +85,7 @@ static int find_ends(const char *node, const char *service, uint64_t flags,
 	if (node && !source) {
 		ends->has_dest = service;
 		ret = bl_fi_name(&ends->dest, node, service);
-	} else if (hints && hints->dest_addr && hints->dest_addrlen) {
+	} else if ((source || !service) && hints && hints->dest_addr && hints->dest_addrlen) {
 		ends->has_dest = true;
 		ret = check_addr("destination", hints->dest_addr, hints->dest_addrlen, &ends->dest);
 	} else {
@@ -92,7 +93,7 @@ static int find_ends(const char *node, const char *service, uint64_t flags,
 	}
 	if (ret)
 		return ret;
-	if (!(source && (node || service)) && hints && hints->src_addr && hints->src_addrlen)
+	if (!source && hints && hints->src_addr && hints->src_addrlen)
 		return check_addr("source", hints->src_addr, hints->src_addrlen, &ends->src);
 	return bl_fi_name(&ends->src, source ? node : NULL, source ? service : NULL);
 }
@@ -114,6 +115,12 @@ static int check_fabric(const struct fi_fabric_attr *hint)
 	return 0;
 }
 
+/* Authorization keys and the data of errors came with API 1.5: before, nobody asks for them. */
+static bool keys(uint32_t version)
+{
+	return version >= FI_VERSION(1, 5);
+}
+
 static int check_progress(int control, int data)
 {
 	if (control != FI_PROGRESS_UNSPEC && control != FI_PROGRESS_MANUAL &&
@@ -124,7 +131,7 @@ static int check_progress(int control, int data)
 	return 0;
 }
 
-static int check_domain(const struct fi_domain_attr *hint)
+static int check_domain(const struct fi_domain_attr *hint, uint32_t version)
 {
 	if (!hint)
 		return 0;
@@ -142,8 +149,11 @@ static int check_domain(const struct fi_domain_attr *hint)
 	if (hint->caps & ~DOMAIN_CAPS)
 		return refuse("domain capabilities %#llx are not offered",
 			      (unsigned long long)(hint->caps & ~DOMAIN_CAPS));
-	if (hint->auth_key_size)
-		return refuse("authorization keys are not offered");
+	if (hint->mr_key_size > sizeof(uint64_t) || hint->mr_iov_limit > BL_IOV_MAX)
+		return refuse("keys of %zu bytes, regions of %zu pieces: %zu, %d are offered",
+			      hint->mr_key_size, hint->mr_iov_limit, sizeof(uint64_t), BL_IOV_MAX);
+	if (keys(version) && (hint->auth_key_size || hint->max_err_data))
+		return refuse("authorization keys, data of errors: neither is offered");
 	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1)
 		return refuse("scalable endpoints are not offered");
 	if (hint->max_ep_stx_ctx > MANY || hint->max_ep_srx_ctx > MANY)
@@ -152,7 +162,7 @@ static int check_domain(const struct fi_domain_attr *hint)
 	return 0;
 }
 
-static int check_ep(const struct fi_ep_attr *hint)
+static int check_ep(const struct fi_ep_attr *hint, uint32_t version)
 {
 	if (!hint)
 		return 0;
@@ -168,7 +178,9 @@ static int check_ep(const struct fi_ep_attr *hint)
 	if ((hint->tx_ctx_cnt > 1 && hint->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
 	    (hint->rx_ctx_cnt > 1 && hint->rx_ctx_cnt != FI_SHARED_CONTEXT))
 		return refuse("an endpoint has one context of each direction, or shares one");
-	if (hint->auth_key_size)
+	if (hint->msg_prefix_size)
+		return refuse("FI_MSG_PREFIX is not offered");
+	if (keys(version) && hint->auth_key_size)
 		return refuse("authorization keys are not offered");
 	return 0;
 }
@@ -220,7 +232,17 @@ int bl_fi_check_rx(const struct fi_rx_attr *hint)
 	return 0;
 }
 
-static int check_hints(const struct fi_info *hints)
+/* What one direction wants must be wanted in all. */
+static int check_subset(uint64_t all, uint64_t some)
+{
+	some &= PRIMARY;
+	if (all && some & ~all)
+		return refuse("one direction's capabilities %#llx are not among all",
+			      (unsigned long long)(some & ~all));
+	return 0;
+}
+
+static int check_hints(const struct fi_info *hints, uint32_t version)
 {
 	if (!hints)
 		return 0;
@@ -230,9 +252,12 @@ static int check_hints(const struct fi_info *hints)
 	if (hints->addr_format != FI_FORMAT_UNSPEC)
 		return refuse("address format %u: only FI_FORMAT_UNSPEC is offered",
 			      (unsigned)hints->addr_format);
-	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr) ||
-	    check_ep(hints->ep_attr) || bl_fi_check_tx(hints->tx_attr) ||
+	if (check_fabric(hints->fabric_attr) || check_domain(hints->domain_attr, version) ||
+	    check_ep(hints->ep_attr, version) || bl_fi_check_tx(hints->tx_attr) ||
 	    bl_fi_check_rx(hints->rx_attr))
+		return -FI_ENODATA;
+	if ((hints->tx_attr && check_subset(hints->caps, hints->tx_attr->caps & TX_CAPS)) ||
+	    (hints->rx_attr && check_subset(hints->caps, hints->rx_attr->caps & RX_CAPS)))
 		return -FI_ENODATA;
 	if (hints->caps && !(hints->caps & FI_TRIGGER) &&
 	    ((hints->tx_attr && hints->tx_attr->op_flags & FI_TRIGGER) ||
@@ -293,8 +318,7 @@ static void *copy_addr(const struct bl_addr *addr, size_t *len)
 	return copy;
 }
 
-/* All there is when nothing was asked for; else what was, and what is free. */
-static uint64_t answer_caps(uint64_t asked)
+uint64_t bl_fi_answer_caps(uint64_t asked)
 {
 	uint64_t caps = asked ? (asked & (PRIMARY | DIRECTION)) | SECONDARY : CAPS;
 
@@ -305,6 +329,11 @@ static uint64_t answer_caps(uint64_t asked)
 	if (caps & ONE_SIDED && !(caps & READ_WRITE))
 		caps |= READ_WRITE;
 	return caps;
+}
+
+static size_t many(size_t asked)
+{
+	return asked > MANY ? asked : MANY;
 }
 
 static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr *hint,
@@ -319,17 +348,17 @@ static void fill_domain(struct fi_domain_attr *attr, const struct fi_domain_attr
 	attr->mr_mode = version < FI_VERSION(1, 5) ? 2 : 0;
 	attr->mr_key_size = sizeof(uint64_t);
 	attr->cq_data_size = CQ_DATA_SIZE;
-	attr->cq_cnt = MANY;
-	attr->ep_cnt = MANY;
-	attr->tx_ctx_cnt = MANY;
-	attr->rx_ctx_cnt = MANY;
+	attr->cq_cnt = many(hint ? hint->cq_cnt : 0);
+	attr->ep_cnt = many(hint ? hint->ep_cnt : 0);
+	attr->tx_ctx_cnt = many(hint ? hint->tx_ctx_cnt : 0);
+	attr->rx_ctx_cnt = many(hint ? hint->rx_ctx_cnt : 0);
 	attr->max_ep_tx_ctx = 1;
 	attr->max_ep_rx_ctx = 1;
 	attr->max_ep_stx_ctx = MANY;
 	attr->max_ep_srx_ctx = MANY;
-	attr->cntr_cnt = MANY;
+	attr->cntr_cnt = many(hint ? hint->cntr_cnt : 0);
 	attr->mr_iov_limit = BL_IOV_MAX;
-	attr->mr_cnt = MANY;
+	attr->mr_cnt = many(hint ? hint->mr_cnt : 0);
 	attr->caps = DOMAIN_CAPS;
 	if (!hint)
 		return;
@@ -355,17 +384,23 @@ static void fill_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
 	attr->protocol = BL_FI_PROTOCOL;
 	attr->protocol_version = BL_ADDR_VERSION;
 	attr->max_msg_size = BL_FI_MAX_MSG;
-	attr->max_order_raw_size = BL_FI_MAX_MSG;
-	attr->max_order_war_size = BL_FI_MAX_MSG;
-	attr->max_order_waw_size = BL_FI_MAX_MSG;
+	attr->max_order_raw_size = SIZE_MAX; /* of whatever length */
+	attr->max_order_war_size = SIZE_MAX;
+	attr->max_order_waw_size = SIZE_MAX;
 	attr->mem_tag_format = hint && hint->mem_tag_format ? hint->mem_tag_format : TAG_FORMAT;
 	attr->tx_ctx_cnt = hint && hint->tx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
 	attr->rx_ctx_cnt = hint && hint->rx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
 }
 
+/* Of one direction, all that the endpoint has, or what was asked of it and what is free. */
+static uint64_t direction_caps(uint64_t caps, uint64_t asked)
+{
+	return asked ? caps & bl_fi_answer_caps(asked) : caps;
+}
+
 static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint64_t caps)
 {
-	attr->caps = caps & TX_CAPS;
+	attr->caps = direction_caps(caps, hint ? hint->caps & TX_CAPS : 0) & TX_CAPS;
 	attr->msg_order = MSG_ORDER;
 	attr->inject_size = bl_inject_max();
 	attr->size = BL_FI_QUEUE_SIZE;
@@ -380,7 +415,7 @@ static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
 
 static void fill_rx(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint64_t caps)
 {
-	attr->caps = caps & RX_CAPS;
+	attr->caps = direction_caps(caps, hint ? hint->caps & RX_CAPS : 0) & RX_CAPS;
 	attr->msg_order = MSG_ORDER;
 	attr->size = BL_FI_QUEUE_SIZE;
 	attr->iov_limit = BL_IOV_MAX;
@@ -399,7 +434,7 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	uint64_t caps;
 	int ret;
 
-	ret = check_hints(hints);
+	ret = check_hints(hints, version);
 	if (!ret)
 		ret = find_ends(node, service, flags, hints, &ends);
 	if (ret)
@@ -414,7 +449,7 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		free_info(info);
 		return -FI_ENOMEM;
 	}
-	caps = answer_caps(hints ? hints->caps : 0);
+	caps = bl_fi_answer_caps(hints ? hints->caps : 0);
 	info->caps = caps;
 	info->addr_format = FI_FORMAT_UNSPEC;
 	fill_tx(info->tx_attr, hints ? hints->tx_attr : NULL, caps);

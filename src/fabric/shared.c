@@ -108,7 +108,7 @@ int bl_fi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
 /* An endpoint may have less than its contexts, not more. */
 static bool exceeds(uint64_t endpoint, uint64_t context)
 {
-	return context && endpoint & ~context;
+	return context && endpoint & ~bl_fi_answer_caps(context);
 }
 
 int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)

@@ -139,12 +139,13 @@ int bl_fi_waitset_add(struct bl_fi_waitset *set, struct fid *fid, int fd)
 	return ret;
 }
 
-/* Its descriptor leaves the epoll instance by being closed next. */
-void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid)
+/* That its descriptor is closed next isn't enough: a process that was forked may hold another. */
+void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid, int fd)
 {
 	if (!set)
 		return;
 	pthread_mutex_lock(&set->lock);
+	epoll_ctl(set->epoll, EPOLL_CTL_DEL, fd, NULL);
 	list_remove(&set->members, fid);
 	pthread_mutex_unlock(&set->lock);
 }
@@ -186,14 +187,14 @@ static int try_cq(struct bl_fi_cq *cq)
 	return ret;
 }
 
-/* A counter has news when it isn't what it was when it was last read. */
+/* A counter has news when it isn't what it was when it was last read, whoever changed it. */
 static int try_cntr(struct bl_fi_cntr *cntr)
 {
 	int ret;
 
 	bl_fi_enter(cntr->domain);
 	ret = bl_wait_try(&cntr->core->wait);
-	if (!ret && cntr->core->value + cntr->core->errors != cntr->seen)
+	if (!ret && bl_fi_count_changed(cntr, &cntr->read))
 		ret = -FI_EAGAIN;
 	bl_fi_leave(cntr->domain);
 	return ret;
@@ -353,8 +354,9 @@ static bool has_events(struct fid *fid)
 	}
 	cntr = bl_containerof(fid, struct bl_fi_cntr, fid.fid);
 	bl_fi_enter(cntr->domain);
-	has = bl_cntr_read(cntr->core) + cntr->core->errors != cntr->seen;
-	cntr->seen = cntr->core->value + cntr->core->errors;
+	bl_cntr_read(cntr->core);
+	has = bl_fi_count_changed(cntr, &cntr->polled);
+	bl_fi_count_now(cntr, &cntr->polled);
 	bl_fi_leave(cntr->domain);
 	return has;
 }

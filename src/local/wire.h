@@ -237,7 +237,8 @@ static_assert(sizeof(struct bl_board) == (1 + BL_ADVERTS) * BL_LINE + BL_SCATTER
 struct bl_rma_event {
 	uint64_t len;
 	uint32_t what; /* enum bl_rma_what */
-	uint32_t pad;
+	uint8_t op;    /* of an atomic operation */
+	uint8_t pad[3];
 };
 static_assert(sizeof(struct bl_rma_event) == 16, "shared layout");
 

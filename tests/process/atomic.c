@@ -582,6 +582,57 @@ static void query(void)
 	t_finish(&n);
 }
 
+/* A region counts what changes it, whether or not the old values come back; not what only
+ * fetches. */
+static void events(void)
+{
+	static uint64_t mem[2];
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct t_opts o = {.rma_counters = true};
+	uint64_t one = 1, two = 2, old;
+	struct fid_cntr *changes;
+	struct t_op op[5] = {0};
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin_with(&n, &o);
+	T_OK(fi_cntr_open(n.domain, &attr, &changes, NULL));
+	mr = reg(&n, mem, sizeof(mem));
+	T_OK(fi_mr_bind(mr, &changes->fid, FI_REMOTE_WRITE));
+	t_barrier();
+	if (t_rank == 0) {
+		fi_addr_t to = n.peer[1];
+
+		T_TRY(fi_atomic(n.ep, &one, 1, NULL, to, 0, KEY, FI_UINT64, FI_SUM, &op[0]));
+		T_TRY(fi_fetch_atomic(n.ep, &one, 1, NULL, &old, NULL, to, 0, KEY, FI_UINT64,
+				      FI_SUM, &op[1]));
+		T_WAIT(&op[1]);
+		T_EQ(old, 1);
+		T_TRY(fi_fetch_atomic(n.ep, NULL, 1, NULL, &old, NULL, to, 0, KEY, FI_UINT64,
+				      FI_ATOMIC_READ, &op[2]));
+		T_WAIT(&op[2]);
+		T_EQ(old, 2);
+		T_TRY(fi_compare_atomic(n.ep, &one, 1, NULL, &two, NULL, &old, NULL, to, 0, KEY,
+					FI_UINT64, FI_CSWAP, &op[3]));
+		T_WAIT(&op[3]);
+		T_TRY(fi_fetch_atomic(n.ep, &one, 1, NULL, &old, NULL, to, 8, KEY, FI_UINT64,
+				      FI_ATOMIC_WRITE, &op[4]));
+		T_WAIT(&op[4]);
+		T_WAIT(&op[0]);
+	} else {
+		while (fi_cntr_read(changes) < 4 || fi_cntr_read(n.remote) < 5)
+			t_idle();
+		T_EQ(mem[0], 1);
+		T_EQ(mem[1], 1);
+	}
+	t_barrier();
+	T_EQ(fi_cntr_read(changes), t_rank ? 4 : 0);
+	T_EQ(fi_cntr_read(n.remote), t_rank ? 5 : 0);
+	T_OK(fi_close(&mr->fid));
+	T_OK(fi_close(&changes->fid));
+	t_finish(&n);
+}
+
 #define WAYS(name)                                                                                 \
 	static void name##_direct(void)                                                            \
 	{                                                                                          \
@@ -612,6 +663,7 @@ WAYS(tickets)
 WAYS(lock)
 WAYS(busy)
 WAYS(refusals)
+WAYS(events)
 
 static void parts_direct(void)
 {
@@ -645,6 +697,7 @@ static const struct t_case cases[] = {
 	CASES(lock, 3, "programs build locks of it"),
 	CASES(busy, 2, "a target that is never idle serves others"),
 	CASES(refusals, 2, "nobody changes what isn't registered"),
+	CASES(events, 2, "a region counts what changes it"),
 	{"atomic_parts", 2, parts_direct, "any count, told of once", 0},
 	{"atomic_parts_asked", 2, parts_asked, "the same where the target has no memory for all",
 	 0},

@@ -168,6 +168,30 @@ static void many(void)
 	t_close(&n);
 }
 
+/* What can't be inserted takes its place in a table all the same. fi_av(3) */
+static void places(void)
+{
+	unsigned char list[3 * T_NAME_MAX], back[T_NAME_MAX];
+	size_t len, got = sizeof(back);
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("what an address of others looks like is theirs to say");
+	t_start(&n, NULL);
+	len = n.namelen;
+	memset(list, 0, sizeof(list));
+	memcpy(list, n.name, len);
+	memcpy(list + 2 * len, n.name, len);
+	T_EQ(fi_av_insert(n.av, list, 3, NULL, 0, NULL), 2);
+	T_OK(fi_av_lookup(n.av, (fi_addr_t)t_nproc, back, &got));
+	T_CHECK(fi_av_lookup(n.av, (fi_addr_t)t_nproc + 1, back, &got) < 0, "there is nothing");
+	T_OK(fi_av_lookup(n.av, (fi_addr_t)t_nproc + 2, back, &got));
+	T_CHECK(!memcmp(back, n.name, len), "another address");
+	ping(&n, (fi_addr_t)t_nproc + 2, 1);
+	pong(&n, FI_ADDR_UNSPEC, 1);
+	t_finish(&n);
+}
+
 static void lookup_sizes(void)
 {
 	struct t_node n;
@@ -384,6 +408,7 @@ static const struct t_case cases[] = {
 	{"av_twice_map", 3, twice_map, "each address twice, a map", 0},
 	{"av_map", 4, map, "FI_AV_MAP", 0},
 	{"av_many", 1, many, "500 at once, indices count up", 0},
+	{"av_places", 1, places, "a failed insertion leaves a gap", 0},
 	{"av_lookup_sizes", 2, lookup_sizes, "lookup into too little", 0},
 	{"av_reinsert", 2, reinsert, "removed and inserted between messages", 0},
 	{"av_removed", 1, removed, "nothing goes to what was removed", 0},

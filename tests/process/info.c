@@ -324,10 +324,96 @@ static void limits(void)
 	hints->domain_attr->cq_data_size = 9;
 	T_EQ(find(hints), -FI_ENODATA);
 	hints->domain_attr->cq_data_size = 0;
+	hints->domain_attr->mr_key_size = plain->domain_attr->mr_key_size + 1;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->domain_attr->mr_key_size = 0;
+	hints->domain_attr->mr_iov_limit = plain->domain_attr->mr_iov_limit + 1;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->domain_attr->mr_iov_limit = 0;
+	hints->domain_attr->max_err_data = 1;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->domain_attr->max_err_data = 0;
+	hints->ep_attr->msg_prefix_size = 1;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->ep_attr->msg_prefix_size = 0;
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
 	T_EQ(find(hints), 0);
 	fi_freeinfo(plain);
+	fi_freeinfo(hints);
+}
+
+/* What is offered is no less than what was asked for: of what has no limit but memory. */
+static void unlimited(void)
+{
+	struct fi_info *hints = t_hints(&(struct t_opts){0}), *info;
+	struct fi_domain_attr *asked = hints->domain_attr, *got;
+	size_t many = 1 << 20;
+
+	if (!t_beeline)
+		t_skip("others have limits");
+	asked->cq_cnt = asked->ep_cnt = asked->cntr_cnt = many;
+	asked->tx_ctx_cnt = asked->rx_ctx_cnt = asked->mr_cnt = many;
+	hints->ep_attr->max_order_raw_size = hints->ep_attr->max_order_war_size =
+		hints->ep_attr->max_order_waw_size = SIZE_MAX;
+	info = must_find(hints);
+	got = info->domain_attr;
+	T_CHECK(got->cq_cnt >= many && got->ep_cnt >= many && got->cntr_cnt >= many &&
+			got->tx_ctx_cnt >= many && got->rx_ctx_cnt >= many && got->mr_cnt >= many,
+		"fewer objects");
+	T_CHECK(info->ep_attr->max_order_raw_size == SIZE_MAX &&
+			info->ep_attr->max_order_war_size == SIZE_MAX &&
+			info->ep_attr->max_order_waw_size == SIZE_MAX,
+		"an order that ends");
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
+/* One direction has what was asked of it, which was asked of all; with that, shared contexts can
+ * be bound. */
+static void directions(void)
+{
+	struct fi_info *hints = t_hints(&(struct t_opts){0}), *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_stx *stx;
+	struct fid_ep *ep, *srx;
+
+	if (!t_beeline)
+		t_skip("others differ");
+	hints->caps = FI_MSG;
+	hints->tx_attr->caps = FI_ATOMIC;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->tx_attr->caps = 0;
+	hints->rx_attr->caps = FI_TAGGED;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+	hints->tx_attr->caps = FI_MSG;
+	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	info = must_find(hints);
+	T_EQ(info->tx_attr->caps & (FI_MSG | FI_TAGGED | FI_RMA | FI_SEND), FI_MSG | FI_SEND);
+	T_EQ(info->rx_attr->caps & (FI_MSG | FI_TAGGED | FI_RMA | FI_RECV), FI_TAGGED | FI_RECV);
+	T_OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+	T_OK(fi_domain(fabric, info, &domain, NULL));
+	T_OK(fi_endpoint(domain, info, &ep, NULL));
+	T_OK(fi_stx_context(domain, hints->tx_attr, &stx, NULL));
+	T_OK(fi_srx_context(domain, hints->rx_attr, &srx, NULL));
+	T_OK(fi_ep_bind(ep, &stx->fid, 0));
+	T_OK(fi_ep_bind(ep, &srx->fid, 0));
+	T_OK(fi_close(&ep->fid));
+	T_OK(fi_close(&stx->fid));
+	T_OK(fi_close(&srx->fid));
+	/* A context with less than its endpoint isn't bound. */
+	info->tx_attr->caps |= FI_TAGGED;
+	T_OK(fi_endpoint(domain, info, &ep, NULL));
+	T_OK(fi_stx_context(domain, hints->tx_attr, &stx, NULL));
+	T_EQ(fi_ep_bind(ep, &stx->fid, 0), -FI_EINVAL);
+	T_OK(fi_close(&ep->fid));
+	T_OK(fi_close(&stx->fid));
+	T_OK(fi_close(&domain->fid));
+	T_OK(fi_close(&fabric->fid));
+	fi_freeinfo(info);
 	fi_freeinfo(hints);
 }
 
@@ -445,6 +531,8 @@ static const struct t_case cases[] = {
 	{"info_av_types", 1, av_types, "table and map", 0},
 	{"info_mr_modes", 1, mr_modes, "no registration needed", 0},
 	{"info_limits", 1, limits, "beyond the limits: refused", 0},
+	{"info_unlimited", 1, unlimited, "no less than asked for", 0},
+	{"info_directions", 1, directions, "capabilities of one direction", 0},
 	{"info_old_mr_modes", 1, old_mr_modes, "registration modes before API 1.5", 0},
 	{"info_versions", 1, versions, "interfaces 1.5 to 1.17", 0},
 	{"info_progress", 1, progress, "manual, by the application", 0},

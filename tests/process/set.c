@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdma/fi_eq.h>
 
@@ -220,11 +222,55 @@ static void wait_set(void)
 	t_finish_in_set(&n, &in);
 }
 
+/* A queue that is closed leaves its set, though a forked process still holds its descriptor. */
+static void wait_forked(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_eq_attr eq_attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_SET};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
+	struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_SET};
+	struct fi_eq_entry entry = {.data = 4};
+	struct fid_cntr *cntr;
+	struct fid_wait *set;
+	struct fid_eq *eq;
+	struct fid_cq *cq;
+	struct t_node n;
+	int child, end[2];
+	char c;
+
+	t_open(&n, NULL);
+	T_OK(fi_wait_open(n.fabric, &attr, &set));
+	eq_attr.wait_set = cq_attr.wait_set = cntr_attr.wait_set = set;
+	T_OK(fi_eq_open(n.fabric, &eq_attr, &eq, NULL));
+	T_OK(fi_cq_open(n.domain, &cq_attr, &cq, NULL));
+	T_OK(fi_cntr_open(n.domain, &cntr_attr, &cntr, NULL));
+	T_EQ(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof entry, 0), sizeof entry);
+	T_OK(fi_cq_signal(cq));
+	T_OK(fi_cntr_add(cntr, 1));
+	T_OK(pipe(end));
+	child = fork();
+	T_CHECK(child >= 0, "no child");
+	if (!child) {
+		close(end[1]);
+		_exit(read(end[0], &c, 1) != 0);
+	}
+	T_OK(fi_close(&eq->fid));
+	T_OK(fi_close(&cq->fid));
+	T_OK(fi_close(&cntr->fid));
+	T_EQ(fi_wait(set, 30), -FI_ETIMEDOUT);
+	close(end[0]);
+	close(end[1]);
+	T_EQ(waitpid(child, NULL, 0), child);
+	T_OK(fi_close(&set->fid));
+	t_close(&n);
+}
+
 static const struct t_case cases[] = {
 	{"set_eq_events", 1, eq_events, "events written are read in order", 0},
 	{"set_eq_wakes", 1, eq_wakes, "an event wakes a waiting read", 0},
 	{"set_poll", 2, poll_set, "a poll set names what has something", 0},
 	{"set_poll_held", 1, poll_held, "what is in a poll set isn't closed", 0},
 	{"set_wait", 2, wait_set, "a wait set wakes for each of its members", 0},
+	{"set_wait_forked", 1, wait_forked, "what is closed leaves its set", 0},
 };
 const struct t_group group_set = T_GROUP("set", cases);
