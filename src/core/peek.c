@@ -149,6 +149,8 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 	member = bl_ep_of(u->peer);
 	if (recv->flags & BL_DISCARD) {
 		*at = u->next;
+		if (u->flags & BL_SLOT_DATA)
+			flags |= BL_REMOTE_CQ_DATA;
 		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
 			bl_cq_append(member->rx_cq,
 				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,

@@ -324,12 +324,13 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 	u->peer = a->peer;
 	u->tag = a->tag;
 	u->data = a->data;
-	u->flags = a->slot_flags & (uint8_t)~BL_SLOT_PAST; /* we copy it now */
+	u->flags = a->slot_flags;
 	u->len = a->len;
 	u->request = a->request;
 	u->claimed_by = NULL;
 	u->large = !bytes;
 	if (bytes) {
+		u->flags &= (uint8_t)~BL_SLOT_PAST; /* we copy it now */
 		copy_out(ep, &(struct iovec){u->bytes, a->len}, 1, bytes, a->len, a->slot_flags);
 	} else {
 		u->npiece = a->npiece;

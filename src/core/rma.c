@@ -208,9 +208,13 @@ static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct 
 
 		spot->n = 0;
 		spot->len = rma->place[i].len;
-		if (!spot->len) /* touches nothing: any key will do */
-			continue;
 		err = entry_of(rp, rma->place[i].key, &entry);
+		if (!spot->len) { /* touches nothing: any key will do; a region may count it */
+			if (err == -EAGAIN || err == -EOPNOTSUPP)
+				return err;
+			mem->flags |= err ? 0 : entry->flags;
+			continue;
+		}
 		if (!err)
 			err = bl_mr_translate(entry, &rma->place[i], need, spot->iov, &spot->n);
 		if (err)

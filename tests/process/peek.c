@@ -289,7 +289,7 @@ static void claim_discard(void)
 			must_peek(&n, FI_ADDR_UNSPEC, 10 + i, 0, FI_CLAIM, &op);
 			T_WAIT(&op);
 			claim(&n, &op, NULL, 0, FI_DISCARD);
-			T_WAIT(&op);
+			check_peek(&n, &op, i);
 			must_peek(&n, FI_ADDR_UNSPEC, 10 + i, 0, 0, &op);
 			T_WAIT_ERR(&op, FI_ENOMSG);
 		}

@@ -495,6 +495,37 @@ static void counters(void)
 	t_finish(&n);
 }
 
+/* A signal: nothing is written, but the region counts it. No other counter wants to hear. */
+static void signals(void)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct t_opts o = {0};
+	struct fid_cntr *writes;
+	static unsigned char mem[8];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	T_OK(fi_cntr_open(n.domain, &attr, &writes, NULL));
+	mr = reg(&n, mem, sizeof(mem), BOTH, KEY);
+	T_OK(fi_mr_bind(mr, &writes->fid, FI_REMOTE_WRITE));
+	t_barrier();
+	if (t_rank == 0) {
+		write_to(&n, 1, NULL, 0, 0, KEY);
+		read_from(&n, 1, NULL, 0, 0, KEY);
+		write_to(&n, 1, NULL, 0, 0, KEY + 1); /* no such region: nothing is touched */
+		write_to(&n, 1, "12345678", 8, 0, KEY);
+		write_to(&n, 1, NULL, 0, 0, KEY);
+	} else {
+		counted(writes, 3);
+	}
+	t_barrier();
+	T_EQ(fi_cntr_read(writes), t_rank ? 3 : 0);
+	T_OK(fi_close(&mr->fid));
+	T_OK(fi_close(&writes->fid));
+	t_finish(&n);
+}
+
 /* --- without the target ---------------------------------------------------------------------- */
 
 static bool nothing(void)
@@ -675,6 +706,7 @@ WAYS(refusals)
 WAYS(not_there)
 WAYS(many)
 WAYS(counters)
+WAYS(signals)
 WAYS3(crowd)
 WAYS3(order)
 WAYS(beside)
@@ -691,6 +723,7 @@ static const struct t_case cases[] = {
 	{"rma_misuse", 1, misuse, "wrong arguments", 0},
 	CASES(many, 2, "the table grows and forgets"),
 	CASES(counters, 2, "each operation is counted where asked for, once"),
+	CASES(signals, 2, "writes of nothing are counted, too"),
 	{"rma_absent", 2, absent, "the target's help is not needed", 0},
 	CASES3(crowd, 4, "everybody with everybody, themselves included"),
 	CASES3(order, 2, "reads after writes, writes after reads"),
