@@ -26,7 +26,7 @@
 #include "local/wire.h"
 
 #define BL_CREDIT_EVERY	    8u	   /* packets */
-#define BL_CREDIT_BYTES	    8192u  /* or payload bytes, whichever comes first */
+#define BL_CREDIT_BYTES	    7680u  /* or payload bytes, whichever comes first */
 #define BL_PREFETCH_MOST    8192u  /* payload bytes that are asked for in an idle moment, */
 #define BL_PREFETCH_LONG    32768u /* or of messages that are longer than those beside them */
 #define BL_SHORT_MOST	    8192u  /* of messages that are best off in a ring of BL_PAYLOAD_SIZE */

@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 
+#include "core/large.h" /* BL_EAGER_MOST */
 #include "unit/lane.h"
 
 /* --- where the sequence stands ------------------------------------------ */
@@ -90,10 +91,10 @@ static const struct credit_row credits[] = {
 	{{"8 short", "by packets"}, 8, 8, true},
 	{{"7 of 288", "bytes in slots don't count: they return with the slots"}, 7, 288, false},
 	{{"7 of 289", "the shortest payload: few bytes, few packets"}, 7, 289, false},
-	{{"1 of 8191", "one byte less than by bytes"}, 1, BL_CREDIT_BYTES - 1, false},
-	{{"1 of 8192", "by bytes, at once"}, 1, BL_CREDIT_BYTES, true},
-	{{"2 of 4095", "sum one pair short"}, 2, 4095, false},
-	{{"2 of 4096", "by the sum of bytes"}, 2, 4096, true},
+	{{"1 of 7679", "one byte less than by bytes"}, 1, BL_CREDIT_BYTES - 1, false},
+	{{"1 of 7680", "by bytes, at once"}, 1, BL_CREDIT_BYTES, true},
+	{{"2 of 3839", "sum one pair short"}, 2, BL_CREDIT_BYTES / 2 - 1, false},
+	{{"2 of 3840", "by the sum of bytes"}, 2, BL_CREDIT_BYTES / 2, true},
 	{{"1 of 14336", "the longest eager message"}, 1, 14336, true},
 };
 
@@ -111,6 +112,35 @@ static void credit_comes_back(void **state)
 	assert_int_equal(atomic_load(&r.lane->consumed),
 			 row->told ? before + row->packets : before);
 	ring_drop(&r);
+}
+
+/* Whatever came before, and has been read: the longest packet finds room. Lengths that end in the
+ * first byte of a line take up the most beyond what is counted. */
+static void drained_ring_has_room(void **state)
+{
+	for (uint32_t first = BL_LINE; first < BL_PAYLOAD_SIZE / 2; first += BL_LINE)
+		for (uint32_t count = 1; count < BL_CREDIT_EVERY; count++) {
+			uint32_t len = (BL_CREDIT_BYTES - 1) / count, n = 0;
+			struct ring r = ring_at(5);
+
+			for (; len % BL_LINE != 1; len--)
+				;
+			for (uint32_t sent = 0; sent < 2 * BL_PAYLOAD_SIZE; sent += first, n++) {
+				assert_true(put(&r, n, first));
+				get(&r, n, first);
+			}
+			while (r.rx.next != r.rx.credited) { /* nothing is owed */
+				assert_true(put(&r, n, 8));
+				get(&r, n++, 8);
+			}
+			for (uint32_t i = 0; i < count; i++, n++) {
+				assert_true(put(&r, n, len));
+				get(&r, n, len);
+			}
+			assert_true(put(&r, n, BL_EAGER_MOST));
+			get(&r, n, BL_EAGER_MOST);
+			ring_drop(&r);
+		}
 }
 
 struct consumed_row {
@@ -498,6 +528,7 @@ int main(void)
 	TABLE_ROWS("full", full_ring_refuses_and_recovers, starts);
 	TABLE_ROWS("batches", batches_keep_order, starts);
 	TABLE_ROWS("credit", credit_comes_back, credits);
+	TABLE_TEST(drained_ring_has_room);
 	TABLE_ROWS("consumed", consumed_is_checked, hostile);
 	TABLE_TEST(consumed_random);
 	TABLE_ROWS("payload place", payload_place, places);
