@@ -16,15 +16,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* These two calls (or one, said twice) fail with this errno. 0, or -1: the kernel has no
- * filters. */
-static inline int fail_calls(unsigned one, unsigned other, unsigned err)
+/* What becomes of these two calls (or one, said twice): SECCOMP_RET_*. 0, or -1: the kernel has
+ * no filters. */
+static inline int filter_calls(unsigned one, unsigned other, unsigned action)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, one, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
+		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof code / sizeof code[0], code};
@@ -33,6 +33,18 @@ static inline int fail_calls(unsigned one, unsigned other, unsigned err)
 		return -1;
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
 			    &program);
+}
+
+/* They fail with this errno. */
+static inline int fail_calls(unsigned one, unsigned other, unsigned err)
+{
+	return filter_calls(one, other, SECCOMP_RET_ERRNO | err);
+}
+
+/* Whoever calls them dies. */
+static inline int forbid_process_vm(void)
+{
+	return filter_calls(SYS_process_vm_readv, SYS_process_vm_writev, SECCOMP_RET_KILL_PROCESS);
 }
 
 static inline int fail_process_vm(unsigned err)

@@ -9,7 +9,9 @@
 #include <cpuid.h>
 #endif
 #include <errno.h>
+#include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,11 +126,30 @@ static int self_copy(const struct iovec *to, size_t nto, const struct iovec *fro
 	return len ? -EFAULT : 0;
 }
 
+/* Its main thread has ended by pthread_exit(), and with it what its number names to the kernel:
+ * it lives, as other threads. */
+static bl_cold bool lacks_leader(pid_t pid)
+{
+	char path[64], self[16];
+	struct dirent *entry;
+	bool others = false;
+	DIR *dir;
+
+	snprintf(self, sizeof self, "%d", (int)pid);
+	snprintf(path, sizeof path, "/proc/%s/task", self);
+	dir = opendir(path);
+	while (dir && !others && (entry = readdir(dir)))
+		others = entry->d_name[0] != '.' && strcmp(entry->d_name, self);
+	if (dir)
+		closedir(dir);
+	return others;
+}
+
 /* What the kernel's answer means for the pair. */
 static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, const char *what,
 			   int err)
 {
-	if (err == -ESRCH || err == -EFAULT)
+	if (err == -EFAULT || (err == -ESRCH && !lacks_leader(pair->pid)))
 		return err;
 	if (err == -ENOMEM) { /* the kernel is short of memory now; another time it may not be */
 		static _Atomic bool told;
@@ -373,7 +394,7 @@ static void measure(void)
 	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
-	if (memory) {
+	if (memory && knobs->copy != COPY_RING) { /* where the call may be forbidden for good */
 		memset(memory, 1, 2 * LARGE);
 		double small = time_vm(memory, memory + LARGE, SMALL);
 		double large = time_vm(memory, memory + LARGE, LARGE);
@@ -382,8 +403,8 @@ static void measure(void)
 			once.ns = small;
 			once.per_kb = (large - small) / (LARGE / 1024.0);
 		}
-		free(memory);
 	}
+	free(memory);
 	plan.eager_max = eager_class(once.ns, &plan.dialogue_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)
 		plan.eager_max = plan.dialogue_max = knobs->eager_max;

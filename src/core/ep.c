@@ -22,7 +22,6 @@
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
 #define FLUSH_NS      1000000000ull
 #define LINGER_US     1000000 /* so long a dying process may hold up the news of its death, */
-#define UNSEEN_US     50000   /* and one that can't be seen from here does */
 #define BRIEF_US      200     /* mostly it is over by then */
 #define CONNECT_LOOKS 450
 
@@ -670,8 +669,8 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 		peer->died_at = now;
 	while (!(over = bl_process_over(peer->copy.pid)) && (int64_t)(bl_ticks() - until) < 0)
 		sched_yield();
-	return over <= 0 &&
-	       now - peer->died_at < (uint64_t)(over ? UNSEEN_US : LINGER_US) * bl_ticks_per_us();
+	return over <= 0 && now - peer->died_at <
+				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
 }
 
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #define LEAST_ENTRIES 64u
@@ -209,13 +210,25 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 	return 0;
 }
 
+/* It has died, and so has the thread of it that may have been in the kernel, at a copy; one that
+ * can't be seen is given a while, as for receives (bl_peer_lingers). */
+static bool writes_no_more(const struct bl_peer *peer, uint64_t begun)
+{
+	int err = bl_peer_ended(peer), over;
+
+	if (err != -ECONNRESET)
+		return err;
+	over = bl_process_over(peer->copy.pid);
+	return over > 0 || (over < 0 && bl_clock_ns() - begun >= BL_UNSEEN_US * 1000u);
+}
+
 /* Which copy a neighbour says it is at, or 0. It may have begun before our owner knows it, but
  * not before it was given our lane. */
-static uint32_t copy_of(const struct bl_peer *peer)
+static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 {
 	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->given;
 
-	if (!lane || peer->dead || (peer->header && bl_peer_ended(peer)))
+	if (!lane || peer->dead || (peer->header && writes_no_more(peer, begun)))
 		return 0;
 	/* acquire: pairs with the release in rma.c */
 	return atomic_load_explicit(&lane->rma_busy, memory_order_acquire);
@@ -224,10 +237,11 @@ static uint32_t copy_of(const struct bl_peer *peer)
 /* Until it is no longer at the copy that it is at now. bl_local.lock held, and let go of. */
 static void await_copy(struct bl_local *local, struct bl_peer *peer, struct bl_patience *patience)
 {
-	uint32_t busy = copy_of(peer);
+	uint64_t begun = bl_clock_ns();
+	uint32_t busy = copy_of(peer, begun);
 
 	patience->until = 0;
-	while (busy && busy != peer->rma_stuck && busy == copy_of(peer)) {
+	while (busy && busy != peer->rma_stuck && busy == copy_of(peer, begun)) {
 		pthread_mutex_unlock(&local->lock);
 		sched_yield();
 		bool ends = bl_patience_ends(patience, peer->copy.pid);

@@ -41,7 +41,8 @@ int bl_addr_make(struct bl_addr *addr)
 	err = read_boot_id(&addr->host);
 	if (err)
 		return err;
-	if (!stat("/proc/self/ns/net", &netns))
+	/* The process's own can't be read any more once its main thread has ended. */
+	if (!stat("/proc/thread-self/ns/net", &netns) || !stat("/proc/self/ns/net", &netns))
 		addr->netns = (uint32_t)netns.st_ino;
 	if (gethostname(hostname, sizeof hostname))
 		memcpy(hostname, "?", 2);

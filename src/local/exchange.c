@@ -340,7 +340,8 @@ void bl_exchange_call(struct bl_local *local)
 			continue;
 		if (!later && !see_to(peer)) {
 			peer->call_after_ms = now_ms() + RETRY_MS;
-			later = must_wait(peer);
+			bl_exchanges.due_ms = bl_min(bl_exchanges.due_ms, peer->call_after_ms);
+			later = true;
 		}
 		if (!later)
 			continue;

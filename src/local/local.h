@@ -303,6 +303,7 @@ void bl_local_check_unkept_locked(struct bl_local *local);
 /* A process that has died: 1: no thread of it can write into our memory any more;
  * 0: one may be about to end such a copy; -1: it can't be seen from here. over.c */
 int bl_process_over(pid_t pid);
+#define BL_UNSEEN_US 50000 /* so long such a one is taken to need for that */
 /* How long neighbours are waited for that are in the middle of a copy: a second each; ten
  * in all where they could go on, have a thread on a core or in the line for one. Begins with
  * the first look. pid 0: one that may be anywhere. */

@@ -30,38 +30,59 @@
 #define SIGKILL_BIT (1ull << (SIGKILL - 1))
 #define STOPPED_NS  1000000000u /* as long one is waited for that may be stopped */
 #define CROWDED_NS  10000000000ull
-#define NUMBERS	    "\nNSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
+#define NUMBERS	    "NSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
+
+/* What follows NAME in a file of lines, such as /proc/PID/status, which may be long: a process has
+ * up to 65,536 groups. -ENOMSG: there is no such line. */
+static int line_of(int dir, const char *path, const char *name, char *value, size_t size)
+{
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), ret = -ENOMSG;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	char *line = NULL;
+	size_t room = 0;
+
+	if (!file) {
+		ret = -errno;
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	while (ret == -ENOMSG && getline(&line, &room, file) > 0)
+		if (!strncmp(line, name, strlen(name))) {
+			snprintf(value, size, "%s", line + strlen(name));
+			ret = 0;
+		}
+	if (ferror(file) && ret)
+		ret = errno ? -errno : -EIO;
+	free(line);
+	fclose(file);
+	return ret;
+}
 
 /* In a /proc of an outer PID namespace, where we have a number besides our own, neighbours'
  * numbers are other processes'. */
 static bool proc_is_ours(void)
 {
-	char text[4096];
-	const char *line;
+	char numbers[64];
+	int err = line_of(AT_FDCWD, "/proc/self/status", NUMBERS, numbers, sizeof numbers);
 
-	if (bl_text_read(AT_FDCWD, "/proc/self/status", text, sizeof text) < 0)
-		return false;
-	line = strstr(text, NUMBERS);
-	if (!line)
-		return true; /* this kernel has no namespaces */
-	line += strlen(NUMBERS);
-	return line[strcspn(line, "\t\n")] == '\n';
+	if (err)
+		return err == -ENOMSG; /* this kernel has no namespaces */
+	return numbers[strcspn(numbers, "\t\n")] == '\n';
 }
 
 /* Has the thread been sent a SIGKILL that it hasn't died of yet? -1: can't be said. One
  * that isn't there any more has died. */
 static int dying(int tasks, const char *thread)
 {
-	char path[300], text[4096];
-	const char *line;
-	ssize_t n;
+	char path[300], pending[32];
+	int err;
 
 	snprintf(path, sizeof path, "%s/status", thread);
-	n = bl_text_read(tasks, path, text, sizeof text);
-	if (n < 0)
-		return n == -ENOENT || n == -ESRCH ? 0 : -1;
-	line = strstr(text, "\nSigPnd:");
-	return line && strtoull(line + strlen("\nSigPnd:"), NULL, 16) & SIGKILL_BIT;
+	err = line_of(tasks, path, "SigPnd:", pending, sizeof pending);
+	if (err)
+		return err == -ENOENT || err == -ESRCH ? 0 : -1;
+	return (strtoull(pending, NULL, 16) & SIGKILL_BIT) != 0;
 }
 
 int bl_process_over(pid_t pid)

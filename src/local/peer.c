@@ -419,7 +419,10 @@ static int start_connecting(struct bl_peer *peer)
 
 	if (err) {
 		peer->error = err;
+		peer->next_arrived = local->arrived; /* the owner ends what names it: lost() */
+		local->arrived = peer;
 		atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
+		atomic_store_explicit(&local->attention, 1, memory_order_release);
 		bl_warn("%s (process %u) is %s: Beeline reaches the processes of one node; for "
 			"other "
 			"hosts let the MPI library choose another provider",

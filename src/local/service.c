@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ struct watch {
 	struct pollfd *fds;
 	void **who; /* a local for its listener, an exchange */
 	size_t count, room;
+	bool missed; /* there was no memory for all */
 };
 
 static struct {
@@ -118,17 +120,38 @@ static bool watch_add(struct watch *w, int fd, void *who)
 		struct pollfd *fds = realloc(w->fds, room * sizeof *fds);
 
 		if (!fds)
-			return false;
+			goto missed;
 		w->fds = fds;
 		void **whos = realloc(w->who, room * sizeof *whos);
 		if (!whos)
-			return false;
+			goto missed;
 		w->who = whos;
 		w->room = room;
 	}
 	w->fds[w->count] = (struct pollfd){.fd = fd, .events = POLLIN};
 	w->who[w->count++] = who;
 	return true;
+
+missed:
+	w->missed = true;
+	return false;
+}
+
+/* poll(), for a while only where not all could be watched for want of memory. Where RLIMIT_NOFILE
+ * has been lowered below what is watched: as many as it lets us, the first. */
+static int watch_wait(struct watch *w, int wait)
+{
+	struct rlimit files;
+	int n;
+
+	if (w->missed && (wait < 0 || wait > BL_WATCH_MS))
+		wait = BL_WATCH_MS;
+	n = poll(w->fds, w->count, wait);
+	if (n >= 0 || errno != EINVAL)
+		return n;
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		files.rlim_cur = 0;
+	return poll(w->fds, bl_min(w->count, (size_t)files.rlim_cur), BL_WATCH_MS);
 }
 
 /* The listeners come first; returns how many there are. */
@@ -137,6 +160,7 @@ static size_t watch_all(struct watch *w)
 	size_t listeners = 0;
 
 	w->count = 0;
+	w->missed = false;
 	if (!watch_add(w, service.wake, NULL))
 		return 0;
 	for (struct bl_local *l = service.locals; l && bl_exchange_takes_callers();
@@ -210,7 +234,7 @@ static void *service_main(void *arg)
 		bl_exchanges.full = bl_exchanges.retry = false;
 		bl_exchanges.due_ms = UINT64_MAX;
 		pthread_mutex_unlock(&service.lock);
-		int n = w->count ? poll(w->fds, w->count, wait) : 0;
+		int n = watch_wait(w, wait);
 		pthread_mutex_lock(&service.lock);
 
 		if (n > 0 && w->fds[0].revents) {
@@ -260,6 +284,9 @@ static void after_fork_child(void)
 	for (struct bl_local *l = service.listening; l; l = l->next_listening) {
 		close(l->listener);
 		l->listener = -1;
+		if (l->wake_socket >= 0)
+			close(l->wake_socket);
+		l->wake_socket = -1;
 	}
 	for (struct bl_local *l = service.locals; l; l = l->next_service)
 		bl_local_orphan(l);
@@ -312,8 +339,6 @@ static int start_thread(void)
 		goto close_all;
 	pthread_setname_np(service.thread, "beeline");
 	service.running = true;
-	while (!service.tid)
-		pthread_cond_wait(&service.started, &service.lock);
 	return 0;
 
 close_all:
@@ -360,12 +385,13 @@ int bl_service_attach(struct bl_local *local)
 	int err = 0;
 
 	pthread_mutex_lock(&service.lock);
-	while (service.stop) /* the last endpoint's close is ending the thread */
-		pthread_cond_wait(&service.started, &service.lock);
-	if (!service.running)
-		err = start_thread();
-	if (err)
-		goto unlock;
+	/* The last endpoint's close may be ending the thread, another's opening starting it; and
+	 * whoever came and went while we waited may have ended it again. */
+	while (service.stop || !service.running || !service.tid)
+		if (service.stop || service.running)
+			pthread_cond_wait(&service.started, &service.lock);
+		else if ((err = start_thread()))
+			goto unlock;
 	local->next_service = service.locals;
 	service.locals = local;
 	service.generation++;

@@ -9,6 +9,7 @@
  * BEELINE_KILLS: how many are killed, of all rows.
  */
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -117,8 +118,21 @@ static void receive_until_it_dies(int rank)
 	free(buf);
 }
 
+static bool in_many_groups; /* ranks are */
+
+static void join_groups(int rank)
+{
+	gid_t group[600];
+
+	for (unsigned i = 0; i < bl_countof(group); i++)
+		group[i] = 2000000000u + i;
+	RANK_CHECK(rank, !setgroups(bl_countof(group), group));
+}
+
 static void run(int rank)
 {
+	if (in_many_groups)
+		join_groups(rank);
 	if (rank)
 		send_for_ever(rank);
 	receive_until_it_dies(rank);
@@ -168,20 +182,24 @@ struct late_row {
 	unsigned space[2]; /* PID namespaces of receiver and sender: world_space */
 	unsigned rounds;
 	uint64_t least; /* ns from the kill: so long a receive waits that it died over */
+	bool groups;	/* more than fit what is read of a /proc file at once */
 };
 
-#define ROUNDS 230 /* of all rows together */
+#define ROUNDS 260 /* of all rows together */
 
 static const struct late_row rows[] = {
-	{{"seen", "/proc tells when its last thread writes no more"}, {0, 0}, 150, 0},
+	{{"seen", "/proc tells when its last thread writes no more"}, {0, 0}, 150, 0, false},
+	{{"seen, of many groups", "its signals are told behind them"}, {0, 0}, 30, 0, true},
 	{{"in an outer PID namespace", "it has no number here: a while is waited"},
 	 {1, 0},
 	 40,
-	 UNSEEN_NS},
+	 UNSEEN_NS,
+	 false},
 	{{"/proc is of another PID namespace", "its number there is another process's"},
 	 {1, 1},
 	 40,
-	 UNSEEN_NS},
+	 UNSEEN_NS,
+	 false},
 };
 
 static void late_hand(void **state)
@@ -190,6 +208,7 @@ static void late_hand(void **state)
 	uint64_t seed = 1, first = UINT64_MAX, last = 0, latest = 0;
 	unsigned count = world_kills(ROUNDS) * row->rounds / ROUNDS, midway = 0;
 
+	in_many_groups = row->groups;
 	for (unsigned round = 0; round < count; round++) {
 		start(row->space);
 		world_until(at_it, "the sender to copy");

@@ -131,6 +131,29 @@ static void denial(void **state)
 	assert_int_equal(atomic_load(&world->messages[0]), atomic_load(&world->messages[1]));
 }
 
+/* --- calling them is deadly -------------------------------------------------- */
+
+/* A knob says that they aren't to be called; nor are they for a measurement. */
+static void forbidden_rank(int rank)
+{
+	struct traffic t = {
+		.rank = rank, .count = 2, .victim = -1, .least = 1, .most = 600000, .limit = 40};
+
+	if (forbid_process_vm())
+		rank_fail(rank, "no seccomp filter: %s", strerror(errno));
+	rank_open(rank, 2);
+	traffic_run(&t);
+	rank_close(rank);
+}
+
+static void forbidden(void **state)
+{
+	setenv("FI_BEELINE_COPY", "ring", 1);
+	world_start(2, forbidden_rank);
+	world_end(-1);
+	unsetenv("FI_BEELINE_COPY");
+}
+
 /* --- another user ----------------------------------------------------------- */
 
 static int first_error(int rank)
@@ -346,6 +369,7 @@ static void closed_before_the_receive(void **state)
 int main(void)
 {
 	TABLE_ROWS("denied", denial, denials);
+	TABLE_TEST(forbidden);
 	if (geteuid())
 		printf("skip another_user: only root can become another user\n");
 	else

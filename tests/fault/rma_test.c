@@ -464,6 +464,44 @@ static void closed_under_a_copy(void **state)
 	world_end(-1);
 }
 
+/* The origin is killed in the middle of a copy. Its life ends before the last of its threads
+ * does: the close waits for that, too. */
+static void killing_rank(int rank)
+{
+	struct bl_mr *mr;
+	volatile uint8_t *begun = &mem[64];
+
+	rank_open(rank, 2);
+	memset(buf, 0x11, sizeof buf);
+	if (rank != TARGET) {
+		await(rank, TARGET, 1);
+		for (;;)
+			one(rank, BL_RMA_WRITE, TARGET, LENGTH);
+	}
+	mr = reg(rank, LENGTH);
+	atomic_store(&world->mark[rank], 1);
+	for (uint64_t until = bl_clock_ns() + WORLD_NS / 2; *begun != 0x11;)
+		if (bl_clock_ns() > until)
+			rank_fail(rank, "nobody writes");
+	*begun = 0x22; /* and now in the middle of the next one */
+	while (*begun != 0x11)
+		;
+	kill(world->pid[!rank], SIGKILL);
+	bl_mr_close(mr);
+	memset(mem, 0x22, sizeof mem);
+	for (uint64_t until = bl_clock_ns() + 2000000u; bl_clock_ns() < until;)
+		RANK_CHECK(rank, untouched(0x22));
+	rank_close(rank);
+}
+
+static void closed_under_a_dying_copy(void **state)
+{
+	for (unsigned i = world_kills(60); i--;) {
+		world_start(2, killing_rank);
+		world_end(!TARGET);
+	}
+}
+
 int main(void)
 {
 	TABLE_ROWS("target dies", target_dies, targets);
@@ -471,5 +509,6 @@ int main(void)
 	TABLE_TEST(holder_dies);
 	TABLE_ROWS("keeps the lock", keeps_lock, keepers);
 	TABLE_TEST(closed_under_a_copy);
+	TABLE_TEST(closed_under_a_dying_copy);
 	return table_run("rma");
 }

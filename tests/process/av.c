@@ -287,6 +287,7 @@ static void straddr(void)
  * endpoint goes on. */
 static void other_host(void)
 {
+	struct t_opts o = {.caps = FI_DIRECTED_RECV};
 	struct t_node n;
 	unsigned char name[T_NAME_MAX];
 	fi_addr_t far;
@@ -297,10 +298,22 @@ static void other_host(void)
 
 	if (!t_beeline)
 		t_skip("knows its own addresses only");
-	t_start(&n, NULL);
+	t_start(&n, &o);
 	memcpy(name, n.name, sizeof(name));
 	for (int i = ID_OFFSET; i < HOST_END; i++)
 		name[i] ^= 0x5a;
+	/* Nothing will come from there: receives fail, the first and the others. */
+	far = t_insert(&n, name);
+	for (int i = 0; i < 3; i++) {
+		struct t_op in = {0};
+
+		rc = fi_trecv(n.ep, &v, 8, NULL, far, 1, 0, &in);
+		if (rc)
+			T_EQ(rc, -FI_EHOSTUNREACH);
+		else
+			T_WAIT_ERR(&in, FI_EHOSTUNREACH);
+	}
+	name[ID_OFFSET] ^= 0x10;
 	far = t_insert(&n, name);
 	while ((rc = fi_tsend(n.ep, &v, 8, NULL, far, 1, &op)) == -FI_EAGAIN && spins++ < 100000)
 		t_idle();
