@@ -53,7 +53,12 @@ def forget_output() -> None:
 def dispatch(argv: list[str] | None) -> int:
     args, unknown = build_parser().parse_known_args(argv)
     if unknown:
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        hint = (
+            "; the launcher and its options come last: beeline run -- mpiexec -n 4 ./app"
+            if args.command_name == "run"
+            else ""
+        )
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not where nohup has it ignored
             signal.signal(number, end)

@@ -185,8 +185,10 @@ def _ask(mpiexec: Path) -> str:
 def find_command(command: str) -> Path:
     path = shutil.which(command)
     if path is None and os.path.isdir(command):
+        inside = [f"{command.rstrip('/')}/{name}" for name in ("mpiexec", "bin/mpiexec")]
+        program = next(filter(os.path.exists, inside), inside[-1])
         raise BeelineError(
-            f"{command}: a folder; give the program, as {command.rstrip('/')}/bin/mpiexec",
+            f"{command}: a folder; give the program, as {program}",
             EXIT_NOT_EXECUTABLE,
         )
     if path is None and "/" in command and os.path.exists(command):

@@ -13,4 +13,9 @@
  * there are, or a negative errno, text being empty then. */
 ssize_t bl_text_read(int dir, const char *path, char *text, size_t size);
 
+/* What follows `name` in the first line that begins with it, its end included: of a file that may
+ * be long, such as /proc/PID/status of a process with 65,536 groups. 0, -ENOMSG: there is no such
+ * line, or another negative errno. */
+int bl_text_line(int dir, const char *path, const char *name, char *value, size_t size);
+
 #endif

@@ -9,9 +9,7 @@
 #include <cpuid.h>
 #endif
 #include <errno.h>
-#include <dirent.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "copy/coop.h"
+#include "copy/leader.h"
 #include "copy/move.h"
 #include "place/place.h"
 
@@ -126,30 +125,11 @@ static int self_copy(const struct iovec *to, size_t nto, const struct iovec *fro
 	return len ? -EFAULT : 0;
 }
 
-/* Its main thread has ended by pthread_exit(), and with it what its number names to the kernel:
- * it lives, as other threads. */
-static bl_cold bool lacks_leader(pid_t pid)
-{
-	char path[64], self[16];
-	struct dirent *entry;
-	bool others = false;
-	DIR *dir;
-
-	snprintf(self, sizeof self, "%d", (int)pid);
-	snprintf(path, sizeof path, "/proc/%s/task", self);
-	dir = opendir(path);
-	while (dir && !others && (entry = readdir(dir)))
-		others = entry->d_name[0] != '.' && strcmp(entry->d_name, self);
-	if (dir)
-		closedir(dir);
-	return others;
-}
-
 /* What the kernel's answer means for the pair. */
 static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, const char *what,
 			   int err)
 {
-	if (err == -EFAULT || (err == -ESRCH && !lacks_leader(pair->pid)))
+	if (err == -EFAULT || (err == -ESRCH && !bl_lacks_leader(pair->pid)))
 		return err;
 	if (err == -ENOMEM) { /* the kernel is short of memory now; another time it may not be */
 		static _Atomic bool told;

@@ -673,6 +673,17 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
 }
 
+/* The first one is news to whoever reads the output; the others mostly follow from it. */
+static void tell_of_death(const struct bl_peer *peer)
+{
+	static _Atomic bool told;
+
+	if (atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		bl_info("process %u has died", peer->addr.pid);
+	else
+		bl_warn("process %u has died", peer->addr.pid);
+}
+
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 {
 	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
@@ -710,7 +721,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 			continue;
 		}
 		if (err == -ECONNRESET)
-			bl_info("process %u has died", peer->addr.pid);
+			tell_of_death(peer);
 		bl_fin_look(ep, sink, peer); /* its last words */
 		bl_claim_last(ep, sink, peer, err);
 		bl_ep_peer_gone(ep, sink, peer, -err);

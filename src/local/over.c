@@ -32,39 +32,12 @@
 #define CROWDED_NS  10000000000ull
 #define NUMBERS	    "NSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
 
-/* What follows NAME in a file of lines, such as /proc/PID/status, which may be long: a process has
- * up to 65,536 groups. -ENOMSG: there is no such line. */
-static int line_of(int dir, const char *path, const char *name, char *value, size_t size)
-{
-	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), ret = -ENOMSG;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-	char *line = NULL;
-	size_t room = 0;
-
-	if (!file) {
-		ret = -errno;
-		if (fd >= 0)
-			close(fd);
-		return ret;
-	}
-	while (ret == -ENOMSG && getline(&line, &room, file) > 0)
-		if (!strncmp(line, name, strlen(name))) {
-			snprintf(value, size, "%s", line + strlen(name));
-			ret = 0;
-		}
-	if (ferror(file) && ret)
-		ret = errno ? -errno : -EIO;
-	free(line);
-	fclose(file);
-	return ret;
-}
-
 /* In a /proc of an outer PID namespace, where we have a number besides our own, neighbours'
  * numbers are other processes'. */
 static bool proc_is_ours(void)
 {
 	char numbers[64];
-	int err = line_of(AT_FDCWD, "/proc/self/status", NUMBERS, numbers, sizeof numbers);
+	int err = bl_text_line(AT_FDCWD, "/proc/self/status", NUMBERS, numbers, sizeof numbers);
 
 	if (err)
 		return err == -ENOMSG; /* this kernel has no namespaces */
@@ -79,7 +52,7 @@ static int dying(int tasks, const char *thread)
 	int err;
 
 	snprintf(path, sizeof path, "%s/status", thread);
-	err = line_of(tasks, path, "SigPnd:", pending, sizeof pending);
+	err = bl_text_line(tasks, path, "SigPnd:", pending, sizeof pending);
 	if (err)
 		return err == -ENOENT || err == -ESRCH ? 0 : -1;
 	return (strtoull(pending, NULL, 16) & SIGKILL_BIT) != 0;

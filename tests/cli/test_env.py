@@ -303,6 +303,7 @@ def test_run_names_what_stands_in_the_way(beeline, fake_mpi) -> None:
         (("bench", "local", "--cpus", "0,0"), 2, "two different ones"),
         (("bench", "local", "--seconds", "-5"), 2, "--seconds: more than 0"),
         (("bench", "local", "--size", "8"), 2, "unrecognized arguments: --size"),
+        (("run", "-np", "2", "./x"), 2, "beeline run -- mpiexec"),
         (("stat", "--wach"), 2, "usage: beeline stat"),
         (("bench", "local", "--mpi", "lam"), 2, "give one of mpich, openmpi, impi"),
         (("bench", "local", "--mpi", "/no/mpiexec"), 127, "not found"),
