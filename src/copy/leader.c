@@ -2,8 +2,9 @@
 /*
  * leader.c: see leader.h. Threads of a process that is killed, or exits, end one by one, and the
  * main one may be the first: another that is still listed tells nothing. But then each of them
- * has a SIGKILL pending, or has begun to exit, but for a moment between the two: so one is looked
- * at twice.
+ * has a SIGKILL pending, or has begun to exit or to be dumped, but for a moment between the two: so
+ * one is looked at twice. In a /proc of another PID namespace the number is somebody else's: then
+ * it doesn't matter what is said of one that has died, and one that lives is taken for dead.
  */
 #include "copy/leader.h"
 
@@ -17,7 +18,7 @@
 
 #include "base/text.h"
 
-#define EXITING	    0x4u /* PF_EXITING, of the kernel's include/linux/sched.h */
+#define EXITING	    0xcu /* PF_EXITING, PF_POSTCOREDUMP: the kernel's include/linux/sched.h */
 #define FLAGS_FIELD 9	 /* of proc_pid_stat(5) */
 #define MOMENT_NS   1000000
 

@@ -227,11 +227,12 @@ static bool writes_no_more(const struct bl_peer *peer, uint64_t begun)
 static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 {
 	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->given;
+	uint32_t busy;
 
-	if (!lane || peer->dead || (peer->header && writes_no_more(peer, begun)))
-		return 0;
 	/* acquire: pairs with the release in rma.c */
-	return atomic_load_explicit(&lane->rma_busy, memory_order_acquire);
+	busy = lane && !peer->dead ? atomic_load_explicit(&lane->rma_busy, memory_order_acquire)
+				   : 0;
+	return busy && peer->header && writes_no_more(peer, begun) ? 0 : busy;
 }
 
 /* Until it is no longer at the copy that it is at now. bl_local.lock held, and let go of. */

@@ -116,7 +116,7 @@ static int check_fabric(const struct fi_fabric_attr *hint)
 }
 
 /* Authorization keys and the data of errors came with API 1.5: before, nobody asks for them. */
-static bool keys(uint32_t version)
+static bool has_keys(uint32_t version)
 {
 	return version >= FI_VERSION(1, 5);
 }
@@ -152,7 +152,7 @@ static int check_domain(const struct fi_domain_attr *hint, uint32_t version)
 	if (hint->mr_key_size > sizeof(uint64_t) || hint->mr_iov_limit > BL_IOV_MAX)
 		return refuse("keys of %zu bytes, regions of %zu pieces: %zu, %d are offered",
 			      hint->mr_key_size, hint->mr_iov_limit, sizeof(uint64_t), BL_IOV_MAX);
-	if (keys(version) && (hint->auth_key_size || hint->max_err_data))
+	if (has_keys(version) && (hint->auth_key_size || hint->max_err_data))
 		return refuse("authorization keys, data of errors: neither is offered");
 	if (hint->max_ep_tx_ctx > 1 || hint->max_ep_rx_ctx > 1)
 		return refuse("scalable endpoints are not offered");
@@ -180,7 +180,7 @@ static int check_ep(const struct fi_ep_attr *hint, uint32_t version)
 		return refuse("an endpoint has one context of each direction, or shares one");
 	if (hint->msg_prefix_size)
 		return refuse("FI_MSG_PREFIX is not offered");
-	if (keys(version) && hint->auth_key_size)
+	if (has_keys(version) && hint->auth_key_size)
 		return refuse("authorization keys are not offered");
 	return 0;
 }
@@ -232,11 +232,13 @@ int bl_fi_check_rx(const struct fi_rx_attr *hint)
 	return 0;
 }
 
-/* What one direction wants must be wanted in all. */
+/* Operations that one direction is to have must be among all. What else it wants, as libfabric
+ * does, isn't compared; wants_directed(). */
 static int check_subset(uint64_t all, uint64_t some)
 {
-	some &= PRIMARY;
-	if (all && some & ~all)
+	some &= TWO_SIDED | ONE_SIDED;
+	all = bl_fi_answer_caps(all);
+	if (some & ~all)
 		return refuse("one direction's capabilities %#llx are not among all",
 			      (unsigned long long)(some & ~all));
 	return 0;
@@ -426,6 +428,12 @@ static void fill_rx(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint
 		attr->size = hint->size;
 }
 
+/* Receives that name their source, by who says so of the receiving side alone. */
+static bool wants_directed(const struct fi_info *hints)
+{
+	return hints && hints->rx_attr && hints->rx_attr->caps & FI_DIRECTED_RECV;
+}
+
 int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		  const struct fi_info *hints, struct fi_info **out)
 {
@@ -450,6 +458,8 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		return -FI_ENOMEM;
 	}
 	caps = bl_fi_answer_caps(hints ? hints->caps : 0);
+	if (wants_directed(hints))
+		caps |= FI_DIRECTED_RECV;
 	info->caps = caps;
 	info->addr_format = FI_FORMAT_UNSPEC;
 	fill_tx(info->tx_attr, hints ? hints->tx_attr : NULL, caps);

@@ -30,6 +30,7 @@ struct bl_fi_waitset {
 	struct member *members;
 	enum fi_wait_obj wait;
 	int epoll;
+	pid_t owner; /* a forked child shares the epoll instance, and takes nothing out of it */
 };
 
 struct pollset {
@@ -145,7 +146,8 @@ void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid, int fd)
 	if (!set)
 		return;
 	pthread_mutex_lock(&set->lock);
-	epoll_ctl(set->epoll, EPOLL_CTL_DEL, fd, NULL);
+	if (set->owner == getpid())
+		epoll_ctl(set->epoll, EPOLL_CTL_DEL, fd, NULL);
 	list_remove(&set->members, fid);
 	pthread_mutex_unlock(&set->lock);
 }
@@ -328,6 +330,7 @@ int bl_fi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, st
 	}
 	pthread_mutex_init(&set->lock, NULL);
 	set->wait = wait;
+	set->owner = getpid();
 	set->fid.fid.fclass = FI_CLASS_WAIT;
 	set->fid.fid.ops = &waitset_fid_ops;
 	set->fid.ops = &waitset_ops;

@@ -32,7 +32,7 @@
 #define GAIN_NS	    30u		/* for each KiB: measured with both hands, 57 -> 24 */
 #define WORK_NS	    50000u	/* what was huge already takes a few microseconds */
 
-/* /proc/self/pagemap, a word for each page */
+/* pagemap in /proc, a word for each page; by the thread, for the main one may have ended */
 #define PRESENT	  (1ull << 63)
 #define OF_A_FILE (1ull << 61) /* or shared */
 #define EXCLUSIVE (1ull << 56)
@@ -79,7 +79,7 @@ void bl_huge_init(struct bl_huge *huge)
  * any other's; but the file's would be moved. */
 static bool is_anonymous(uintptr_t at)
 {
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 	FILE *maps = fd >= 0 ? fdopen(fd, "r") : NULL;
 	bool begins = true, found = false;
 	char line[256];
@@ -110,7 +110,7 @@ static bool is_anonymous(uintptr_t at)
 static bool is_ours(uintptr_t at)
 {
 	uint64_t page[PAGES];
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 	uint32_t n = 0;
 	ssize_t got;
 

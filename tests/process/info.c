@@ -387,6 +387,14 @@ static void directions(void)
 	hints->tx_attr->caps = 0;
 	hints->rx_attr->caps = FI_TAGGED;
 	T_EQ(find(hints), -FI_ENODATA);
+	hints->rx_attr->caps = FI_DIRECTED_RECV; /* said of one direction alone */
+	info = must_find(hints);
+	T_CHECK(info->caps & FI_DIRECTED_RECV && info->rx_attr->caps & FI_DIRECTED_RECV,
+		"not granted");
+	fi_freeinfo(info);
+	hints->caps = FI_SOURCE; /* and all kinds of messages */
+	hints->rx_attr->caps = FI_TAGGED;
+	T_EQ(find(hints), 0);
 	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
 	hints->tx_attr->caps = FI_MSG;
 	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;

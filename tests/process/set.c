@@ -265,6 +265,43 @@ static void wait_forked(void)
 	t_close(&n);
 }
 
+static void *signal_later(void *arg)
+{
+	pause_ms(60);
+	T_OK(fi_cq_signal(arg));
+	return NULL;
+}
+
+/* A forked process that closes what it has inherited takes nothing from its parent's set. */
+static void wait_fork_closes(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
+	struct t_opts o = {.threading = FI_THREAD_SAFE};
+	struct fid_wait *set;
+	struct fid_cq *cq;
+	pthread_t thread;
+	struct t_node n;
+	int child;
+
+	t_open(&n, &o);
+	T_OK(fi_wait_open(n.fabric, &attr, &set));
+	cq_attr.wait_set = set;
+	T_OK(fi_cq_open(n.domain, &cq_attr, &cq, NULL));
+	child = fork();
+	T_CHECK(child >= 0, "no child");
+	if (!child)
+		_exit(fi_close(&cq->fid) != 0);
+	T_EQ(waitpid(child, NULL, 0), child);
+	T_EQ(fi_wait(set, 30), -FI_ETIMEDOUT);
+	T_OK(pthread_create(&thread, NULL, signal_later, cq));
+	T_OK(fi_wait(set, 10000));
+	T_OK(pthread_join(thread, NULL));
+	T_OK(fi_close(&cq->fid));
+	T_OK(fi_close(&set->fid));
+	t_close(&n);
+}
+
 static const struct t_case cases[] = {
 	{"set_eq_events", 1, eq_events, "events written are read in order", 0},
 	{"set_eq_wakes", 1, eq_wakes, "an event wakes a waiting read", 0},
@@ -272,5 +309,6 @@ static const struct t_case cases[] = {
 	{"set_poll_held", 1, poll_held, "what is in a poll set isn't closed", 0},
 	{"set_wait", 2, wait_set, "a wait set wakes for each of its members", 0},
 	{"set_wait_forked", 1, wait_forked, "what is closed leaves its set", 0},
+	{"set_wait_fork_closes", 1, wait_fork_closes, "what a child closes doesn't", 0},
 };
 const struct t_group group_set = T_GROUP("set", cases);
