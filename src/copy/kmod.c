@@ -52,6 +52,8 @@ static bl_cold int device_open(void)
 	/* A later interface than ours serves us, too: it only grows. Ours is the first. */
 	pthread_once(&watch_once, watch_forks);
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		return UNKNOWN; /* another time there may be one */
 	if (fd < 0) {
 		if (errno != ENOENT)
 			bl_info(DEVICE ": %s; the module is not used", strerror(errno));

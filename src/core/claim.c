@@ -453,6 +453,8 @@ static void leave_home(struct bl_ep *ep)
 	pthread_mutex_lock(&ep->local.lock);
 	for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
 		bl_guess_forget(&home->claims->guesses, p);
+	for (struct bl_peer *p = ep->local.gone; p; p = p->next_all)
+		bl_guess_forget(&home->claims->guesses, p);
 	pthread_mutex_unlock(&ep->local.lock);
 	leave_queue(ep, &home->tagged, true);
 	leave_queue(ep, &home->msg, false);

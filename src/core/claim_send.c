@@ -266,11 +266,22 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 	}
 }
 
-/* Not one that its receiver has taken, or will when it is told to. */
-static void close_request(struct bl_ep *ep, struct bl_request *r)
+/* Until its receiver has taken it, or will when it is told to. */
+void bl_request_opened(struct bl_ep *ep, struct bl_request *r)
 {
-	r->open = false;
+	if (!ep->nopen++)
+		TAILQ_INIT(&ep->opened);
+	TAILQ_INSERT_TAIL(&ep->opened, r, opened);
+	r->open = true;
+}
+
+void bl_request_closed(struct bl_ep *ep, struct bl_request *r)
+{
+	if (!r->open)
+		return;
+	TAILQ_REMOVE(&ep->opened, r, opened);
 	ep->nopen--;
+	r->open = false;
 }
 
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
@@ -278,13 +289,14 @@ bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
 	if ((int64_t)(now - ep->next_claim) < 0)
 		return;
 	ep->next_claim = now + BL_TAKES_US * bl_ticks_per_us();
-	for (uint32_t i = 0; i < ep->nrequest && ep->nopen; i++) {
-		struct bl_request *r = ep->request[i];
+	for (uint32_t n = ep->nopen; n && ep->nopen; n--) {
+		struct bl_request *r = TAILQ_FIRST(&ep->opened);
 
-		if (!r->peer || !r->open)
-			continue;
+		/* To the end of the line: an attempt may end it, and others. */
+		TAILQ_REMOVE(&ep->opened, r, opened);
+		TAILQ_INSERT_TAIL(&ep->opened, r, opened);
 		if (r->peer->dead || taken_or_read(r->peer, r->packet))
-			close_request(ep, r);
+			bl_request_closed(ep, r);
 		else if (!bl_peer_here(ep, r->peer))
 			bl_claim_try(ep, r);
 	}

@@ -18,6 +18,7 @@
 #define BL_CORE_EP_H
 
 #include <errno.h>
+#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -252,25 +253,26 @@ struct bl_ep {
 	struct bl_iov8 *free_iov;
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
-	struct bl_claims *claims; /* claim_board.h */
-	uint32_t nlanding;	  /* claimed messages that are still being copied */
-	bool posting;		  /* in a call that posts a large receive: large.c */
-	bool unshown;		  /* a large receive could not be shown to its senders */
-	uint32_t nwhole;	  /* requests of messages that lie in the ring */
-	uint32_t nopen;		  /* requests whose RTS may not have been taken */
-	uint64_t next_claim;	  /* ticks */
-	uint8_t leaves;		  /* > 0: its user goes away after a large send or receive */
-	uint8_t wanders;	  /* > 0: or with something else, while we copy */
-	uint8_t carry_vain;	  /* messages in a row whose senders went away; stream.c */
-	uint8_t carry_pause;	  /* so many more aren't carried */
-	uint64_t carried_at;	  /* ticks: the last piece of any that is */
-	uint64_t left_at;	  /* ticks: the end of such a call; 0: it has come back */
-	uint64_t brought_at;	  /* the same of such a read */
-	uint32_t nstarved;	  /* peers in whose rings a send found no room (bl_peer.starved) */
-	bool starved_for_now;	  /* one of those goes another way, later */
-	bool retry;		  /* what was refused may go now, or nobody tells when: wait.c */
-	bool refused;		  /* something was that goes when a connection, say, is made */
-	uint32_t given;		  /* answers in bl_local.given that have been acted on */
+	struct bl_claims *claims;	 /* claim_board.h */
+	uint32_t nlanding;		 /* claimed messages that are still being copied */
+	bool posting;			 /* in a call that posts a large receive: large.c */
+	bool unshown;			 /* a large receive could not be shown to its senders */
+	uint32_t nwhole;		 /* requests of messages that lie in the ring */
+	uint32_t nopen;			 /* requests whose RTS may not have been taken, */
+	TAILQ_HEAD(, bl_request) opened; /* valid if there are any */
+	uint64_t next_claim;		 /* ticks */
+	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
+	uint8_t wanders;		 /* > 0: or with something else, while we copy */
+	uint8_t carry_vain;		 /* messages in a row whose senders went away; stream.c */
+	uint8_t carry_pause;		 /* so many more aren't carried */
+	uint64_t carried_at;		 /* ticks: the last piece of any that is */
+	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
+	uint64_t brought_at;		 /* the same of such a read */
+	uint32_t nstarved;    /* peers in whose rings a send found no room (bl_peer.starved) */
+	bool starved_for_now; /* one of those goes another way, later */
+	bool retry;	      /* what was refused may go now, or nobody tells when: wait.c */
+	bool refused;	      /* something was that goes when a connection, say, is made */
+	uint32_t given;	      /* answers in bl_local.given that have been acted on */
 	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
 	bool asks_room;		      /* some peers may have been asked to ring */
 	uint32_t nowing;	      /* peers for which control packets wait for room */

@@ -454,11 +454,10 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (r->ahead)
 		bl_ahead_send(ep, r);
 	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {
-		r->open = true;
 		r->tagged = tagged;
 		r->packet = n;
 		r->tag = tagged ? send->tag : 0;
-		ep->nopen++;
+		bl_request_opened(ep, r);
 		if (ep->leaves)
 			bl_claim_try(ep, r);
 		bl_claim_leave(ep);

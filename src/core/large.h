@@ -22,6 +22,8 @@
 #ifndef BL_CORE_LARGE_H
 #define BL_CORE_LARGE_H
 
+#include <sys/queue.h>
+
 #include "base/log.h"
 #include "core/core.h"
 #include "core/lend.h"
@@ -62,7 +64,7 @@ struct bl_request {
 	bool whole;	  /* all of it is in the ring, in one packet: only its FIN is to come */
 	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
 	uint32_t carried; /* chunks */
-	bool open;	  /* its RTS may not have been taken: bl_claim_later */
+	bool open;	  /* its RTS may not have been taken: bl_claim_later; in bl_ep.opened */
 	bool tagged;	  /* of an open one */
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
@@ -74,6 +76,7 @@ struct bl_request {
 	struct bl_range range[BL_RANGES];
 	uint32_t nrange;
 	struct bl_request *next_free;
+	TAILQ_ENTRY(bl_request) opened;
 };
 
 struct bl_transfer {
@@ -157,6 +160,9 @@ static inline const struct iovec *bl_target_iov(const struct bl_target *t)
 /* From and to the pools; large_pool.c. */
 struct bl_request *bl_request_new(struct bl_ep *ep); /* NULL: no memory */
 void bl_request_free(struct bl_ep *ep, struct bl_request *r);
+/* Its RTS may not have been taken, from now on or no longer; claim_send.c */
+void bl_request_opened(struct bl_ep *ep, struct bl_request *r);
+void bl_request_closed(struct bl_ep *ep, struct bl_request *r);
 /* Its buffers are their owner's again: send a copy. False: no memory, and it is free again. */
 bl_cold bool bl_request_keep(struct bl_ep *ep, struct bl_request *r);
 /* The request that a peer named, or NULL: nonsense, or over already. */

@@ -33,7 +33,7 @@ static void sated(struct bl_ep *ep, struct bl_peer *peer)
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
 {
 	struct bl_peer *p = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
-	int err;
+	int err, polls;
 
 	if (p == &bl_nobody) {
 		err = bl_ep_resolve(ep, dest, &p);
@@ -53,8 +53,10 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	if (bl_tx_room(&p->tx))
 		return 0;
 	/* A receiver at work gives credits every few packets: shorter to wait for
-	 * than a way up through the MPI library and back. */
-	for (int i = 0; i < CREDIT_POLLS; i++)
+	 * than a way up through the MPI library and back. Who keeps queues comes back soon, and for
+	 * all whose rings are full. */
+	polls = ep->domain->hurried ? 1 : CREDIT_POLLS;
+	for (int i = 0; i < polls; i++)
 		if (bl_tx_refresh(&p->tx)) {
 			if (p->starved)
 				sated(ep, p);

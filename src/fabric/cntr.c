@@ -5,6 +5,7 @@
  */
 #include "fabric/fabric.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -107,8 +108,11 @@ static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t fai
 	asleep = bl_wait_doze(w, &sleep);
 	counted = cntr->core->value >= threshold || cntr->core->errors != failed;
 	bl_fi_leave(cntr->domain);
-	if (!asleep)
+	if (!asleep) {
+		sched_yield(); /* to another thread that has been woken, perhaps, for what there is
+				*/
 		return;
+	}
 	if (!counted)
 		bl_wait_sleep(&sleep, most);
 	bl_fi_enter(cntr->domain);

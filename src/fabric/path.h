@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "fabric/fabric.h"
 
+#include <sched.h>
+
 /* --- sending --------------------------------------------------------------- */
 
 static ssize_t NAME(send_iov)(struct bl_fi_ep *ep, const struct iovec *iov, size_t count,
@@ -389,8 +391,11 @@ static void NAME(cq_sleep)(struct bl_fi_cq *cq, uint64_t most)
 	LOCK(cq);
 	asleep = bl_wait_doze(w, &sleep);
 	UNLOCK(cq);
-	if (!asleep)
+	if (!asleep) {
+		sched_yield(); /* to another thread that has been woken, perhaps, for what there is
+				*/
 		return;
+	}
 	/* seq_cst: pairs with bl_fi_cq_signal, which finds us asleep or is seen here */
 	if (!atomic_load_explicit(&cq->signalled, memory_order_seq_cst))
 		bl_wait_sleep(&sleep, most);

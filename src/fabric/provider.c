@@ -34,8 +34,12 @@ static void log_sink(enum bl_log_level level, const char *text)
 {
 	static const enum fi_log_level levels[] = {FI_LOG_WARN, FI_LOG_INFO, FI_LOG_DEBUG};
 
-	if (log_enabled && log_enabled(&bl_fi_provider, levels[level], FI_LOG_CORE)) {
-		log_write(&bl_fi_provider, levels[level], FI_LOG_CORE, "beeline", 0, "%s\n", text);
+	/* Both are NULL after cleanup(), which may be now: the service thread logs, too. */
+	__typeof__(&fi_log_enabled) enabled = log_enabled;
+	__typeof__(&fi_log) put = log_write;
+
+	if (enabled && put && enabled(&bl_fi_provider, levels[level], FI_LOG_CORE)) {
+		put(&bl_fi_provider, levels[level], FI_LOG_CORE, "beeline", 0, "%s\n", text);
 		return;
 	}
 	/* libfabric says nothing at all unless FI_LOG_LEVEL is set. A warning of

@@ -173,7 +173,8 @@ struct bl_local {
 	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
 	struct bl_peer *wanting; /* to be called by the service thread, the first first */
 	struct bl_peer *wanting_last;
-	struct bl_peer *all;
+	struct bl_peer *all;	    /* but for those that are */
+	struct bl_peer *gone;	    /* by bl_local_release */
 	struct bl_peer_slab *slabs; /* what they live in */
 	struct bl_peer *spare;	    /* gone, with an index to be used again */
 	uint32_t nindexes;	    /* ever given */
@@ -258,6 +259,8 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer);
 /* It is gone and can't touch what it had of us: unmap what we had of it, and let
  * another have its number. After bl_local_forget(), with `dead` set. Owner. */
 void bl_local_release(struct bl_local *local, struct bl_peer *peer);
+/* The memory that it has, but for itself: the endpoint closes. */
+void bl_peer_fini(struct bl_peer *peer);
 /*
  * Sleeping; sleep.c. The owner stops polling (bl_local_doze), looks once more at
  * everything that could have come, and sleeps; a sender finds its lane unpolled,
@@ -309,6 +312,8 @@ int bl_process_over(pid_t pid);
  * the first look. pid 0: one that may be anywhere. */
 struct bl_patience {
 	uint64_t since, until; /* ns; until = 0: another neighbour */
+	uint64_t looked;       /* ns: the last look */
+	uint8_t stops;	       /* of ourselves, as it seems: they don't count, up to some */
 };
 bool bl_patience_ends(struct bl_patience *patience, pid_t pid);
 

@@ -30,6 +30,7 @@
 #define SIGKILL_BIT (1ull << (SIGKILL - 1))
 #define STOPPED_NS  1000000000u /* as long one is waited for that may be stopped */
 #define CROWDED_NS  10000000000ull
+#define STOPS_MOST  8	       /* more: looks are that rare here */
 #define NUMBERS	    "NSpid:\t" /* then one for each PID namespace, from that of /proc inwards */
 
 /* In a /proc of an outer PID namespace, where we have a number besides our own, neighbours'
@@ -121,6 +122,13 @@ bool bl_patience_ends(struct bl_patience *patience, pid_t pid)
 
 	if (!patience->since)
 		patience->since = now;
+	else if (now - patience->looked >= STOPPED_NS && patience->stops < STOPS_MOST) {
+		patience->stops++; /* it is we who were stopped, and it perhaps as well */
+		patience->since += now - patience->looked;
+		if (patience->until)
+			patience->until += now - patience->looked;
+	}
+	patience->looked = now;
 	if (!patience->until)
 		patience->until = now + STOPPED_NS;
 	if (now < patience->until)

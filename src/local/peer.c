@@ -103,30 +103,6 @@ put_commons:
 	return err;
 }
 
-/* What the neighbour shares with us. */
-static void unmap_theirs(struct bl_peer *peer)
-{
-	struct bl_link link = {
-		.theirs = peer->rx.lane,
-		.theirs_span = (size_t)1 << peer->rx.span,
-		.header = peer->header,
-		.bells = peer->bells,
-	};
-
-	bl_link_unmap(&link);
-	peer->rx.lane = NULL;
-	peer->header = NULL;
-	peer->bells = NULL;
-	bl_peer_forget_commons(peer);
-}
-
-static void free_peer(struct bl_peer *peer)
-{
-	unmap_theirs(peer);
-	bl_lane_unmap(peer->tx.lane, peer->local->seg.lane_span);
-	free(peer->control);
-}
-
 void bl_local_close(struct bl_local *local)
 {
 	local->stats = &bl_no_stats;
@@ -138,7 +114,9 @@ void bl_local_close(struct bl_local *local)
 	}
 	bl_service_unlisten(local);
 	for (struct bl_peer *p = local->all; p; p = p->next_all)
-		free_peer(p);
+		bl_peer_fini(p);
+	for (struct bl_peer *p = local->gone; p; p = p->next_all)
+		bl_peer_fini(p);
 	for (struct bl_peer_slab *slab = local->slabs, *next; slab; slab = next) {
 		next = slab->next;
 		free(slab);
@@ -154,6 +132,20 @@ void bl_local_close(struct bl_local *local)
 	free(local->by_index);
 	pthread_mutex_destroy(&local->lock);
 	local->enabled = false;
+}
+
+static void orphan_peer(struct bl_peer *p)
+{
+	p->header = NULL;
+	p->bells = NULL;
+	p->commons = NULL;
+	p->proof = BL_PROOF_NONE;
+	p->wanting = false;
+	p->stats = &bl_no_lane_stats;
+	p->rx.lane = p->tx.lane = NULL;
+	p->has_lane = p->hot = false;
+	p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
+	p->dead = ENOTCONN;
 }
 
 void bl_local_orphan(struct bl_local *local)
@@ -174,18 +166,10 @@ void bl_local_orphan(struct bl_local *local)
 	local->arrived = local->wanting = local->wanting_last = local->spare = NULL;
 	for (uint32_t i = 0; i < local->nby_index; i++)
 		local->by_index[i] = NULL;
-	for (struct bl_peer *p = local->all; p; p = p->next_all) {
-		p->header = NULL;
-		p->bells = NULL;
-		p->commons = NULL;
-		p->proof = BL_PROOF_NONE;
-		p->wanting = false;
-		p->stats = &bl_no_lane_stats;
-		p->rx.lane = p->tx.lane = NULL;
-		p->has_lane = p->hot = false;
-		p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
-		p->dead = ENOTCONN;
-	}
+	for (struct bl_peer *p = local->all; p; p = p->next_all)
+		orphan_peer(p);
+	for (struct bl_peer *p = local->gone; p; p = p->next_all)
+		orphan_peer(p);
 	pthread_mutex_init(&local->lock, NULL);
 }
 
@@ -760,40 +744,4 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
 	atomic_store_explicit(&peer->gone, true, memory_order_release);
 	if (peer->adopted)
 		local->by_index[peer->index] = NULL;
-}
-
-void bl_local_release(struct bl_local *local, struct bl_peer *peer)
-{
-	pthread_mutex_lock(&local->lock);
-	peer->error = -(int)peer->dead;
-	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
-	unmap_theirs(peer);
-	if (peer->has_lane)
-		bl_stretch_over(peer);
-	peer->has_lane = false;
-	if (peer->has_index) {
-		peer->has_index = false;
-		peer->next_spare = local->spare;
-		local->spare = peer;
-	}
-	pthread_mutex_unlock(&local->lock);
-}
-
-int bl_peer_life(const struct bl_peer *peer)
-{
-	if (unlikely(peer->dead))
-		return -(int)peer->dead;
-	return peer->adopted ? bl_peer_ended(peer) : 0;
-}
-
-int bl_peer_ended(const struct bl_peer *peer)
-{
-	/* acquire: pairs with the release in bl_local_close */
-	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
-		return -ENOTCONN;
-	/* acquire: of all that it wrote before */
-	if (atomic_load_explicit(&peer->header->life, memory_order_acquire) & FUTEX_OWNER_DIED ||
-	    atomic_load_explicit(&peer->found_dead, memory_order_acquire))
-		return -ECONNRESET;
-	return 0;
 }

@@ -148,6 +148,15 @@ static bool await_victim(int rank, unsigned n)
 	}
 }
 
+static unsigned neighbours(void)
+{
+	unsigned n = 0;
+
+	for (const struct bl_peer *peer = ep->local.all; peer; peer = peer->next_all)
+		n++;
+	return n;
+}
+
 static void survivor(int rank)
 {
 	rank_open(rank, SURVIVORS);
@@ -170,6 +179,8 @@ static void survivor(int rank)
 				   !bl_av_insert(av, &world->addr[VICTIM], &world_index[VICTIM]));
 			traffic_run(&t);
 			nothing_is_left(rank, n);
+			/* Who looks after all neighbours isn't to look at the dead. */
+			RANK_CHECK(rank, life->mad || neighbours() <= RANKS);
 		}
 		if (atomic_load(&shared->number) == OVER)
 			break;
