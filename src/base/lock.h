@@ -6,7 +6,7 @@
  * microseconds, but by calls that close something. A waiter spins, then yields its core to the
  * holder; and says so first, since who drops the lock and takes it again at once, as a thread does
  * that polls, would keep it for as long as it has its core. Who drops it then waits until
- * somebody else has it, for a while.
+ * somebody else has it, for a while: so it is freed when all calls have returned, not before.
  * Not for sharing between processes: a dead holder would keep it.
  */
 #ifndef BL_BASE_LOCK_H

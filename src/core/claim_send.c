@@ -277,8 +277,6 @@ void bl_request_opened(struct bl_ep *ep, struct bl_request *r)
 
 void bl_request_closed(struct bl_ep *ep, struct bl_request *r)
 {
-	if (!r->open)
-		return;
 	TAILQ_REMOVE(&ep->opened, r, opened);
 	ep->nopen--;
 	r->open = false;

@@ -60,7 +60,8 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 
 void bl_request_free(struct bl_ep *ep, struct bl_request *r)
 {
-	bl_request_closed(ep, r);
+	if (unlikely(r->open))
+		bl_request_closed(ep, r);
 	ep->nwhole -= r->whole;
 	if (r->lent)
 		r->peer->coop_busy &= ~(1ULL << (r->lent - 1));

@@ -53,9 +53,9 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	if (bl_tx_room(&p->tx))
 		return 0;
 	/* A receiver at work gives credits every few packets: shorter to wait for
-	 * than a way up through the MPI library and back. Who keeps queues comes back soon, and for
-	 * all whose rings are full. */
-	polls = ep->domain->hurried ? 1 : CREDIT_POLLS;
+	 * than a way up through the MPI library and back. Who keeps queues comes here in each pass,
+	 * for all whose rings are full: if there are several, each is looked at. */
+	polls = ep->domain->hurried && ep->nstarved > (p->starved != 0) ? 1 : CREDIT_POLLS;
 	for (int i = 0; i < polls; i++)
 		if (bl_tx_refresh(&p->tx)) {
 			if (p->starved)

@@ -327,6 +327,7 @@ bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep)
 	*sleep = (struct bl_sleep){.fd = -1};
 	if (group_of(w).count == 1) {
 		sleep->most = fall_asleep(w, BL_SLEEP_FUTEX, sleep);
+		sleep->others = !sleep->most && group_of(w).ep[0]->local.sleepers;
 	} else if ((sleep->fd = bl_wait_fd(w)) >= 0) {
 		sleep->most = fall_asleep_on_fd(w, sleep);
 	} else {

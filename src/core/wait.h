@@ -39,6 +39,7 @@ struct bl_sleep {
 	struct bl_futex futex; /* to sleep on; or else ... */
 	uint64_t ep;	       /* the number of the endpoint whose futex it is; 0: none */
 	int fd;		       /* ... a descriptor; -1: nothing wakes it */
+	bool others;	       /* refused: another thread that has been woken may be why */
 };
 
 #define BL_WAIT_MOST_NS 50000000u /* so often a sleeper looks after the lives of its peers */

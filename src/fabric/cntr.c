@@ -109,8 +109,8 @@ static void cntr_sleep(struct bl_fi_cntr *cntr, uint64_t threshold, uint64_t fai
 	counted = cntr->core->value >= threshold || cntr->core->errors != failed;
 	bl_fi_leave(cntr->domain);
 	if (!asleep) {
-		sched_yield(); /* to another thread that has been woken, perhaps, for what there is
-				*/
+		if (sleep.others) /* let it rise */
+			sched_yield();
 		return;
 	}
 	if (!counted)

@@ -392,8 +392,8 @@ static void NAME(cq_sleep)(struct bl_fi_cq *cq, uint64_t most)
 	asleep = bl_wait_doze(w, &sleep);
 	UNLOCK(cq);
 	if (!asleep) {
-		sched_yield(); /* to another thread that has been woken, perhaps, for what there is
-				*/
+		if (sleep.others) /* let it rise */
+			sched_yield();
 		return;
 	}
 	/* seq_cst: pairs with bl_fi_cq_signal, which finds us asleep or is seen here */

@@ -25,8 +25,9 @@
 #include "base/knobs.h"
 #include "base/log.h"
 
-static __typeof__(&fi_log_enabled) log_enabled;
-static __typeof__(&fi_log) log_write;
+/* NULL before there is a libfabric, and after cleanup(): whoever logs meanwhile takes a copy. */
+static _Atomic(__typeof__(&fi_log_enabled)) log_enabled;
+static _Atomic(__typeof__(&fi_log)) log_write;
 
 /* --- messages ---------------------------------------------------------------- */
 
@@ -34,7 +35,6 @@ static void log_sink(enum bl_log_level level, const char *text)
 {
 	static const enum fi_log_level levels[] = {FI_LOG_WARN, FI_LOG_INFO, FI_LOG_DEBUG};
 
-	/* Both are NULL after cleanup(), which may be now: the service thread logs, too. */
 	__typeof__(&fi_log_enabled) enabled = log_enabled;
 	__typeof__(&fi_log) put = log_write;
 
@@ -51,15 +51,17 @@ static void log_sink(enum bl_log_level level, const char *text)
 
 bl_cold int bl_fi_refuse(int error, enum fi_log_subsys subsys, const char *format, ...)
 {
+	__typeof__(&fi_log_enabled) enabled = log_enabled;
+	__typeof__(&fi_log) put = log_write;
 	char text[256];
 	va_list args;
 
-	if (!log_enabled || !log_enabled(&bl_fi_provider, FI_LOG_INFO, subsys))
+	if (!enabled || !put || !enabled(&bl_fi_provider, FI_LOG_INFO, subsys))
 		return error;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	log_write(&bl_fi_provider, FI_LOG_INFO, subsys, "beeline", 0, "%s\n", text);
+	put(&bl_fi_provider, FI_LOG_INFO, subsys, "beeline", 0, "%s\n", text);
 	return error;
 }
 
@@ -174,8 +176,8 @@ FI_EXT_INI
 	if (!core)
 		core = dlopen(NULL, RTLD_LAZY);
 	if (core) {
-		log_enabled = (__typeof__(log_enabled))dlsym(core, "fi_log_enabled");
-		log_write = (__typeof__(log_write))dlsym(core, "fi_log");
+		log_enabled = (__typeof__(&fi_log_enabled))dlsym(core, "fi_log_enabled");
+		log_write = (__typeof__(&fi_log))dlsym(core, "fi_log");
 		define = (__typeof__(define))dlsym(core, "fi_param_define");
 		if (!log_write)
 			log_enabled = NULL;

@@ -37,11 +37,13 @@ static void nothing_is_lost(void **state)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
 	assert_int_equal(plain, THREADS * TIMES);
 	assert_int_equal(lock.held, 0);
+	assert_int_equal(lock.wanted, 0); /* nobody gives way to nobody */
 }
 
 /* --- one that polls ---------------------------------------------------------- */
 
 #define ROUNDS 200
+#define HELD   200
 #define MANY   100 /* a slice of a core's time has room for a hundred thousand */
 
 static _Atomic bool over;
@@ -52,6 +54,8 @@ static void *poll_for_ever(void *arg)
 	while (!atomic_load(&over)) {
 		bl_lock_take(&lock);
 		atomic_fetch_add(&taken, 1);
+		for (int i = 0; i < HELD; i++) /* mostly it is descheduled while it has the lock */
+			bl_cpu_relax();
 		bl_lock_drop(&lock);
 	}
 	return NULL;
@@ -89,7 +93,7 @@ static void who_waits_gets_it(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 	print_message("             %u of %u times after less than %d turns of the other\n",
 		      short_waits, ROUNDS, MANY);
-	assert_true(short_waits > ROUNDS / 2);
+	assert_true(short_waits > ROUNDS / 4);
 }
 
 int main(void)
