@@ -209,8 +209,7 @@ static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct 
 		spot->n = 0;
 		spot->len = rma->place[i].len;
 		err = entry_of(rp, rma->place[i].key, &entry);
-		if (!spot->len) { /* any key will do, though each is looked up: a region may count
-				     it */
+		if (!spot->len) { /* any key will do; but a region may count it */
 			if (err == -EAGAIN || err == -EOPNOTSUPP)
 				return err;
 			mem->flags |= err ? 0 : entry->flags;
