@@ -105,8 +105,15 @@ struct bl_copy_cost {
 	double ns, per_kb;
 };
 
-/* Two copies, to a receiver that is far away: past the caches; and in turn to one place. */
-extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
+/* What differs between kinds of processors, but for what can be measured; docs/performance.md. */
+struct bl_copy_kind {
+	double dear_ns;		  /* a system call: two copies do for longer messages, ... */
+	size_t carry_max;	  /* of so many bytes */
+	struct bl_copy_cost past; /* two copies, to a receiver that is far away: past the caches; */
+	struct bl_copy_cost in_turn; /* and in turn to one place */
+};
+
+extern const struct bl_copy_kind bl_copy_any, bl_copy_zen5;
 
 /*
  * Bytes up to which two copies take less time than one, to a receiver that is far away: from
