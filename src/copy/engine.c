@@ -261,6 +261,15 @@ static double time_vm(char *to, char *from, size_t len)
 	return (double)best * 1000.0 / (double)bl_ticks_per_us();
 }
 
+/* What differs between kinds of processors, but for what can be measured; docs/performance.md. */
+struct kind {
+	double dear_ns;	  /* a system call: two copies do for longer messages, ... */
+	size_t carry_max; /* of so many bytes, */
+	size_t carry_far; /* and to one who is far away; 0: by what a call takes */
+	size_t chunk_max; /* bl_copy_plan */
+	bool deep;	  /* the same */
+};
+
 static struct bl_copy_plan plan;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -278,7 +287,7 @@ static size_t clamp_page(double value, size_t least, size_t most)
  * wide classes, so that the processes of a job agree on it even where one of them
  * measured on a busy core. See docs/performance.md for how the numbers were found.
  */
-static size_t eager_class(const struct bl_copy_kind *kind, double enter_ns, size_t *dialogue_max)
+static size_t eager_class(const struct kind *kind, double enter_ns, size_t *dialogue_max)
 {
 	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < kind->dear_ns ? 6144 : 14336;
 
@@ -287,11 +296,23 @@ static size_t eager_class(const struct bl_copy_kind *kind, double enter_ns, size
 	return max;
 }
 
-/* In turn 64 KiB take 1.3 us on Zen 5 near by, and one copy 2.9, of which the call that is measured
- * here is 0.9. Far away they take 0.45 us and 37 ns/KiB in turn, but one copy, too, takes more than
- * twice its call there: less per KiB makes up for it. */
-const struct bl_copy_kind bl_copy_any = {1000, 98304, {500, 117}, {760, 80}};
-const struct bl_copy_kind bl_copy_zen5 = {500, 131072, {500, 38}, {450, 22}};
+const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_in_turn = {760, 80};
+
+static const struct kind any_kind = {
+	.dear_ns = 1000,
+	.carry_max = 96 << 10,
+	.chunk_max = 256 << 10,
+};
+
+/* 64 KiB in turn take 1.3 us near by and 3.0 far away, and by one copy, whose call alone takes 0.9,
+ * 2.9 and 3.4 to 4.5. */
+static const struct kind zen5 = {
+	.dear_ns = 500,
+	.carry_max = 128 << 10,
+	.carry_far = 96 << 10,
+	.chunk_max = 1 << 20,
+	.deep = true,
+};
 
 size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
 			 size_t eager, size_t carry)
@@ -354,13 +375,13 @@ static bool is_later_intel(void)
 #endif
 }
 
-static const struct bl_copy_kind *find_kind(void)
+static const struct kind *find_kind(void)
 {
 #if defined(__x86_64__)
 	if (is_later_amd() && family() >= 0x1a)
-		return &bl_copy_zen5;
+		return &zen5;
 #endif
-	return &bl_copy_any;
+	return &any_kind;
 }
 
 static void choose_turns(uint64_t turns)
@@ -373,17 +394,19 @@ static void choose_turns(uint64_t turns)
 	plan.grows = turns == TURNS_ALWAYS;
 }
 
-static size_t carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice)
+static size_t carry_far(const struct kind *kind, const struct bl_copy_cost *once,
+			const struct bl_copy_cost *twice)
 {
-	return bl_knobs()->carry_max != BL_KNOB_AUTO
-		       ? plan.carry_max
-		       : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
+	if (bl_knobs()->carry_max != BL_KNOB_AUTO || !plan.carry_max)
+		return plan.carry_max;
+	return kind->carry_far ? kind->carry_far
+			       : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
 }
 
 static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
-	const struct bl_copy_kind *kind = find_kind();
+	const struct kind *kind = find_kind();
 	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
@@ -411,9 +434,10 @@ static void measure(void)
 			 : once.ns < kind->dear_ns	  ? 0
 							  : kind->carry_max;
 	plan.by_stream = !plan.carry_max;
+	plan.deep = kind->deep && !plan.by_stream;
 	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
-	plan.carry_far = carry_far(&once, &kind->past);
-	plan.carry_turn = carry_far(&once, &kind->in_turn);
+	plan.carry_far = carry_far(kind, &once, &bl_copy_past);
+	plan.carry_turn = carry_far(kind, &once, &bl_copy_in_turn);
 	choose_turns(knobs->turns);
 	if (plan.by_stream && plan.in_turn && knobs->carry_max == BL_KNOB_AUTO)
 		plan.fresh_max = bl_copy_fresh_max(bl_place_cache());
@@ -423,8 +447,8 @@ static void measure(void)
 	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
 	plan.past_min =
 		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
-	plan.chunk_max =
-		knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE) : 256 * 1024;
+	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
+							  : kind->chunk_max;
 	plan.may_vm = knobs->copy != COPY_RING;
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;

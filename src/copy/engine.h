@@ -90,6 +90,7 @@ struct bl_copy_plan {
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */
 	bool own_by_store;  /* a line is to be stored to, to be ours; local/ring.h */
 	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
+	bool deep;	    /* large messages of a stream go through them, too; core/send.c */
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */
 	size_t chunk_max;   /* a piece, when two processes share a message */
 	bool may_vm;	    /* the knob allows process_vm_* */
@@ -105,15 +106,8 @@ struct bl_copy_cost {
 	double ns, per_kb;
 };
 
-/* What differs between kinds of processors, but for what can be measured; docs/performance.md. */
-struct bl_copy_kind {
-	double dear_ns;		  /* a system call: two copies do for longer messages, ... */
-	size_t carry_max;	  /* of so many bytes */
-	struct bl_copy_cost past; /* two copies, to a receiver that is far away: past the caches; */
-	struct bl_copy_cost in_turn; /* and in turn to one place */
-};
-
-extern const struct bl_copy_kind bl_copy_any, bl_copy_zen5;
+/* Two copies, to a receiver that is far away: past the caches; and in turn to one place. */
+extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
 
 /*
  * Bytes up to which two copies take less time than one, to a receiver that is far away: from

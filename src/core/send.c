@@ -17,6 +17,7 @@
 
 #define CREDIT_POLLS 400 /* about 700 ns */
 #define LADEN_EVERY  8u	 /* messages that may go whole */
+#define DEEP	     8u	 /* large messages of a stream, unread in the ring */
 
 size_t bl_inject_max(void)
 {
@@ -252,11 +253,16 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
  * processes copy some, once. So nothing that was announced may be pending, and about one such
  * message may be unread in the ring; another may be in a dialogue buffer. `uses`: bytes that its
  * receiver is known to use when they have come, which it may be at.
+ * Where two copies are so much quicker that they do for such a stream, too, if nothing comes back
+ * (bl_copy_plan()->deep), more of them may be, and what finds no room waits for some.
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {
-	return !ep->leaves && ep->requests == ep->nwhole &&
-	       bl_tx_unread(&peer->tx) < 2 * bl_min(len, (size_t)BL_PACKET_MOST) &&
+	struct bl_tx *tx = &peer->tx;
+	bool deep = bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx);
+
+	return !ep->leaves && (deep || ep->requests == ep->nwhole) &&
+	       bl_tx_unread(tx) < (deep ? DEEP : 2) * bl_min(len, (size_t)BL_PACKET_MOST) &&
 	       bl_waits_here(peer, uses);
 }
 

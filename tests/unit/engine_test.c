@@ -163,8 +163,8 @@ struct far_row {
 	size_t eager, carry, far;
 };
 
-#define PAST	&bl_copy_any.past
-#define IN_TURN &bl_copy_any.in_turn
+#define PAST	&bl_copy_past
+#define IN_TURN &bl_copy_in_turn
 
 static const struct far_row fars[] = {
 	{{"as measured", "24 KiB"}, PAST, {1242, 65}, 14336, 98304, 24576},
