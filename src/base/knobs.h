@@ -77,7 +77,8 @@ enum bl_knob_kind {
 	  "by a prefetch; store is by storing something there (for an answer only where its "      \
 	  "receiver was found to be far away, which shows in a line's time on AMD from Zen 4 "     \
 	  "on). auto: store where what was asked for was found to be lost again by the time that " \
-	  "it is written to, AMD EPYC with 1 MiB of second-level cache a core; else ask.")         \
+	  "it is written to, AMD EPYC with 1 MiB of second-level cache a core before Zen 5; else " \
+	  "ask.")                                                                                  \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \

@@ -268,6 +268,10 @@ struct kind {
 	size_t carry_far; /* and to one who is far away; 0: by what a call takes */
 	size_t chunk_max; /* bl_copy_plan */
 	bool deep;	  /* the same */
+	bool keeps;	  /* lines that were asked for, until they are written to */
+	size_t turn_max;  /* bl_copy_plan */
+	size_t fresh_max; /* 0: only where nothing is carried; bl_copy_fresh_max */
+	uint32_t fresh_per_kb, fresh_per_kb_most; /* 0: by what is measured */
 };
 
 static struct bl_copy_plan plan;
@@ -312,6 +316,11 @@ static const struct kind zen5 = {
 	.carry_far = 96 << 10,
 	.chunk_max = 1 << 20,
 	.deep = true,
+	.keeps = true,
+	.turn_max = 256 << 10,
+	.fresh_max = 512 << 10,
+	.fresh_per_kb = 35,
+	.fresh_per_kb_most = 400,
 };
 
 size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
@@ -403,6 +412,24 @@ static size_t carry_far(const struct kind *kind, const struct bl_copy_cost *once
 			       : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
 }
 
+static void choose_fresh(const struct kind *kind, const struct bl_copy_cost *once)
+{
+	size_t most = plan.by_stream ? bl_copy_fresh_max(bl_place_cache()) : kind->fresh_max;
+
+	if (plan.in_turn && bl_knobs()->carry_max == BL_KNOB_AUTO)
+		plan.fresh_max = most;
+	if (plan.fresh_max && !plan.by_stream)
+		plan.turn_max = kind->turn_max;
+	plan.fresh_ns = (uint32_t)(FRESH_CALL * once->ns);
+	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
+	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
+	if (kind->fresh_per_kb) {
+		plan.fresh_ns = (uint32_t)once->ns;
+		plan.fresh_per_kb = kind->fresh_per_kb;
+		plan.fresh_per_kb_most = kind->fresh_per_kb_most;
+	}
+}
+
 static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
@@ -439,12 +466,9 @@ static void measure(void)
 	plan.carry_far = carry_far(kind, &once, &bl_copy_past);
 	plan.carry_turn = carry_far(kind, &once, &bl_copy_in_turn);
 	choose_turns(knobs->turns);
-	if (plan.by_stream && plan.in_turn && knobs->carry_max == BL_KNOB_AUTO)
-		plan.fresh_max = bl_copy_fresh_max(bl_place_cache());
-	plan.fresh_ns = (uint32_t)(FRESH_CALL * once.ns);
-	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once.per_kb);
-	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once.per_kb);
-	plan.own_by_store = knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && is_later_amd());
+	choose_fresh(kind, &once);
+	plan.own_by_store = knobs->own == OWN_STORE ||
+			    (knobs->own == OWN_AUTO && is_later_amd() && !kind->keeps);
 	plan.past_min =
 		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
 	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)

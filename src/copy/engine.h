@@ -82,6 +82,7 @@ struct bl_copy_plan {
 	size_t carry_turn; /* the same where both write to one place in turn */
 	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
 			    * where nothing is carried, in a stream */
+	size_t turn_max;   /* the same if the receiver is near, and waits for just this message */
 	size_t fresh_max;  /* up to here they do in turn, if one was seen to take longer than */
 	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
 	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */

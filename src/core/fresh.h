@@ -73,6 +73,14 @@ static inline void bl_fresh_told(struct bl_peer *peer, size_t len, uint64_t data
 	peer->tx.fresh_left = BL_FRESH_MOST;
 }
 
+/* Sender: it isn't known, but two copies in turn to a neighbour that is near take no longer. */
+static inline bool bl_fresh_or_not(const struct bl_peer *peer, size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	return unlikely(len <= plan->turn_max) && len > plan->carry_max && !bl_tx_is_far(&peer->tx);
+}
+
 /* Sender: the next one of len bytes is, as far as is known. */
 static inline bool bl_is_fresh(const struct bl_peer *peer, size_t len)
 {

@@ -186,9 +186,10 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
-	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
-		     tx->pay_most + tx->dialogue_room < BL_PAYLOAD_OF(ep->local.seg.lane_span) &&
-		     bl_tx_probes();
+	bool tight =
+		tx->pay_most > BL_PAYLOAD_SIZE &&
+		tx->pay_most + tx->dialogue_room < BL_PAYLOAD_OF(bl_stretch_most(&ep->local)) &&
+		bl_tx_probes();
 
 	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
 									  : plan->carry_far;
@@ -298,9 +299,9 @@ static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
 {
 	struct bl_tx *tx = &peer->tx;
-	bool place = bl_dialogue_has_place(tx, len), ring;
+	bool place = bl_dialogue_has_place(tx, len), known = bl_fresh_or_not(peer, len), ring;
 
-	if (peer->copy.lend || bl_tx_is_far(tx))
+	if (peer->copy.lend || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
 		return false;
 	if (len >= BL_CLAIM_MIN && !(has_posted(peer) && both_at_it(ep, peer, len, len)))
 		return false;
@@ -318,13 +319,13 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 	place = place || (len > tx->dialogue_room && bl_dialogue_may_offer(tx));
 	if ((!place && !ring) || bl_is_laden(peer, len))
 		return false;
-	if (!tx->fresh_left) {
+	if (!known && !tx->fresh_left) {
 		tx->fresh = 0; /* announce some */
 		return false;
 	}
 	if (place && !has_place(ep, peer, len))
 		return false;
-	tx->fresh_left--;
+	tx->fresh_left -= !known;
 	*turn = place;
 	return true;
 }
@@ -535,7 +536,8 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false, fresh = bl_is_fresh(peer, len) && goes_fresh(ep, peer, len, &turn);
+	bool turn = false, fresh = (bl_is_fresh(peer, len) || bl_fresh_or_not(peer, len)) &&
+				   goes_fresh(ep, peer, len, &turn);
 
 	if (!fresh && !may_go_whole(ep, peer, len))
 		return -EMSGSIZE;

@@ -243,6 +243,9 @@ bl_cold void bl_stretch_dialogue(struct bl_peer *peer, size_t len);
 /* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG, BL_LANE_TURNS or
  * BL_LANE_MOST. Any thread. */
 size_t bl_stretch_span(void);
+/* And how long it is made at first, at most; what is left of its span is for its dialogue buffer.
+ */
+size_t bl_stretch_most(const struct bl_local *local);
 /* This neighbour has ended: nobody reads its ring any more. */
 void bl_stretch_over(struct bl_peer *peer);
 

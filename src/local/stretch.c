@@ -66,13 +66,28 @@ static bool is_worth_it(const struct bl_peer *peer)
 	       peer->local->seg.lane_span > BL_LANE_SIZE;
 }
 
+/* What is left behind it for a dialogue buffer that is made longer. */
+static size_t later(size_t span)
+{
+	size_t most = bl_copy_plan()->fresh_max;
+
+	return span > BL_LANE_LONG && most > BL_DIALOGUE_SIZE ? most - BL_DIALOGUE_SIZE : 0;
+}
+
+size_t bl_stretch_most(const struct bl_local *local)
+{
+	size_t span = local->seg.lane_span;
+
+	return bl_copy_plan()->by_stream ? BL_LANE_LONG : span - later(span);
+}
+
 /* As long as may be; else, and for want of memory, as is enough in most cases. */
 static int stretch(struct bl_peer *peer, size_t *size)
 {
 	struct bl_local *local = peer->local;
 	int err = -ENOMEM;
 
-	*size = bl_copy_plan()->by_stream ? BL_LANE_LONG : local->seg.lane_span;
+	*size = bl_stretch_most(local);
 	if (*size <= BL_LANE_LONG || local->nlongest < LONGEST)
 		err = bl_lane_stretch(&local->seg, peer->tx.lane, BL_LANE_SIZE, *size);
 	if (err == -ENOMEM && *size > BL_LANE_LONG) {
