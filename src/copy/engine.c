@@ -319,7 +319,7 @@ static const struct kind zen5 = {
 	.keeps = true,
 	.turn_max = 256 << 10,
 	.fresh_max = 512 << 10,
-	.fresh_per_kb = 35,
+	.fresh_per_kb = 60,
 	.fresh_per_kb_most = 400,
 };
 

@@ -4,6 +4,7 @@
  */
 #include "core/claim_board.h"
 
+#include "core/fresh.h"
 #include "core/shared.h"
 
 #include <string.h>
@@ -358,6 +359,7 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 	for (uint32_t i = 0; i < members(home); i++) {
 		struct bl_ep *ep = member(home, i);
 
+		bl_fresh_back(ep);
 		if (ep->leaves)
 			look_around(ep, src);
 		bl_claim_leave(ep);

@@ -40,10 +40,48 @@ static inline bool bl_fresh_may(size_t len)
 	return len <= plan->fresh_max && len > plan->dialogue_max;
 }
 
+/*
+ * Where what two processes use is far away, the copy isn't all. The sender's program, writing its
+ * next message, has each line taken from the receiver's cache, and the receiver's fetches what the
+ * sender wrote into its memory: more time than all copies, and not ours. So a program counts as
+ * well that is away for long enough to have used what it has got, before it posts or sends again
+ * what is as large.
+ */
+#define BL_USED_NS_KB                                                                              \
+	10u /* of two who are near each other takes as much, far away ten times that */
+
+static inline void bl_fresh_got(struct bl_ep *ep, size_t len)
+{
+	if (likely(!bl_copy_plan()->deep) || !bl_fresh_may(len))
+		return;
+	ep->got_at = bl_ticks();
+	ep->got_bytes = (uint32_t)len;
+}
+
+static inline void bl_fresh_back(struct bl_ep *ep)
+{
+	uint64_t took;
+
+	if (likely(!ep->got_at))
+		return;
+	took = (bl_ticks() - ep->got_at) * 1000 / bl_ticks_per_us();
+	ep->got_at = 0;
+	if (took * 1024 < (uint64_t)ep->got_bytes * BL_USED_NS_KB)
+		ep->uses = 0;
+	else
+		ep->uses += ep->uses < BL_FRESH_AFTER;
+}
+
+static inline bool bl_fresh_is_used(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return ep->uses == BL_FRESH_AFTER && bl_tx_is_far(&peer->tx);
+}
+
 /* Receiver: its own copy of at least half of the message took from then to then (ticks). If the
  * sender copied the rest, that took as long. What takes longer than lines from another's cache do
  * is something else: pages that are new, here or there. */
-static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t began, uint64_t ended)
+static inline void bl_fresh_judge(const struct bl_ep *ep, struct bl_transfer *t, size_t len,
+				  uint64_t began, uint64_t ended)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	uint64_t took, call = (uint64_t)plan->fresh_ns * 1024;
@@ -53,7 +91,7 @@ static inline void bl_fresh_judge(struct bl_transfer *t, size_t len, uint64_t be
 		return;
 	t->verdict |= BL_FIN_JUDGED;
 	took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
-	if (took > call + (uint64_t)plan->fresh_per_kb * len &&
+	if ((took > call + (uint64_t)plan->fresh_per_kb * len || bl_fresh_is_used(ep, t->peer)) &&
 	    took < call + (uint64_t)plan->fresh_per_kb_most * len)
 		t->verdict |= BL_FIN_FRESH;
 	else

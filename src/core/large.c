@@ -81,6 +81,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 			 t->want, t->error);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
+	bl_fresh_got(ep, t->want);
 	if (t->want >= BL_HUGE_LEAST && !t->streamed && !t->error)
 		bl_buffers_used(ep, t->peer, t->mine, t->nmine, t->want);
 	bl_transfer_free(ep, t);
@@ -158,7 +159,7 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 		err = -ESRCH;
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
-		bl_fresh_judge(t, len, began, ended);
+		bl_fresh_judge(ep, t, len, began, ended);
 	} else if (err != -EOPNOTSUPP) {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
 	}
@@ -412,6 +413,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 
 	if (unlikely(ep->sampled))
 		bl_pass_next(ep);
+	if (len >= BL_CLAIM_MIN)
+		bl_fresh_back(ep);
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		err = bl_find_room(ep, send->dest, &peer);
 		if (unlikely(err))
