@@ -58,18 +58,21 @@ static inline void bl_fresh_got(struct bl_ep *ep, size_t len)
 	ep->got_bytes = (uint32_t)len;
 }
 
-static inline void bl_fresh_back(struct bl_ep *ep)
+static inline void bl_fresh_back_at(struct bl_ep *ep, uint64_t now)
 {
-	uint64_t took;
+	uint64_t took = (now - ep->got_at) * 1000 / bl_ticks_per_us();
 
-	if (likely(!ep->got_at))
-		return;
-	took = (bl_ticks() - ep->got_at) * 1000 / bl_ticks_per_us();
 	ep->got_at = 0;
 	if (took * 1024 < (uint64_t)ep->got_bytes * BL_USED_NS_KB)
 		ep->uses = 0;
 	else
 		ep->uses += ep->uses < BL_FRESH_AFTER;
+}
+
+static inline void bl_fresh_back(struct bl_ep *ep)
+{
+	if (unlikely(ep->got_at != 0))
+		bl_fresh_back_at(ep, bl_ticks());
 }
 
 static inline bool bl_fresh_is_used(const struct bl_ep *ep, const struct bl_peer *peer)

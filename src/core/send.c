@@ -254,8 +254,8 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
  * processes copy some, once. So nothing that was announced may be pending, and about one such
  * message may be unread in the ring; another may be in a dialogue buffer. `uses`: bytes that its
  * receiver is known to use when they have come, which it may be at.
- * Where two copies are so much quicker that they do for such a stream, too, if nothing comes back
- * (bl_copy_plan()->deep), more of them may be, and what finds no room waits for some.
+ * Where two copies are so much quicker that they do for a stream of such messages, too, if nothing
+ * comes back (bl_copy_plan()->deep), more of them may be unread, and others pending.
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {

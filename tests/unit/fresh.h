@@ -56,6 +56,8 @@ static inline void open_fresh(void)
 	plan()->stream_max = 32768;
 	plan()->in_turn = plan()->crossing_only = true;
 	plan()->fresh_max = FRESH;
+	plan()->turn_max = 0;
+	plan()->deep = false;
 	copies_take_long(true);
 	open_pair();
 }

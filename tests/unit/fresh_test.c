@@ -5,6 +5,13 @@
  */
 #include "unit/fresh.h"
 
+/* A longer lane is as long as any, whatever this machine has. */
+size_t __wrap_bl_place_cache(void);
+size_t __wrap_bl_place_cache(void)
+{
+	return 1 << 20;
+}
+
 static void sends_past(size_t by, size_t len, uint8_t past)
 {
 	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
@@ -139,6 +146,8 @@ struct judge_row {
 	uint64_t ms;
 	bool others, lent;
 	uint64_t verdict;
+	uint8_t uses;
+	bool near;
 };
 
 static const struct judge_row judge[] = {
@@ -151,6 +160,31 @@ static const struct judge_row judge[] = {
 	{{"less", "says nothing"}, 64, 31, 100, .verdict = 0},
 	{{"through the ring", "says nothing"}, 64, 64, 100, .others = true, .verdict = 0},
 	{{"by the module", "says nothing"}, 64, 64, 100, .lent = true, .verdict = 0},
+	{{"quick, used far away", "the program's time counts"},
+	 64,
+	 64,
+	 65,
+	 .verdict = BL_FIN_VERDICT,
+	 .uses = BL_FRESH_AFTER},
+	{{"quick, used not that often", "may be chance"},
+	 64,
+	 64,
+	 65,
+	 .verdict = BL_FIN_JUDGED,
+	 .uses = BL_FRESH_AFTER - 1},
+	{{"quick, used near by", "which costs nothing"},
+	 64,
+	 64,
+	 65,
+	 .verdict = BL_FIN_JUDGED,
+	 .uses = BL_FRESH_AFTER,
+	 .near = true},
+	{{"slower than lines are, used", "its pages are new"},
+	 64,
+	 64,
+	 257,
+	 .verdict = BL_FIN_JUDGED,
+	 .uses = BL_FRESH_AFTER},
 };
 
 static void judge_a_copy(void **state)
@@ -162,8 +196,78 @@ static void judge_a_copy(void **state)
 	open_fresh();
 	plan()->fresh_ns = plan()->fresh_per_kb = 1000000;
 	plan()->fresh_per_kb_most = 4000000;
-	bl_fresh_judge(&t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
+	sender->uses = row->uses;
+	p.tx.slow = row->near ? 0 : 7;
+	bl_fresh_judge(sender, &t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
 	assert_int_equal(t.verdict, row->verdict);
+	node_close(&node);
+}
+
+/* Whether a large message is used is seen by when the next one is posted or sent. */
+struct use_row {
+	struct row row;
+	size_t len;
+	uint64_t ns; /* that its user was away for */
+	uint8_t had, uses;
+};
+
+#define KB100 102400u
+
+static const struct use_row use[] = {
+	{{"long", "each line was touched"}, KB100, 10000000, 0, 1},
+	{{"just as long", "the same"}, KB100, 1000, 1, 2},
+	{{"less", "nobody looks at it"}, KB100, 990, 2, 0},
+	{{"often", "no more than that"}, KB100, 10000000, BL_FRESH_AFTER, BL_FRESH_AFTER},
+	{{"short message", "of those nothing is known"}, MIDDLE, 10000000, 2, 2},
+	{{"too long a message", "the same"}, FRESH + 1, 0, 2, 2},
+};
+
+static void seen_to_be_used(void **state)
+{
+	const struct use_row *row = TABLE_ROW(struct use_row, state);
+
+	open_fresh();
+	sender->uses = row->had;
+	bl_fresh_got(sender, row->len);
+	assert_int_equal(sender->got_at, 0); /* where that doesn't matter */
+	plan()->deep = true;
+	bl_fresh_got(sender, row->len);
+	assert_int_equal(sender->got_at != 0, bl_fresh_may(row->len));
+	if (sender->got_at) {
+		uint64_t now = bl_ticks(), since = row->ns * bl_ticks_per_us() / 1000;
+
+		sender->got_at = now - since;
+		bl_fresh_back_at(sender, now);
+	} else {
+		bl_fresh_back(sender);
+	}
+	assert_int_equal(sender->uses, row->uses);
+	assert_int_equal(sender->got_at, 0);
+	node_close(&node);
+}
+
+/* What is posted or sent next ends the time that it may have been used in, if it is as large. */
+static void used_until(void **state)
+{
+	static const size_t lens[] = {BL_CLAIM_MIN - 1, BL_CLAIM_MIN};
+
+	(void)state;
+	open_fresh();
+	plan()->deep = true;
+	copies_take_long(false);
+	for (size_t i = 0; i < 2; i++) {
+		one(KB100);
+		assert_int_not_equal(receiver->got_at, 0);
+		memset(to, 0xee, sizeof to);
+		assert_int_equal(bl_recv_buf(receiver, to, lens[i], 1, 9, 0, to, NODE_FLAGS), 0);
+		assert_int_equal(receiver->got_at == 0, i);
+		sends(1, lens[i]);
+		has(0, lens[i]);
+		one(KB100);
+		sends(0, lens[i]);
+		assert_int_equal(receiver->got_at == 0, i);
+		receives(1, lens[i]);
+	}
 	node_close(&node);
 }
 
@@ -275,7 +379,11 @@ struct way_row {
 	bool ours_isnt, others_isnt, is_short, laden, past, far, lent, leaves;
 	bool posted;   /* before they are sent */
 	uint32_t room; /* of the other's buffer; 0: for all of them */
+	size_t turn;   /* bytes that go in turn near by, whatever is known of them */
+	bool deep;
 };
+
+#define TURN 262144u
 
 static const struct way_row ways[] = {
 	{{"in turn", "each waits for the other's"}, "ABABABABABAB", "rrrrrpgggggg", .len = LEN},
@@ -360,6 +468,61 @@ static const struct way_row ways[] = {
 	 "rrrrrrrrrrrr",
 	 .len = LEN,
 	 .far = true},
+	{{"far away, two copies are quicker there, too", "copied in as a whole"},
+	 "ABABABABABAB",
+	 "rrrrrppppppp",
+	 .len = LEN,
+	 .far = true,
+	 .deep = true},
+	{{"near by", "whether it was just written or not"},
+	 "ABABABABABAB",
+	 "rrrrrpgggggg",
+	 .len = TURN,
+	 .turn = TURN,
+	 .posted = true,
+	 .ours_isnt = true,
+	 .others_isnt = true},
+	{{"near by, crossing", "the same"},
+	 "XXXXXX",
+	 "rrrrrrpppppp",
+	 .len = TURN,
+	 .turn = TURN,
+	 .ours_isnt = true,
+	 .others_isnt = true},
+	{{"near by, a byte more", "copied once"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = TURN + 1,
+	 .turn = TURN,
+	 .posted = true,
+	 .ours_isnt = true,
+	 .others_isnt = true},
+	{{"near by, not posted", "would be copied three times"},
+	 "ABABABABABAB",
+	 "rrrrrprrrrrr",
+	 .len = TURN,
+	 .turn = TURN,
+	 .ours_isnt = true,
+	 .others_isnt = true},
+	{{"near by, one leaves", "is copied for one who computes"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = TURN,
+	 .turn = TURN,
+	 .posted = true,
+	 .ours_isnt = true,
+	 .others_isnt = true,
+	 .leaves = true},
+	{{"far away, not just written", "copied once"},
+	 "ABABABABABAB",
+	 "rrrrrrrrrrrr",
+	 .len = TURN,
+	 .turn = TURN,
+	 .posted = true,
+	 .ours_isnt = true,
+	 .others_isnt = true,
+	 .far = true,
+	 .deep = true},
 	{{"lent", "the module copies it once"},
 	 "ABABABABABAB",
 	 "rrrrrrrrrrrr",
@@ -399,6 +562,8 @@ static void which_way(void **state)
 
 	open_fresh();
 	copies_take_long(true);
+	plan()->turn_max = row->turn;
+	plan()->deep = row->deep;
 	waits_here = !row->leaves;
 	if (!row->is_short)
 		stretch_both();
@@ -739,6 +904,90 @@ static void worth_a_longer_lane(void **state)
 	node_close(&node);
 }
 
+/* --- streams of large messages where they are carried -------------------------------- */
+
+struct deep_row {
+	struct row row;
+	bool deep, far, hears, leaves, alone;
+	/* s: one is sent, r: and one received */
+	const char *steps;
+	const char *ways; /* whole, or announced ("r") */
+};
+
+static const struct deep_row deeps[] = {
+	{{"deep", "eight may be unread"}, .deep = true, .steps = "sssssssss", .ways = "wwwwwwwwr"},
+	{{"deep, one read", "and those that are pending don't matter"},
+	 .deep = true,
+	 .steps = "sssssssssrs",
+	 .ways = "wwwwwwwwrw"},
+	{{"not deep", "two, and no more while one is pending"},
+	 .steps = "ssssrrs",
+	 .ways = "wwrrr"},
+	{{"deep, but it hears from it", "both copy some"},
+	 .deep = true,
+	 .hears = true,
+	 .steps = "sssrs",
+	 .ways = "wwrr"},
+	{{"deep, far away", "one copy is better"},
+	 .deep = true,
+	 .far = true,
+	 .steps = "sssrs",
+	 .ways = "wwrr"},
+	{{"deep, the sender leaves", "it is copied for who computes"},
+	 .deep = true,
+	 .leaves = true,
+	 .steps = "ss",
+	 .ways = "rr"},
+	{{"deep, the receiver has left", "the same"},
+	 .deep = true,
+	 .alone = true,
+	 .steps = "ss",
+	 .ways = "rr"},
+};
+
+static void streams_of_large_ones(void **state)
+{
+	const struct deep_row *row = TABLE_ROW(struct deep_row, state);
+	struct bl_tx *tx;
+	struct iovec iov = {from, BL_CLAIM_MIN};
+	struct bl_send send = {&iov, 1, 0, 9, 0, from, NODE_FLAGS, NULL};
+	char seen[16] = "";
+	size_t sent = 0, got = 0;
+
+	plan()->by_stream = plan()->crossing_only = false;
+	plan()->in_turn = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 131072;
+	plan()->stream_max = 131072;
+	plan()->fresh_max = plan()->turn_max = 0;
+	plan()->deep = row->deep;
+	open_pair();
+	stretch();
+	tx = &peer()->tx;
+	assert_true(tx->pay_most > (1 << 20));
+	waits_here = !row->alone;
+	for (const char *at = row->steps; *at; at++) {
+		if (*at == 'r') {
+			receives(0, BL_CLAIM_MIN);
+			got++;
+			continue;
+		}
+		tx->asked = (uint8_t)(tx->next - (row->hears ? BL_TURN - 1 : BL_TURN + 1));
+		tx->slow = row->far ? 7 : 0;
+		tx->probed = (uint16_t)tx->next; /* that is not to be asked now */
+		sender->leaves = row->leaves;
+		assert_int_equal(bl_send(sender, &send), 0);
+		sender->leaves = 0;
+		seen[sent++] = way_of_last(1);
+	}
+	assert_string_equal(seen, row->ways);
+	for (waits_here = true; got < sent; got++)
+		receives(0, BL_CLAIM_MIN);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+	plan()->by_stream = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+}
+
 int main(void)
 {
 	set_limits();
@@ -747,6 +996,8 @@ int main(void)
 	TABLE_ROWS("judged", one_judged, judged);
 	TABLE_TEST(timed);
 	TABLE_ROWS("judge", judge_a_copy, judge);
+	TABLE_ROWS("use", seen_to_be_used, use);
+	TABLE_TEST(used_until);
 	TABLE_ROWS("told", told_in_a_row, told);
 	TABLE_TEST(told_by_a_bit);
 	TABLE_ROWS("FIN", fin_says, fins);
@@ -759,5 +1010,6 @@ int main(void)
 	TABLE_TEST(far_for_a_while);
 	TABLE_TEST(stores_say_nothing);
 	TABLE_ROWS("longer", worth_a_longer_lane, longer);
+	TABLE_ROWS("deep", streams_of_large_ones, deeps);
 	return table_run("fresh");
 }
