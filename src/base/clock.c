@@ -5,8 +5,6 @@
  */
 #include "base/clock.h"
 
-#include <stdatomic.h>
-
 #define MEASURE_NS 200000 /* long enough for 0.1 % on a 25 ns clock_gettime */
 #define LOOKS	   8
 
@@ -32,14 +30,13 @@ static struct moment moment_now(void)
 	return m;
 }
 
-uint64_t bl_ticks_per_us(void)
-{
-	static _Atomic uint64_t rate;
-	uint64_t known = atomic_load_explicit(&rate, memory_order_relaxed);
-	struct moment from, to;
+_Atomic uint64_t bl_ticks_rate;
 
-	if (known)
-		return known;
+uint64_t bl_ticks_measure(void)
+{
+	struct moment from, to;
+	uint64_t known;
+
 	from = moment_now();
 	while (bl_clock_ns() - from.ns < MEASURE_NS)
 		;
@@ -47,6 +44,6 @@ uint64_t bl_ticks_per_us(void)
 	known = (to.ticks - from.ticks) * 1000 / (to.ns - from.ns);
 	if (!known)
 		known = 1;
-	atomic_store_explicit(&rate, known, memory_order_relaxed);
+	atomic_store_explicit(&bl_ticks_rate, known, memory_order_relaxed);
 	return known;
 }

@@ -6,6 +6,8 @@
 #ifndef BL_BASE_CLOCK_H
 #define BL_BASE_CLOCK_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -51,7 +53,28 @@ static inline uint64_t bl_ticks_settled(void)
 	return now;
 }
 
+#define BL_TICKS_AHEAD (1ull << 36) /* nothing is ever due later than that: 23 s at 3 GHz */
+
+/*
+ * Whether the moment `at`, in ticks, has come. One that is further ahead than any has ever been set
+ * has been set by a counter that began anew since, as it does where a machine has slept and its
+ * memory was kept (suspend to RAM): it counts as come, or whoever looks after the lives of others
+ * would not look again for as long as the machine had been up.
+ */
+static inline bool bl_is_due(uint64_t now, uint64_t at)
+{
+	return at - now - 1 >= BL_TICKS_AHEAD;
+}
+
+extern _Atomic uint64_t bl_ticks_rate; /* 0: not measured yet */
+uint64_t bl_ticks_measure(void);
+
 /* Ticks in a microsecond; measured once, at least 1. */
-uint64_t bl_ticks_per_us(void);
+static inline uint64_t bl_ticks_per_us(void)
+{
+	uint64_t known = atomic_load_explicit(&bl_ticks_rate, memory_order_relaxed);
+
+	return known ? known : bl_ticks_measure();
+}
 
 #endif

@@ -38,7 +38,7 @@ static int64_t silent_for(const struct bl_peer *peer)
 
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return silent_for(peer) <= (int64_t)(BL_FIRST_TICKS + HERE_US * bl_ticks_per_us()) &&
+	return silent_for(peer) <= (int64_t)(bl_first_ticks() + HERE_US * bl_ticks_per_us()) &&
 	       !has_one_in_hand(ep, peer);
 }
 
@@ -109,7 +109,7 @@ static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 			return true;
 		for (uint32_t i = 0; i < ep->local.nhot; i++)
 			bl_poll_peer(ep, &none, ep->local.hot[i]);
-	} while ((int64_t)(bl_ticks() - until) < 0);
+	} while (!bl_is_due(bl_ticks(), until));
 	return false;
 }
 
@@ -188,7 +188,7 @@ static bool other_hand_done(struct bl_request *r, uint32_t mine)
 	coop = &r->peer->tx.lane->coop[r->lent - 1];
 	until = bl_ticks() + HAND_US * bl_ticks_per_us();
 	while (bl_coop_counted((struct bl_coop *)(uintptr_t)coop) + mine < r->count)
-		if ((int64_t)(bl_ticks() - until) >= 0)
+		if (bl_is_due(bl_ticks(), until))
 			return false;
 	return true;
 }
@@ -284,7 +284,7 @@ void bl_request_closed(struct bl_ep *ep, struct bl_request *r)
 
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
 {
-	if ((int64_t)(now - ep->next_claim) < 0)
+	if (!bl_is_due(now, ep->next_claim))
 		return;
 	ep->next_claim = now + BL_TAKES_US * bl_ticks_per_us();
 	for (uint32_t n = ep->nopen; n && ep->nopen; n--) {

@@ -391,7 +391,7 @@ bl_cold void bl_claim_again(struct bl_ep *ep)
 	uint64_t now = bl_ticks();
 	bool any, left = false;
 
-	if ((int64_t)(now - c->next_again) < 0)
+	if (!bl_is_due(now, c->next_again))
 		return;
 	any = show_queue(home, true, &left);
 	any |= show_queue(home, false, &left);

@@ -19,8 +19,8 @@
 /* A wait that lasts so long gives its core away at each further empty read: what
  * it waits for may need the core. Longer than a short message's way, so that two
  * ranks with a core each never pay for it. */
-#define YIELD_AFTER_US	30
-#define COMPUTING_TICKS 20000 /* between two reads: its core is of use to the caller */
+#define YIELD_AFTER_US 30
+#define COMPUTING_US   7 /* between two reads: its core is of use to the caller */
 
 struct bl_cq bl_no_queue;
 
@@ -254,7 +254,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		if (unlikely(ep->warm != NULL) && !ep->crosses)
 			bl_warm_payload(ep);
 		bl_claim_upkeep(ep, now);
-		if (unlikely((int64_t)(now - ep->next_look) >= 0))
+		if (unlikely(bl_is_due(now, ep->next_look)))
 			bl_ep_look(ep, sink, now);
 	}
 }
@@ -308,8 +308,7 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 		}
 		if (pass >= passes && (!until || has_work(cq)))
 			break;
-		if (until && !(pass % 4) &&
-		    ((int64_t)(bl_ticks() - until) >= 0 || others_have_some(cq)))
+		if (until && !(pass % 4) && (bl_is_due(bl_ticks(), until) || others_have_some(cq)))
 			break;
 	}
 	return false;
@@ -335,13 +334,13 @@ static bool stay(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now)
 /* On a core of our own. True: something is there. */
 static bool spin(struct bl_cq *cq, struct bl_sink *sink, uint64_t *now, bool begins)
 {
-	bool waiting = !begins && *now - cq->last_empty < BL_WAITING_TICKS;
+	bool waiting = !begins && *now - cq->last_empty < bl_waiting_ticks();
 	bool longer = begins && bl_luck_may_spin(&cq->crowd.read);
 	bool found;
 
 	if (!waiting && !longer)
 		return false;
-	found = poll_on(cq, sink, bl_knobs()->spin, longer ? *now + BL_FIRST_TICKS : 0);
+	found = poll_on(cq, sink, bl_knobs()->spin, longer ? *now + bl_first_ticks() : 0);
 	/* One that was cut short says nothing. */
 	if (longer && (found || !(others_have_some(cq) || has_work(cq))))
 		bl_luck_spun(&cq->crowd.read, found);
@@ -392,7 +391,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 {
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
-	bool computing = now - cq->last_empty > COMPUTING_TICKS;
+	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
 	bool crowded = bl_crowd_shared(&cq->crowd, now);
 	ssize_t n;
 

@@ -16,11 +16,19 @@ bl_cold void bl_cq_look(struct bl_cq *cq);
 /* The first read of a wait polls for so long, while that finds something: some libraries give their
  * core away after each read, MPICH even after one that has brought what they wait for, and a
  * message arrives in less time than two yields take. */
-#define BL_FIRST_TICKS 10000u
+static inline uint64_t bl_first_ticks(void)
+{
+	return bl_ticks_per_us() * 10 / 3;
+}
+
 /* One that follows another within so many, and nothing has come between, polls a while, too, before
  * it returns through the layers above. */
-#define BL_WAITING_TICKS 2000u
-#define BL_LOOK_READS	 32 /* few, because each may have copied megabytes */
+static inline uint64_t bl_waiting_ticks(void)
+{
+	return bl_ticks_per_us() * 2 / 3;
+}
+
+#define BL_LOOK_READS 32 /* few, because each may have copied megabytes */
 
 /* A read brought something. One that is never idle must look around as well: so
  * whoever counts looks, or two that count in turn would pass over it for ever. */
@@ -43,7 +51,7 @@ static inline void bl_cq_renew(struct bl_cq *cq)
 #define BL_LONG_BYTES (256u << 10)
 static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t len)
 {
-	if (len >= BL_LONG_BYTES && cq && (int64_t)(bl_ticks() - ep->next_look) >= 0)
+	if (len >= BL_LONG_BYTES && cq && bl_is_due(bl_ticks(), ep->next_look))
 		cq->full |= BL_LOOK_READS - 1;
 }
 

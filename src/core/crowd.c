@@ -262,7 +262,7 @@ bool bl_crowd_stay_on(const struct bl_cq *cq, struct bl_stay *stay)
 	const struct bl_peer *peer = awaited(cq);
 
 	stay->left = peer != stay->peer || (!stay->visit && (turn_of(peer) & BL_TURN_AWAY));
-	return !stay->left && (int64_t)(bl_ticks() - stay->until) < 0;
+	return !stay->left && !bl_is_due(bl_ticks(), stay->until);
 }
 
 void bl_crowd_stayed(struct bl_crowd *crowd, const struct bl_stay *stay, bool found)
@@ -354,7 +354,7 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 	uint64_t after;
 
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
-	    bl_crowd_shared(crowd, now) && now >= crowd->no_nap && !starving(cq)) {
+	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap) && !starving(cq)) {
 		nap(cq, now);
 		return bl_ticks();
 	}

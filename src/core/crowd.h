@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 struct bl_cq;
@@ -96,7 +97,7 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);
 
 static inline bool bl_crowd_shared(const struct bl_crowd *crowd, uint64_t now)
 {
-	return (int64_t)(crowd->until - now) > 0;
+	return !bl_is_due(now, crowd->until);
 }
 
 /* An empty read on a shared core. True: poll on, while bl_crowd_stay_on() says so; then tell

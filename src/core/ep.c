@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/again.h"
 #include "core/core.h"
 #include "core/fence.h"
 #include "core/mr.h"
@@ -44,6 +45,7 @@ int bl_domain_close(struct bl_domain *domain)
 	if (domain->users)
 		return -EBUSY;
 	bl_mr_free_table(domain);
+	bl_refusal_fini(&domain->refusals);
 	free(domain);
 	return 0;
 }
@@ -558,7 +560,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (ep->nlanding)
 			bl_claim_progress(ep, sink);
 		/* Reads may be far apart where each finds megabytes to copy. */
-		if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
+		if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
 	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding + ep->attends)) {
@@ -620,7 +622,7 @@ void bl_ep_progress(struct bl_ep *ep)
 	}
 	bl_progress(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
-	if (unlikely(bl_ticks() - ep->next_look < INT64_MAX))
+	if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 		bl_ep_look(ep, &none, bl_ticks());
 	/* These two end operations as well, for which others may have waited. */
 	if (unlikely(ep->nfence))
@@ -667,7 +669,7 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 
 	if (!peer->died_at)
 		peer->died_at = now;
-	while (!(over = bl_process_over(peer->copy.pid)) && (int64_t)(bl_ticks() - until) < 0)
+	while (!(over = bl_process_over(peer->copy.pid)) && !bl_is_due(bl_ticks(), until))
 		sched_yield();
 	return over <= 0 && now - peer->died_at <
 				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();

@@ -25,6 +25,7 @@
 #include "base/lock.h"
 #include "core/crowd.h"
 #include "core/pass.h"
+#include "core/refused.h"
 #include "core/table.h"
 #include "core/wait.h"
 #include "local/commons.h"
@@ -54,9 +55,10 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool locks;	     /* its user does around each call; pass.h */
-	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
-	bool stuck;	     /* what could not begin is to be tried again */
+	bool locks;   /* its user does around each call; pass.h */
+	bool hurried; /* nothing of it may wait for a connection: who uses it has queues */
+	bool stuck;   /* what could not begin is to be tried again */
+	struct bl_refusals refusals;
 	uint64_t opened;     /* endpoints, so far */
 	struct bl_huge huge; /* buffers of large messages */
 };
@@ -576,49 +578,10 @@ bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
 			 uint64_t data, void *context, uint64_t flags);
 
-/*
- * Not now, for another reason than room. Whoever would wait for it at a descriptor is told once to
- * try again (wait.c): when what it goes with has come (bl_ep_unrefused), or, where nobody would
- * tell of that (no memory, a lock that another process holds), before he sleeps. What we begin
- * ourselves, for work that waits, has nobody who waits for its beginning.
- */
-static inline int bl_again(struct bl_ep *ep)
-{
-	ep->retry |= !ep->opening && !ep->domain->working;
-	return -EAGAIN;
-}
-
-/* There is no memory for it: the same, but an error once all that was begun has been refused so for
- * a second, or else a limit that isn't raised (ulimit -v) would have its user try again for ever.
- * ep.c */
+/* There is no memory for it: as bl_again() (again.h), but an error once all that was begun has been
+ * refused so for a second, or else a limit that isn't raised (ulimit -v) would have its user try
+ * again for ever. ep.c */
 bl_cold int bl_no_memory(struct bl_ep *ep);
-
-static inline int bl_refused(struct bl_ep *ep)
-{
-	ep->refused |= !ep->opening && !ep->domain->working;
-	return -EAGAIN;
-}
-
-static inline void bl_ep_unrefused(struct bl_ep *ep)
-{
-	ep->retry |= ep->refused;
-	ep->refused = false;
-}
-
-/* No room there: whoever falls asleep before there is must know; wait.c. */
-static inline int bl_starve(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
-{
-	ep->nstarved += !peer->starved;
-	peer->starved = (uint8_t)bl_min(1 + (len + 1023) / 1024, 255u);
-	return -EAGAIN;
-}
-
-/* The same, but there is another way once the peer has been away for a while: look again soon. */
-static inline int bl_starve_for_now(struct bl_ep *ep, struct bl_peer *peer, uint32_t len)
-{
-	ep->starved_for_now = true;
-	return bl_starve(ep, peer, len);
-}
 
 /* Of two long messages that cross, each takes as long to be copied out as it takes to ask for what
  * the next one is written to. Of shorter ones that is asked for before the other's comes. */

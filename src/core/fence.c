@@ -2,6 +2,7 @@
 /*
  * fence.c: see fence.h. Serialised by the domain.
  */
+#include "core/again.h"
 #include "core/fence.h"
 
 #include <stdlib.h>

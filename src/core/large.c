@@ -4,6 +4,7 @@
  * Serialised by the domain. What a peer says of lengths, places and numbers is
  * checked here, against what this side keeps for itself.
  */
+#include "core/again.h"
 #include "core/claim.h"
 #include "core/fence.h"
 #include "core/fresh.h"
@@ -609,7 +610,7 @@ static void answer_offer(struct bl_request *r)
 
 	r->offered = false;
 	while (!bl_coop_begun(r->coop, r->coop_generation))
-		if ((int64_t)(bl_ticks() - until) >= 0)
+		if (bl_is_due(bl_ticks(), until))
 			return;
 }
 
@@ -634,7 +635,7 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 			answer_offer(r);
 		/* Who has begun finishes: the receiver may have gone away, relying on that. */
 		if (r->coop && help(ep, r)) {
-			if (unlikely((int64_t)(bl_ticks() - ep->next_look) >= 0))
+			if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 				bl_ep_look(ep, sink, bl_ticks()); /* it may be over now */
 			continue;
 		}
@@ -648,7 +649,7 @@ void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink)
 
 static bool is_over(uint64_t until)
 {
-	return (int64_t)(bl_ticks() - until) >= 0;
+	return bl_is_due(bl_ticks(), until);
 }
 
 /* A sender that was offered the message has heard of it. */
@@ -699,7 +700,7 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 {
-	bl_large_finish_by(ep, sink, bl_ticks() + INT64_MAX);
+	bl_large_finish_by(ep, sink, bl_ticks() + BL_TICKS_AHEAD);
 }
 
 /* We send as well: so each has a message to copy, and does it alone. */

@@ -4,6 +4,7 @@
  * found; see recv.h. Serialised by the domain.
  */
 #include "base/knobs.h"
+#include "core/again.h"
 #include "core/match.h"
 #include "core/recv.h"
 #include "core/shared.h"
@@ -27,7 +28,7 @@ static void poll_early(struct bl_ep *ep, const struct bl_unex_queue *early, uint
 	if (ep->warm && !ep->crosses)
 		bl_warm_payload(ep);
 	for (; passes && early->tail == tail && nothing_came(ep); passes--) {
-		if (until && (int64_t)(bl_ticks() - until) >= 0)
+		if (until && bl_is_due(bl_ticks(), until))
 			return;
 		bl_progress(ep, &none);
 	}
@@ -44,11 +45,11 @@ static bool may_poll(struct bl_cq *cq, uint64_t now, uint64_t *until)
 	struct bl_luck *luck = &cq->crowd.peek;
 	bool begins = cq->peek_full != cq->full;
 	bool longer = begins && bl_luck_may_spin(luck);
-	bool follows = !begins && now - cq->last_look < BL_WAITING_TICKS;
+	bool follows = !begins && now - cq->last_look < bl_waiting_ticks();
 
 	luck->waits += begins;
 	cq->peek_full = cq->full;
-	*until = longer ? now + BL_FIRST_TICKS : 0;
+	*until = longer ? now + bl_first_ticks() : 0;
 	return (longer || (follows && luck->luck)) && !bl_crowd_shared(&cq->crowd, now);
 }
 

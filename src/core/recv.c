@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/again.h"
 #include "core/core.h"
 #include "core/claim.h"
 #include "core/fence.h"

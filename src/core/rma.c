@@ -3,6 +3,7 @@
  * rma.c: the origin's side of one-sided operations; see rma.h. Serialised by the
  * domain. What is read out of a target's table is checked on a private copy.
  */
+#include "core/again.h"
 #include "core/rma.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/again.h"
 #include "core/claim.h"
 #include "core/core.h"
 #include "core/fence.h"
@@ -59,8 +60,10 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	polls = ep->domain->hurried && ep->nstarved > (p->starved != 0) ? 1 : CREDIT_POLLS;
 	for (int i = 0; i < polls; i++)
 		if (bl_tx_refresh(&p->tx)) {
-			if (p->starved)
+			if (p->starved) {
 				sated(ep, p);
+				ep->retry |= bl_refusal_of_others(&ep->domain->refusals);
+			}
 			return 0;
 		}
 	return bl_starve(ep, p, 0);

@@ -9,7 +9,9 @@
  *   a connection made or refused, commons given     the service thread
  *   a place behind a fence                          what opens it; then, and where nobody tells
  *                                                   when a refused operation may go, fi_trywait()
- *                                                   says no, once (bl_ep.retry)
+ *                                                   says no, once (bl_ep.retry), to each thread
+ *                                                   that was refused, and to one in any case: who
+ *                                                   waits may do so for others (refused.h)
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
@@ -48,6 +50,11 @@ static struct group group_of(const struct bl_waiter *w)
 {
 	return w->cq ? (struct group){w->cq->ep, w->cq->nep}
 		     : (struct group){w->cntr->ep, w->cntr->nep};
+}
+
+static struct bl_domain *domain_of(const struct bl_waiter *w)
+{
+	return w->cq ? w->cq->domain : w->cntr->domain;
 }
 
 void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr)
@@ -214,6 +221,7 @@ static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
 	struct bl_waiter *w[WAITERS];
 	uint32_t n = waiters_of(ep, w);
 
+	bl_refusal_tell(&ep->domain->refusals);
 	for (uint32_t i = 0; i < n; i++) {
 		w[i]->told = true;
 		if (w[i] != self || w[i]->armed) /* another thread may poll ours */
@@ -280,8 +288,7 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 			most = NAP_NS;
 	}
 	/* Others' bells may be ours too; and that pass may have found work to begin. */
-	if ((w->cntr && w->cntr->regions) ||
-	    bl_work_naps(w->cq ? w->cq->domain : w->cntr->domain, g.count))
+	if ((w->cntr && w->cntr->regions) || bl_work_naps(domain_of(w), g.count))
 		most = NAP_NS;
 	if (has_something(w)) {
 		leave_futex(w, sleep);
@@ -314,7 +321,8 @@ int bl_wait_try(struct bl_waiter *w)
 
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
-	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS && !w->told;
+	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
+	quiet &= !bl_refusal_take(&domain_of(w)->refusals) && !w->told;
 	w->told = false;
 	w->armed |= quiet;
 	settle(w);

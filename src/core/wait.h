@@ -53,7 +53,7 @@ void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep);
 /* The descriptor to poll, made at the first call, or -errno. */
 int bl_wait_fd(struct bl_waiter *w);
 /* 0: nothing is there, and what comes makes the descriptor readable. -EAGAIN: read, and try again
- * what was refused: of several threads that wait at one queue one hears of that. */
+ * what was refused. */
 int bl_wait_try(struct bl_waiter *w);
 
 /* Prepare to sleep. False: don't, read. True: bl_wait_rise() must follow; of a counter

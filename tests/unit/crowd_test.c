@@ -171,7 +171,7 @@ static void wait_often(struct bl_cq *cq)
 	/* what is waited for */
 	assert_int_equal(bl_recv_buf(cq->ep[0], buf, sizeof buf, 0, 5, 0, NULL, NODE_FLAGS), 0);
 
-	cq->ep[0]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us(); /* they don't live */
+	cq->ep[0]->next_look = bl_ticks() + BL_TICKS_AHEAD; /* they don't live */
 	/* Two of the spins, one of so many waits, within a moment, though this machine may be busy
 	 */
 	for (int waits = 0; waits < 64 * (int)BL_LUCK_PROBE && !cq->crowd.until; waits++) {
@@ -187,7 +187,7 @@ static void wait_between_operations(struct bl_cq *cq)
 	uint64_t began = bl_ticks(), least = (uint64_t)GIVES_AFTER_US * bl_ticks_per_us();
 	struct bl_comp comp;
 
-	cq->ep[0]->next_look = began + 3600000000ull * bl_ticks_per_us(); /* they don't live */
+	cq->ep[0]->next_look = began + BL_TICKS_AHEAD; /* they don't live */
 	cq->last_empty = cq->wait_began = cq->gave_way = began;
 	for (yields = 0; yields < 32 && !cq->crowd.until;) {
 		bl_cq_renew(cq);
@@ -323,7 +323,7 @@ static void open_pair(uint32_t company)
 {
 	node_open(&pair, 2);
 	pair.cq[0]->crowd = (struct bl_crowd){
-		.until = bl_ticks() + 3600000000ull * bl_ticks_per_us(),
+		.until = bl_ticks() + BL_TICKS_AHEAD,
 		.company = company,
 		.visit_every = 32,
 	};
@@ -581,7 +581,7 @@ static void naps_when(void **state)
 {
 	const struct nap_row *when = TABLE_ROW(struct nap_row, state);
 	static struct node node;
-	uint64_t now, hour = 3600000000ull * bl_ticks_per_us();
+	uint64_t now, long_ = BL_TICKS_AHEAD;
 	struct bl_cq *cq;
 	uint32_t before;
 
@@ -589,8 +589,8 @@ static void naps_when(void **state)
 	cq = node.cq[0];
 	now = bl_ticks();
 	cq->wait_began = now - (uint64_t)when->waited * bl_ticks_per_us();
-	cq->crowd.until = when->crowded ? now + hour : 0;
-	cq->crowd.no_nap = when->vain ? now + hour : 0;
+	cq->crowd.until = when->crowded ? now + long_ : 0;
+	cq->crowd.no_nap = when->vain ? now + long_ : 0;
 	before = cq->crowd.vain;
 	bl_crowd_give_way(cq, now);
 	assert_int_equal(cq->crowd.vain - before, when->naps);

@@ -263,7 +263,7 @@ static void is_not_away(void **state)
 	cq->crowd.read.luck = BL_LUCK_MOST; /* it spins */
 	ep->leaves = BL_LEAVES_MOST;
 	ep->left_at = 0;
-	ep->next_look = bl_ticks() + us(3600000000ull);
+	ep->next_look = bl_ticks() + BL_TICKS_AHEAD;
 	assert_int_equal(read_one(0), -EAGAIN);
 	assert_int_equal(ep->ntransfer, 2);
 	while (ep->ntransfer + node.ep[1]->requests)

@@ -54,7 +54,7 @@ static size_t heard(size_t at, size_t expected, uint64_t *seen)
 	size_t n = 0;
 
 	while (n < expected && bl_clock_ns() < until) {
-		node.ep[at]->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us();
+		node.ep[at]->next_look = bl_ticks() + BL_TICKS_AHEAD;
 		n = read_all(at, n, seen);
 	}
 	node.ep[at]->next_look = bl_ticks();
@@ -150,7 +150,7 @@ static bool sleeps(void)
 {
 	struct bl_sleep sleep;
 
-	sender->next_look = bl_ticks() + 3600000000ull * bl_ticks_per_us();
+	sender->next_look = bl_ticks() + BL_TICKS_AHEAD;
 	if (!bl_wait_doze(&node.cq[1]->wait, &sleep))
 		return false;
 	bl_wait_rise(&node.cq[1]->wait, &sleep);

@@ -23,7 +23,7 @@ static void open_pair(bool crowded)
 	receiver = node.ep[0];
 	sender = node.ep[1];
 	node_expect_nothing(&node, 0);
-	node.cq[0]->crowd.until = crowded ? bl_ticks() + 3600000000ull * bl_ticks_per_us() : 0;
+	node.cq[0]->crowd.until = crowded ? bl_ticks() + BL_TICKS_AHEAD : 0;
 }
 
 static struct bl_peer *from_sender(void)

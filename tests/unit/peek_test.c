@@ -104,7 +104,7 @@ static void polls(void **state)
 	cq->full = 1;
 	cq->crowd.peek = (struct bl_luck){.luck = row->luck, .waits = row->waits};
 	if (row->state == SHARED_CORE)
-		cq->crowd.until = bl_ticks() + 3600000000ull * bl_ticks_per_us();
+		cq->crowd.until = bl_ticks() + BL_TICKS_AHEAD;
 	node.ep[0]->work += row->state == COPIES;
 	if (row->state == HAS_COMPLETION)
 		bl_cq_append(cq, &(struct bl_comp){.flags = BL_SEND}, BL_ADDR_ANY);
@@ -115,7 +115,7 @@ static void polls(void **state)
 			assert_false(look(!row->other));
 	}
 	node.ep[0]->work -= row->state == COPIES;
-	assert_true(row->after >= row->luck || bl_ticks() - began >= BL_FIRST_TICKS);
+	assert_true(row->after >= row->luck || bl_ticks() - began >= bl_first_ticks());
 	assert_int_equal(cq->crowd.peek.luck, row->after);
 	assert_int_equal(cq->crowd.peek.waits, row->waits + row->begun);
 	assert_int_equal(cq->crowd.peek.rarely, row->waits == BL_LUCK_PROBE);
@@ -191,7 +191,7 @@ static void polls_when_close(void **state)
 	while (!polls_after(0, 1)) /* unless something has held it up */
 		assert_true(time(NULL) < deadline);
 	for (int i = 0; i < 100; i++) {
-		assert_false(polls_after(BL_WAITING_TICKS, MOST));
+		assert_false(polls_after(bl_waiting_ticks(), MOST));
 		assert_false(polls_after(0, 0));
 	}
 	node.ep[0]->warm = NULL;

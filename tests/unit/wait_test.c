@@ -5,6 +5,8 @@
  * Endpoint 0 waits, endpoint 1 is the neighbour.
  */
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "copy/engine.h"
@@ -415,6 +417,141 @@ static void room_was_found(void **state)
 
 /* --- several threads ------------------------------------------------------------ */
 
+/* Another thread of the same program, which does one thing at a time for us. */
+static struct {
+	pthread_t thread;
+	sem_t go, done;
+	int (*act)(void); /* NULL: it ends */
+	int ret;
+} other;
+
+static void *others_life(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		sem_wait(&other.go);
+		if (!other.act)
+			return NULL;
+		other.ret = other.act();
+		sem_post(&other.done);
+	}
+}
+
+static int by_other(int (*act)(void))
+{
+	other.act = act;
+	sem_post(&other.go);
+	if (act)
+		sem_wait(&other.done);
+	else
+		pthread_join(other.thread, NULL);
+	return other.ret;
+}
+
+static int inject(void)
+{
+	return bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED);
+}
+
+static int wait_try(void)
+{
+	return bl_wait_try(&node.cq[0]->wait);
+}
+
+static int fill(void)
+{
+	int ret;
+
+	do
+		ret = inject();
+	while (!ret);
+	return ret;
+}
+
+/* What two threads do while there is no room, and once there is: `I` and `i` inject, `W` and `w`
+ * ask whether to wait; capitals are ours, the others the other's. Both have been refused, but
+ * where only one has. `says`: y, it may; n, it is to try again, or has no room. */
+struct pair_row {
+	struct row row;
+	bool ours, others; /* has been refused */
+	const char *does, *says;
+};
+
+static const struct pair_row pairs[] = {
+	{{"both ask", "each hears of it, once"}, true, true, "WwWw", "nnyy"},
+	{{"one takes some", "the other hears of it"}, true, true, "WIwiWw", "nynyyy"},
+	{{"one takes some, without asking", "the other hears of it"}, true, true, "Iwi", "yny"},
+	{{"the other one does", "so do we"}, true, true, "iWI", "yny"},
+	{{"only ours", "who waits for us hears of it"}, true, false, "wWw", "nny"},
+	{{"only the other's", "and so do we for it"}, false, true, "WwW", "nny"},
+	{{"one was refused, and takes some", "nobody else waits"}, true, false, "Iw", "yy"},
+};
+
+static void refused_to_two(void **state)
+{
+	const struct pair_row *row = TABLE_ROW(struct pair_row, state);
+	char says[16] = "";
+	bool full, quiet;
+	size_t n = 0;
+
+	open_two();
+	settle_credit();
+	become_quiet();
+	sem_init(&other.go, 0, 0);
+	sem_init(&other.done, 0, 0);
+	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
+	full = (!row->ours || fill() == -EAGAIN) && (!row->others || by_other(fill) == -EAGAIN);
+	quiet = (!row->ours || !wait_try()) && (!row->others || !by_other(wait_try));
+	node_settle(&node, 1);
+	for (const char *at = row->does; *at; at++) {
+		int (*act)(void) = strchr("Ii", *at) ? inject : wait_try;
+		int ret = strchr("IW", *at) ? act() : by_other(act);
+
+		says[n++] = ret ? 'n' : 'y';
+	}
+	by_other(NULL); /* before anything may fail here: the next row has one of its own */
+	assert_true(full && quiet);
+	assert_string_equal(says, row->says);
+	node_close(&node);
+}
+
+/* Threads come and go, and each that was refused is heard of for as long as it is there. */
+static void refused_to_many(void **state)
+{
+	enum { MANY = 11 };
+	pthread_t us = pthread_self(), number[MANY];
+	struct bl_refusals r = {0};
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		for (size_t k = 0; k < i % 3 + 1; k++)
+			bl_refusal_note(&r);
+		number[i] = r.of[r.last - 1].thread;
+		assert_true(pthread_equal(number[i], us));
+		r.of[r.last - 1].thread = (pthread_t)(i + 1); /* another one's */
+	}
+	assert_int_equal(r.n, MANY);
+	assert_false(bl_refusal_take(&r));
+	assert_true(bl_refusal_of_others(&r));
+	bl_refusal_tell(&r);
+	assert_false(bl_refusal_take(&r)); /* it wasn't */
+	bl_refusal_note(&r);
+	assert_int_equal(r.n, MANY + 1);
+	assert_false(bl_refusal_take(&r)); /* not yet */
+	bl_refusal_tell(&r);
+	bl_refusal_note(&r); /* it has tried since, in vain */
+	assert_false(bl_refusal_take(&r));
+	bl_refusal_tell(&r);
+	assert_true(bl_refusal_take(&r));
+	assert_false(bl_refusal_take(&r));
+	assert_int_equal(r.n, MANY);
+	bl_refusal_fini(&r);
+	assert_false(bl_refusal_of_others(&r));
+	bl_refusal_note(&r);
+	assert_false(bl_refusal_of_others(&r));
+	bl_refusal_fini(&r);
+}
+
 static void close_with(struct bl_cntr *cntr)
 {
 	for (size_t i = 0; i < node.count; i++) {
@@ -490,6 +627,8 @@ int main(void)
 	TABLE_TEST(room_of_several);
 	TABLE_TEST(room_is_lost);
 	TABLE_TEST(room_was_found);
+	TABLE_ROWS("refused", refused_to_two, pairs);
+	TABLE_TEST(refused_to_many);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
 	return table_run("wait");
