@@ -263,14 +263,14 @@ static double time_vm(char *to, char *from, size_t len)
 
 /* What differs between kinds of processors, but for what can be measured; docs/performance.md. */
 struct kind {
-	double dear_ns;	  /* a system call: two copies do for longer messages, ... */
-	size_t carry_max; /* of so many bytes, */
-	size_t carry_far; /* and to one who is far away; 0: by what a call takes */
-	size_t chunk_max; /* bl_copy_plan */
-	bool deep;	  /* the same */
-	bool keeps;	  /* lines that were asked for, until they are written to */
-	size_t turn_max;  /* bl_copy_plan */
-	size_t fresh_max; /* 0: only where nothing is carried; bl_copy_fresh_max */
+	double dear_ns;		      /* a system call: two copies do for longer messages, ... */
+	size_t carry_max;	      /* of so many bytes, */
+	size_t carry_far, carry_turn; /* bl_copy_plan; 0: by what a call takes */
+	size_t chunk_max;	      /* bl_copy_plan */
+	bool deep;		      /* the same */
+	bool keeps;		      /* lines that were asked for, until they are written to */
+	size_t turn_max;	      /* bl_copy_plan */
+	size_t fresh_max;	      /* 0: only where nothing is carried; bl_copy_fresh_max */
 	uint32_t fresh_per_kb, fresh_per_kb_most; /* 0: by what is measured */
 };
 
@@ -313,7 +313,8 @@ static const struct kind any_kind = {
 static const struct kind zen5 = {
 	.dear_ns = 500,
 	.carry_max = 128 << 10,
-	.carry_far = 96 << 10,
+	.carry_far = 24 << 10,
+	.carry_turn = 96 << 10,
 	.chunk_max = 1 << 20,
 	.deep = true,
 	.keeps = true,
@@ -403,13 +404,12 @@ static void choose_turns(uint64_t turns)
 	plan.grows = turns == TURNS_ALWAYS;
 }
 
-static size_t carry_far(const struct kind *kind, const struct bl_copy_cost *once,
+static size_t carry_far(size_t known, const struct bl_copy_cost *once,
 			const struct bl_copy_cost *twice)
 {
 	if (bl_knobs()->carry_max != BL_KNOB_AUTO || !plan.carry_max)
 		return plan.carry_max;
-	return kind->carry_far ? kind->carry_far
-			       : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
+	return known ? known : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
 }
 
 static void choose_fresh(const struct kind *kind, const struct bl_copy_cost *once)
@@ -463,8 +463,8 @@ static void measure(void)
 	plan.by_stream = !plan.carry_max;
 	plan.deep = kind->deep && !plan.by_stream;
 	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
-	plan.carry_far = carry_far(kind, &once, &bl_copy_past);
-	plan.carry_turn = carry_far(kind, &once, &bl_copy_in_turn);
+	plan.carry_far = carry_far(kind->carry_far, &once, &bl_copy_past);
+	plan.carry_turn = carry_far(kind->carry_turn, &once, &bl_copy_in_turn);
 	choose_turns(knobs->turns);
 	choose_fresh(kind, &once);
 	plan.own_by_store = knobs->own == OWN_STORE ||
