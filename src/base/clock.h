@@ -66,6 +66,15 @@ static inline bool bl_is_due(uint64_t now, uint64_t at)
 	return at - now - 1 >= BL_TICKS_AHEAD;
 }
 
+/* From `then` to `now`; less than 0: `then` is to come. What a counter said that began anew since
+ * is long ago. */
+static inline int64_t bl_ticks_since(uint64_t now, uint64_t then)
+{
+	int64_t since = (int64_t)(now - then);
+
+	return since < -(int64_t)BL_TICKS_AHEAD ? INT64_MAX : since;
+}
+
 extern _Atomic uint64_t bl_ticks_rate; /* 0: not measured yet */
 uint64_t bl_ticks_measure(void);
 

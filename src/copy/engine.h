@@ -69,7 +69,8 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
 #define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
-#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own: core/fresh.h */
+#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or from Zen 5 on: core/fresh.h \
+				*/
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
@@ -82,8 +83,8 @@ struct bl_copy_plan {
 	size_t carry_turn; /* the same where both write to one place in turn */
 	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
 			    * where nothing is carried, in a stream */
-	size_t turn_max;   /* the same if the receiver is near, and waits for just this message */
-	size_t fresh_max;  /* up to here they do in turn, if one was seen to take longer than */
+	size_t turn_max;  /* up to here, to a receiver that is near, who answers or sends as well */
+	size_t fresh_max; /* up to here they do in turn, if one was seen to take longer than */
 	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
 	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */

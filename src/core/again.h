@@ -14,7 +14,7 @@ static inline bool bl_note_refused(struct bl_ep *ep)
 {
 	if (ep->opening || ep->domain->working)
 		return false;
-	bl_refusal_note(&ep->domain->refusals);
+	bl_refusal_note(&ep->refusals);
 	return true;
 }
 

@@ -10,9 +10,10 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
-#define HERE_US	    2u	 /* after the longest poll: a peer that waits says so about as often */
-#define ROUNDS_MOST 16	 /* others may be faster; then it is tried again later */
-#define HAND_US	    200u /* a receiver inside the library has copied a chunk by then */
+#define HERE_US	      2u    /* after the longest poll: a peer that waits says so about as often */
+#define ROUNDS_MOST   16    /* others may be faster; then it is tried again later */
+#define HAND_US	      200u  /* a receiver inside the library has copied a chunk by then, ... */
+#define HAND_BYTES_US 2048u /* however long: so much in a microsecond, and more */
 
 static struct bl_sink no_sink; /* completions go to the queues */
 
@@ -32,8 +33,8 @@ static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 /* Ticks since it said that it is in the library; less than 0: it copies for so long. */
 static int64_t silent_for(const struct bl_peer *peer)
 {
-	return (int64_t)(bl_ticks() -
-			 atomic_load_explicit(&peer->header->here, memory_order_relaxed));
+	return bl_ticks_since(bl_ticks(),
+			      atomic_load_explicit(&peer->header->here, memory_order_relaxed));
 }
 
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
@@ -186,7 +187,7 @@ static bool other_hand_done(struct bl_request *r, uint32_t mine)
 	if (mine == r->count)
 		return true;
 	coop = &r->peer->tx.lane->coop[r->lent - 1];
-	until = bl_ticks() + HAND_US * bl_ticks_per_us();
+	until = bl_ticks() + (HAND_US + r->chunk / HAND_BYTES_US) * bl_ticks_per_us();
 	while (bl_coop_counted((struct bl_coop *)(uintptr_t)coop) + mine < r->count)
 		if (bl_is_due(bl_ticks(), until))
 			return false;

@@ -350,6 +350,8 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 	/* Of a context's source each member knows another peer: all are looked at. */
 	struct bl_peer *src = home->shared ? NULL : post->src;
 
+	for (uint32_t i = 0; i < members(home); i++)
+		bl_fresh_back(member(home, i));
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
 	if (suitable(post) && claims_of(home) && !show(home, post, tagged)) {
@@ -359,7 +361,6 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 	for (uint32_t i = 0; i < members(home); i++) {
 		struct bl_ep *ep = member(home, i);
 
-		bl_fresh_back(ep);
 		if (ep->leaves)
 			look_around(ep, src);
 		bl_claim_leave(ep);

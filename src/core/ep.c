@@ -45,7 +45,6 @@ int bl_domain_close(struct bl_domain *domain)
 	if (domain->users)
 		return -EBUSY;
 	bl_mr_free_table(domain);
-	bl_refusal_fini(&domain->refusals);
 	free(domain);
 	return 0;
 }
@@ -261,6 +260,7 @@ void bl_ep_free(struct bl_ep *ep)
 	}
 	free(ep->dest);
 	ep->domain->users--;
+	bl_refusal_fini(&ep->refusals);
 	free(ep);
 }
 

@@ -55,10 +55,9 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool locks;   /* its user does around each call; pass.h */
-	bool hurried; /* nothing of it may wait for a connection: who uses it has queues */
-	bool stuck;   /* what could not begin is to be tried again */
-	struct bl_refusals refusals;
+	bool locks;	     /* its user does around each call; pass.h */
+	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
+	bool stuck;	     /* what could not begin is to be tried again */
 	uint64_t opened;     /* endpoints, so far */
 	struct bl_huge huge; /* buffers of large messages */
 };
@@ -277,7 +276,8 @@ struct bl_ep {
 	bool starved_for_now; /* one of those goes another way, later */
 	bool retry;	      /* what was refused may go now, or nobody tells when: wait.c */
 	bool refused;	      /* something was that goes when a connection, say, is made */
-	uint32_t given;	      /* answers in bl_local.given that have been acted on */
+	struct bl_refusals refusals;
+	uint32_t given;		      /* answers in bl_local.given that have been acted on */
 	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
 	bool asks_room;		      /* some peers may have been asked to ring */
 	uint32_t nowing;	      /* peers for which control packets wait for room */

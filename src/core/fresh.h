@@ -13,8 +13,9 @@
  *   the next ones go to the buffer ────────► (grow.c)
  *   after BL_FRESH_MOST of them: RTS ──────► judges again
  *
- * Where a system call is cheap and those who answer each other have a buffer (bl_copy_plan). A
- * hint: of a neighbour that lies the messages go the slower way. Serialised by the domain.
+ * Where those who answer each other have a buffer for it, bl_copy_plan()->fresh_max, which is where
+ * a system call is cheap, or two copies are cheaper still. A hint: of a neighbour that lies the
+ * messages go the slower way. Serialised by the domain.
  */
 #ifndef BL_CORE_FRESH_H
 #define BL_CORE_FRESH_H
@@ -50,9 +51,10 @@ static inline bool bl_fresh_may(size_t len)
 #define BL_USED_NS_KB                                                                              \
 	10u /* of two who are near each other takes as much, far away ten times that */
 
+/* Time that it waits for something else counts as well: who has time for that has it for this. */
 static inline void bl_fresh_got(struct bl_ep *ep, size_t len)
 {
-	if (likely(!bl_copy_plan()->deep) || !bl_fresh_may(len))
+	if (likely(!bl_copy_plan()->deep) || len < BL_CLAIM_MIN || !bl_fresh_may(len))
 		return;
 	ep->got_at = bl_ticks();
 	ep->got_bytes = (uint32_t)len;
@@ -119,13 +121,19 @@ static inline bool bl_fresh_or_not(const struct bl_peer *peer, size_t len)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 
-	return unlikely(len <= plan->turn_max) && len > plan->carry_max && !bl_tx_is_far(&peer->tx);
+	return unlikely(len <= plan->turn_max) && len > plan->carry_max &&
+	       !bl_tx_is_far(&peer->tx) &&
+	       (!peer->stays_short || bl_dialogue_has_place(&peer->tx, len));
 }
 
 /* Sender: the next one of len bytes is, as far as is known. */
 static inline bool bl_is_fresh(const struct bl_peer *peer, size_t len)
 {
-	return unlikely(peer->tx.fresh == BL_FRESH_AFTER) && bl_fresh_may(len);
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	/* What is carried goes its way, and has others go theirs. */
+	return unlikely(peer->tx.fresh == BL_FRESH_AFTER) && bl_fresh_may(len) &&
+	       len > (bl_tx_is_far(&peer->tx) ? plan->carry_far : plan->carry_max);
 }
 
 #endif

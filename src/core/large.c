@@ -82,7 +82,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 			 t->want, t->error);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
-	bl_fresh_got(ep, t->want);
+	if (likely(!t->error))
+		bl_fresh_got(ep, t->want);
 	if (t->want >= BL_HUGE_LEAST && !t->streamed && !t->error)
 		bl_buffers_used(ep, t->peer, t->mine, t->nmine, t->want);
 	bl_transfer_free(ep, t);
@@ -700,7 +701,8 @@ bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink)
 {
-	bl_large_finish_by(ep, sink, bl_ticks() + BL_TICKS_AHEAD);
+	while (!bl_large_finish_by(ep, sink, bl_ticks() + BL_TICKS_AHEAD))
+		;
 }
 
 /* We send as well: so each has a message to copy, and does it alone. */

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * refused.c: see refused.h. Few threads wait for the same, so a list does. One whose operation goes
- * through later, without its asking, stays in it and is told once for nothing; so is another that
- * gets the number of one that has ended.
+ * through without its asking stays in it, and so does one that ends: it is told once, for nothing,
+ * and doesn't count from then on.
  */
 #include "core/refused.h"
 
 #include <stdlib.h>
 
-#define FEW 4u
+#include "base/clock.h"
 
-static uint32_t find(const struct bl_refusals *r)
+#define WAKES_US 20000 /* so long a thread may take to wake */
+
+/* This thread's place, or n. */
+static uint32_t find(struct bl_refusals *r)
 {
 	uint32_t i = 0;
 
-	while (i < r->n && !pthread_equal(r->of[i].thread, pthread_self()))
+	while (i < r->n && !pthread_equal(bl_refusal_at(r, i)->thread, pthread_self()))
 		i++;
 	return i;
 }
 
 static bool make_room(struct bl_refusals *r)
 {
-	uint32_t room = r->room ? 2 * r->room : FEW;
-	struct bl_refused_thread *more = realloc(r->of, room * sizeof *more);
+	uint32_t room = r->room ? 2 * r->room : BL_REFUSED_FEW;
+	struct bl_refused_thread *more;
 
+	if (r->n < BL_REFUSED_FEW + r->room)
+		return true;
+	more = realloc(r->more, room * sizeof *more);
 	if (!more)
 		return false;
-	r->of = more;
+	r->more = more;
 	r->room = room;
 	return true;
 }
@@ -35,41 +41,65 @@ void bl_refusal_add(struct bl_refusals *r)
 {
 	uint32_t i = find(r);
 
-	if (i == r->room && !make_room(r)) {
+	if (i == r->n && !make_room(r)) {
 		r->lost = true;
 		return;
 	}
-	if (i == r->n)
-		r->of[r->n++].thread = pthread_self();
-	r->of[i].told = false; /* it has tried again, in vain */
+	r->n += i == r->n;
+	/* One that was told has tried again, in vain. */
+	*bl_refusal_at(r, i) = (struct bl_refused_thread){.thread = pthread_self()};
 	r->last = i + 1;
 }
 
 void bl_refusal_tell(struct bl_refusals *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
-		r->of[i].told = true;
+		bl_refusal_at(r, i)->told = true;
 	r->last = 0;
+	r->told_at = bl_ticks();
 }
 
 bool bl_refusal_take(struct bl_refusals *r)
 {
 	uint32_t i = find(r);
 
-	if (i == r->n || !r->of[i].told)
+	if (likely(i == r->n || !bl_refusal_at(r, i)->told))
 		return r->lost;
-	r->of[i] = r->of[--r->n];
+	*bl_refusal_at(r, i) = *bl_refusal_at(r, --r->n);
 	r->last = 0;
 	return true;
 }
 
-bool bl_refusal_of_others(const struct bl_refusals *r)
+void bl_refusal_sleeps(struct bl_refusals *r)
 {
-	return r->lost || r->n > (find(r) < r->n);
+	uint32_t i = find(r);
+
+	if (i < r->n)
+		bl_refusal_at(r, i)->sleeps = true;
+}
+
+bool bl_refusal_wakes(struct bl_refusals *r)
+{
+	if (likely(!r->n) || bl_ticks() - r->told_at > WAKES_US * bl_ticks_per_us())
+		return false;
+	for (uint32_t i = 0; i < r->n; i++)
+		if (bl_refusal_at(r, i)->told && bl_refusal_at(r, i)->sleeps)
+			return true;
+	return false;
+}
+
+bool bl_refusal_of_others(struct bl_refusals *r)
+{
+	uint32_t self = find(r);
+
+	for (uint32_t i = 0; i < r->n; i++)
+		if (i != self && !bl_refusal_at(r, i)->told)
+			return true;
+	return r->lost;
 }
 
 void bl_refusal_fini(struct bl_refusals *r)
 {
-	free(r->of);
+	free(r->more);
 	*r = (struct bl_refusals){0};
 }

@@ -62,7 +62,7 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 		if (bl_tx_refresh(&p->tx)) {
 			if (p->starved) {
 				sated(ep, p);
-				ep->retry |= bl_refusal_of_others(&ep->domain->refusals);
+				ep->retry |= bl_refusal_of_others(&ep->refusals);
 			}
 			return 0;
 		}
@@ -251,6 +251,12 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
 	       (len <= bl_copy_plan()->dialogue_max && bl_tx_lacks_buffer(&peer->tx, len));
 }
 
+/* The receiver is near, and nothing comes back. */
+static bool is_deep(const struct bl_tx *tx)
+{
+	return bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx);
+}
+
 /*
  * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
  * is announced is copied for a process that computes meanwhile, and of many at a time both
@@ -262,12 +268,18 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {
-	struct bl_tx *tx = &peer->tx;
-	bool deep = bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx);
+	bool deep = is_deep(&peer->tx), alone = ep->requests == ep->nwhole;
+	size_t piece = bl_min(len, (size_t)BL_PACKET_MOST), unread;
 
-	return !ep->leaves && (deep || ep->requests == ep->nwhole) &&
-	       bl_tx_unread(tx) < (deep ? DEEP : 2) * bl_min(len, (size_t)BL_PACKET_MOST) &&
-	       bl_waits_here(peer, uses);
+	if (ep->leaves || !(deep || alone))
+		return false;
+	unread = bl_tx_unread(&peer->tx);
+	/* With room for this one, and for what is skipped at the ring's end: no such message waits.
+	 */
+	if (deep &&
+	    (peer->tx.pay_most == BL_PAYLOAD_SIZE || unread + 2 * piece <= peer->tx.pay_most))
+		return unread < DEEP * piece && bl_waits_here(peer, uses);
+	return alone && unread < 2 * piece && bl_waits_here(peer, uses);
 }
 
 /* Its receiver waits for just this message. */
@@ -302,7 +314,7 @@ static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
 {
 	struct bl_tx *tx = &peer->tx;
-	bool place = bl_dialogue_has_place(tx, len), known = bl_fresh_or_not(peer, len), ring;
+	bool place = bl_dialogue_has_place(tx, len), either_way = bl_fresh_or_not(peer, len), ring;
 
 	if (peer->copy.lend || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
 		return false;
@@ -322,13 +334,13 @@ static bool goes_fresh(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 	place = place || (len > tx->dialogue_room && bl_dialogue_may_offer(tx));
 	if ((!place && !ring) || bl_is_laden(peer, len))
 		return false;
-	if (!known && !tx->fresh_left) {
+	if (!either_way && !tx->fresh_left) {
 		tx->fresh = 0; /* announce some */
 		return false;
 	}
 	if (place && !has_place(ep, peer, len))
 		return false;
-	tx->fresh_left -= !known;
+	tx->fresh_left -= !either_way;
 	*turn = place;
 	return true;
 }

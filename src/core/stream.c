@@ -56,10 +56,12 @@
 static int64_t away_for(const struct bl_peer *peer)
 {
 	uint64_t now = bl_ticks();
-	uint64_t here = atomic_load_explicit(&peer->header->here, memory_order_relaxed);
-	uint64_t active = atomic_load_explicit(&peer->header->active, memory_order_relaxed);
+	int64_t here = bl_ticks_since(
+		now, atomic_load_explicit(&peer->header->here, memory_order_relaxed));
+	int64_t active = bl_ticks_since(
+		now, atomic_load_explicit(&peer->header->active, memory_order_relaxed));
 
-	return (int64_t)(now - ((int64_t)(active - here) > 0 ? active : here));
+	return here < active ? here : active;
 }
 
 static bool is_at_work(const struct bl_peer *peer)

@@ -221,7 +221,7 @@ static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
 	struct bl_waiter *w[WAITERS];
 	uint32_t n = waiters_of(ep, w);
 
-	bl_refusal_tell(&ep->domain->refusals);
+	bl_refusal_tell(&ep->refusals);
 	for (uint32_t i = 0; i < n; i++) {
 		w[i]->told = true;
 		if (w[i] != self || w[i]->armed) /* another thread may poll ours */
@@ -314,16 +314,42 @@ static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
 	return most;
 }
 
+/* This thread was refused something that may go now, or others were, and may not have woken yet;
+ * or it is let sleep: what it was refused is to wake it. */
+static bool was_refused(struct bl_waiter *w, bool *others)
+{
+	struct group g = group_of(w);
+	bool told = false;
+
+	for (uint32_t i = 0; i < g.count; i++) {
+		told |= bl_refusal_take(&g.ep[i]->refusals);
+		*others |= bl_refusal_wakes(&g.ep[i]->refusals);
+	}
+	return told;
+}
+
+static void sleeps(struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+
+	for (uint32_t i = 0; i < g.count; i++)
+		bl_refusal_sleeps(&g.ep[i]->refusals);
+}
+
 int bl_wait_try(struct bl_waiter *w)
 {
 	struct bl_sleep sleep = {0};
-	bool quiet;
+	bool quiet, others = false;
 
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
 	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
-	quiet &= !bl_refusal_take(&domain_of(w)->refusals) && !w->told;
+	quiet &= !was_refused(w, &others) && !w->told;
 	w->told = false;
+	if (quiet)
+		sleeps(w);
+	if (others) /* we may have drained what was to wake them */
+		raise_event(w);
 	w->armed |= quiet;
 	settle(w);
 	return quiet ? 0 : -EAGAIN;

@@ -35,7 +35,8 @@
 
 #define MOST	16u /* neighbours at a time, ... */
 #define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
-/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST.) */
+/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST; and 18 of which four are long as well.)
+ */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
 static bool has_address_space(void)
@@ -67,7 +68,7 @@ static bool is_worth_it(const struct bl_peer *peer)
 }
 
 /* What is left behind it for a dialogue buffer that is made longer. */
-static size_t later(size_t span)
+static size_t kept_for_dialogue(size_t span)
 {
 	size_t most = bl_copy_plan()->fresh_max;
 
@@ -78,7 +79,8 @@ size_t bl_stretch_most(const struct bl_local *local)
 {
 	size_t span = local->seg.lane_span;
 
-	return bl_copy_plan()->by_stream ? BL_LANE_LONG : span - later(span);
+	return bl_copy_plan()->by_stream ? bl_min(span, (size_t)BL_LANE_LONG)
+					 : span - kept_for_dialogue(span);
 }
 
 /* As long as may be; else, and for want of memory, as is enough in most cases. */

@@ -515,29 +515,66 @@ static void refused_to_two(void **state)
 	node_close(&node);
 }
 
-/* Threads come and go, and each that was refused is heard of for as long as it is there. */
+/* The descriptor that wakes both: whoever wakes first drains it, and the other, which has not run
+ * yet, would find it silent and sleep on. */
+static void other_still_asleep(void **state)
+{
+	bool ours, others, again, still, woken;
+
+	(void)state;
+	open_two();
+	settle_credit();
+	become_quiet();
+	sem_init(&other.go, 0, 0);
+	sem_init(&other.done, 0, 0);
+	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
+	fill();
+	by_other(fill);
+	ours = !wait_try();
+	others = !by_other(wait_try);
+	node_settle(&node, 1);
+	again = is_woken() && wait_try() && readable();
+	still = !inject() && !wait_try() && readable(); /* it may have taken all there was */
+	woken = by_other(wait_try);
+	by_other(NULL);
+	assert_true(ours && others);
+	assert_true(again);
+	assert_true(still);
+	assert_true(woken);
+	become_quiet();
+	node_close(&node);
+}
+
+/* Another thread than this one is to have been refused. */
+static void of_another(struct bl_refusals *r, uint32_t number)
+{
+	bl_refusal_note(r);
+	bl_refusal_at(r, r->last - 1)->thread = (pthread_t)number;
+	r->last = 0;
+}
+
+/* Each that was refused is known for as long as it hasn't heard. */
 static void refused_to_many(void **state)
 {
-	enum { MANY = 11 };
-	pthread_t us = pthread_self(), number[MANY];
+	enum { MANY = 3 * BL_REFUSED_FEW };
 	struct bl_refusals r = {0};
 
 	(void)state;
-	for (size_t i = 0; i < MANY; i++) {
-		for (size_t k = 0; k < i % 3 + 1; k++)
-			bl_refusal_note(&r);
-		number[i] = r.of[r.last - 1].thread;
-		assert_true(pthread_equal(number[i], us));
-		r.of[r.last - 1].thread = (pthread_t)(i + 1); /* another one's */
-	}
+	assert_false(bl_refusal_of_others(&r));
+	for (uint32_t i = 1; i <= MANY; i++)
+		of_another(&r, i);
 	assert_int_equal(r.n, MANY);
-	assert_false(bl_refusal_take(&r));
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_int_equal(bl_refusal_at(&r, i)->thread, i + 1);
 	assert_true(bl_refusal_of_others(&r));
 	bl_refusal_tell(&r);
-	assert_false(bl_refusal_take(&r)); /* it wasn't */
+	assert_false(bl_refusal_of_others(&r)); /* they will try by themselves, or never */
+	assert_false(bl_refusal_take(&r));	/* it wasn't */
+	bl_refusal_note(&r);
 	bl_refusal_note(&r);
 	assert_int_equal(r.n, MANY + 1);
-	assert_false(bl_refusal_take(&r)); /* not yet */
+	assert_false(bl_refusal_of_others(&r)); /* but it */
+	assert_false(bl_refusal_take(&r));	/* not yet */
 	bl_refusal_tell(&r);
 	bl_refusal_note(&r); /* it has tried since, in vain */
 	assert_false(bl_refusal_take(&r));
@@ -546,9 +583,30 @@ static void refused_to_many(void **state)
 	assert_false(bl_refusal_take(&r));
 	assert_int_equal(r.n, MANY);
 	bl_refusal_fini(&r);
-	assert_false(bl_refusal_of_others(&r));
+}
+
+/* Who may be asleep although it was told is woken for a while. */
+static void wakes_for_a_while(void **state)
+{
+	struct bl_refusals r = {0};
+
+	(void)state;
 	bl_refusal_note(&r);
-	assert_false(bl_refusal_of_others(&r));
+	bl_refusal_tell(&r);
+	assert_false(bl_refusal_wakes(&r)); /* it doesn't sleep */
+	bl_refusal_note(&r);
+	bl_refusal_sleeps(&r);
+	assert_false(bl_refusal_wakes(&r)); /* it isn't told */
+	bl_refusal_tell(&r);
+	assert_true(bl_refusal_wakes(&r));
+	r.told_at -= 30000 * bl_ticks_per_us();
+	assert_false(bl_refusal_wakes(&r)); /* one that has ended, say */
+	bl_refusal_tell(&r);
+	assert_true(bl_refusal_wakes(&r));
+	assert_true(bl_refusal_take(&r));
+	assert_false(bl_refusal_wakes(&r));
+	bl_refusal_sleeps(&r); /* who hasn't been refused */
+	assert_int_equal(r.n, 0);
 	bl_refusal_fini(&r);
 }
 
@@ -628,7 +686,9 @@ int main(void)
 	TABLE_TEST(room_is_lost);
 	TABLE_TEST(room_was_found);
 	TABLE_ROWS("refused", refused_to_two, pairs);
+	TABLE_TEST(other_still_asleep);
 	TABLE_TEST(refused_to_many);
+	TABLE_TEST(wakes_for_a_while);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
 	return table_run("wait");
