@@ -5,11 +5,12 @@
  */
 #include "unit/fresh.h"
 
-/* A longer lane is as long as any, whatever this machine has. */
+/* A longer lane is as long as any, whatever this machine has, or no longer than most. */
+static size_t cache = 1 << 20;
 size_t __wrap_bl_place_cache(void);
 size_t __wrap_bl_place_cache(void)
 {
-	return 1 << 20;
+	return cache;
 }
 
 static void sends_past(size_t by, size_t len, uint8_t past)
@@ -909,6 +910,8 @@ static void worth_a_longer_lane(void **state)
 struct deep_row {
 	struct row row;
 	bool deep, far, hears, leaves, alone;
+	bool is_short; /* its ring has no room for eight */
+	size_t len;    /* 0: the least that can be claimed */
 	/* s: one is sent, r: and one received */
 	const char *steps;
 	const char *ways; /* whole, or announced ("r") */
@@ -920,6 +923,17 @@ static const struct deep_row deeps[] = {
 	 .deep = true,
 	 .steps = "sssssssssrs",
 	 .ways = "wwwwwwwwrw"},
+	{{"deep, little room", "none of them waits for room"},
+	 .deep = true,
+	 .is_short = true,
+	 .len = 131072,
+	 .steps = "sssss",
+	 .ways = "wwrrr"},
+	{{"deep, the longest", "as many"},
+	 .deep = true,
+	 .len = 131072,
+	 .steps = "sssssssss",
+	 .ways = "wwwwwwwwr"},
 	{{"not deep", "two, and no more while one is pending"},
 	 .steps = "ssssrrs",
 	 .ways = "wwrrr"},
@@ -949,7 +963,8 @@ static void streams_of_large_ones(void **state)
 {
 	const struct deep_row *row = TABLE_ROW(struct deep_row, state);
 	struct bl_tx *tx;
-	struct iovec iov = {from, BL_CLAIM_MIN};
+	size_t len = row->len ? row->len : BL_CLAIM_MIN;
+	struct iovec iov = {from, len};
 	struct bl_send send = {&iov, 1, 0, 9, 0, from, NODE_FLAGS, NULL};
 	char seen[16] = "";
 	size_t sent = 0, got = 0;
@@ -960,14 +975,16 @@ static void streams_of_large_ones(void **state)
 	plan()->stream_max = 131072;
 	plan()->fresh_max = plan()->turn_max = 0;
 	plan()->deep = row->deep;
+	cache = row->is_short ? 512 << 10 : 1 << 20;
 	open_pair();
+	cache = 1 << 20;
 	stretch();
 	tx = &peer()->tx;
-	assert_true(tx->pay_most > (1 << 20));
+	assert_int_equal(tx->pay_most > (1 << 20), !row->is_short);
 	waits_here = !row->alone;
 	for (const char *at = row->steps; *at; at++) {
 		if (*at == 'r') {
-			receives(0, BL_CLAIM_MIN);
+			receives(0, len);
 			got++;
 			continue;
 		}
@@ -981,8 +998,45 @@ static void streams_of_large_ones(void **state)
 	}
 	assert_string_equal(seen, row->ways);
 	for (waits_here = true; got < sent; got++)
-		receives(0, BL_CLAIM_MIN);
+		receives(0, len);
 	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+	plan()->by_stream = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+}
+
+/* What is carried goes as it would, near and far, though longer ones are fresh. */
+static void carried_is_not_fresh(void **state)
+{
+	struct bl_tx *tx;
+
+	(void)state;
+	open_fresh();
+	node_close(&node);
+	plan()->by_stream = plan()->crossing_only = false;
+	plan()->carry_max = plan()->carry_turn = plan()->stream_max = 98304;
+	plan()->carry_far = 40000;
+	plan()->deep = true;
+	open_pair();
+	stretch();
+	tx = &peer()->tx;
+	for (int far = 0; far < 2; far++) {
+		tx->slow = far ? 7 : 0;
+		tx->fresh = BL_FRESH_AFTER;
+		tx->fresh_left = 2;
+		assert_false(bl_is_fresh(peer(), 40000));
+		assert_int_equal(bl_is_fresh(peer(), 40001), far);
+		assert_int_equal(bl_is_fresh(peer(), 98304), far);
+		assert_true(bl_is_fresh(peer(), 98305));
+		for (int n = 0; n < 4; n++) {
+			tx->probed = (uint16_t)tx->next;
+			one(32768);
+			assert_int_equal(way_of_last(1), 'w');
+			assert_int_equal(!(BL_HEAD_FLAGS(last_head(1)) & BL_SLOT_PAST), !far);
+		}
+		assert_int_equal(tx->fresh, BL_FRESH_AFTER);
+		assert_int_equal(tx->fresh_left, 2);
+	}
 	node_close(&node);
 	plan()->by_stream = true;
 	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
@@ -1011,5 +1065,6 @@ int main(void)
 	TABLE_TEST(stores_say_nothing);
 	TABLE_ROWS("longer", worth_a_longer_lane, longer);
 	TABLE_ROWS("deep", streams_of_large_ones, deeps);
+	TABLE_TEST(carried_is_not_fresh);
 	return table_run("fresh");
 }
