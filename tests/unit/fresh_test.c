@@ -988,6 +988,7 @@ static void streams_of_large_ones(void **state)
 			got++;
 			continue;
 		}
+		say_here(); /* or it would not wait for room in any case */
 		tx->asked = (uint8_t)(tx->next - (row->hears ? BL_TURN - 1 : BL_TURN + 1));
 		tx->slow = row->far ? 7 : 0;
 		tx->probed = (uint16_t)tx->next; /* that is not to be asked now */
