@@ -66,6 +66,13 @@ static inline bool bl_is_due(uint64_t now, uint64_t at)
 	return at - now - 1 >= BL_TICKS_AHEAD;
 }
 
+/* The same where every nanosecond counts, of a moment that something else looks at by bl_is_due()
+ * now and then. */
+static inline bool bl_has_come(uint64_t now, uint64_t at)
+{
+	return (int64_t)(now - at) >= 0;
+}
+
 /* From `then` to `now`; less than 0: `then` is to come. What a counter said that began anew since
  * is long ago. */
 static inline int64_t bl_ticks_since(uint64_t now, uint64_t then)

@@ -254,7 +254,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		if (unlikely(ep->warm != NULL) && !ep->crosses)
 			bl_warm_payload(ep);
 		bl_claim_upkeep(ep, now);
-		if (unlikely(bl_is_due(now, ep->next_look)))
+		if (unlikely(bl_has_come(now, ep->next_look)))
 			bl_ep_look(ep, sink, now);
 	}
 }
@@ -308,7 +308,8 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 		}
 		if (pass >= passes && (!until || has_work(cq)))
 			break;
-		if (until && !(pass % 4) && (bl_is_due(bl_ticks(), until) || others_have_some(cq)))
+		if (until && !(pass % 4) &&
+		    (bl_has_come(bl_ticks(), until) || others_have_some(cq)))
 			break;
 	}
 	return false;

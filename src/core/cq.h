@@ -18,14 +18,14 @@ bl_cold void bl_cq_look(struct bl_cq *cq);
  * message arrives in less time than two yields take. */
 static inline uint64_t bl_first_ticks(void)
 {
-	return bl_ticks_per_us() * 10 / 3;
+	return bl_ticks_per_us() * 4;
 }
 
 /* One that follows another within so many, and nothing has come between, polls a while, too, before
  * it returns through the layers above. */
 static inline uint64_t bl_waiting_ticks(void)
 {
-	return bl_ticks_per_us() * 2 / 3;
+	return bl_ticks_per_us() * 4 / 5;
 }
 
 #define BL_LOOK_READS 32 /* few, because each may have copied megabytes */

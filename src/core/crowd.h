@@ -97,7 +97,7 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);
 
 static inline bool bl_crowd_shared(const struct bl_crowd *crowd, uint64_t now)
 {
-	return !bl_is_due(now, crowd->until);
+	return !bl_has_come(now, crowd->until);
 }
 
 /* An empty read on a shared core. True: poll on, while bl_crowd_stay_on() says so; then tell

@@ -597,12 +597,30 @@ static void naps_when(void **state)
 	node_close(&node);
 }
 
+/* What a counter said before it began anew is put right when a read gives way, at the latest. */
+static void counter_begins_anew(void **state)
+{
+	struct node node;
+	uint64_t now;
+
+	(void)state;
+	node_open(&node, 1);
+	now = bl_ticks();
+	node.ep[0]->next_look = node.cq[0]->crowd.until = now + 2 * BL_TICKS_AHEAD;
+	assert_true(bl_crowd_shared(&node.cq[0]->crowd, now));
+	bl_crowd_give_way(node.cq[0], now);
+	assert_true(bl_has_come(bl_ticks(), node.ep[0]->next_look));
+	assert_false(bl_crowd_shared(&node.cq[0]->crowd, bl_ticks()));
+	node_close(&node);
+}
+
 int main(void)
 {
 	TABLE_ROWS("core", counts_as_shared, crowds);
 	TABLE_ROWS("rate", is_often_enough, rates);
 	TABLE_ROWS("luck", spins_while_they_find, lucks);
 	TABLE_ROWS("stay", stays_with, stays);
+	TABLE_TEST(counter_begins_anew);
 	TABLE_TEST(unknown_cores);
 	TABLE_TEST(returns_by_any_queue);
 	TABLE_TEST(stays_until);
