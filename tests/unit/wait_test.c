@@ -468,6 +468,17 @@ static int fill(void)
 	return ret;
 }
 
+/* The ring is drained, and the other thread runs. */
+static void open_two_with_other(void)
+{
+	open_two();
+	settle_credit();
+	become_quiet();
+	sem_init(&other.go, 0, 0);
+	sem_init(&other.done, 0, 0);
+	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
+}
+
 /* What two threads do while there is no room, and once there is: `I` and `i` inject, `W` and `w`
  * ask whether to wait; capitals are ours, the others the other's. Both have been refused, but
  * where only one has. `says`: y, it may; n, it is to try again, or has no room. */
@@ -494,12 +505,7 @@ static void refused_to_two(void **state)
 	bool full, quiet;
 	size_t n = 0;
 
-	open_two();
-	settle_credit();
-	become_quiet();
-	sem_init(&other.go, 0, 0);
-	sem_init(&other.done, 0, 0);
-	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
+	open_two_with_other();
 	full = (!row->ours || fill() == -EAGAIN) && (!row->others || by_other(fill) == -EAGAIN);
 	quiet = (!row->ours || !wait_try()) && (!row->others || !by_other(wait_try));
 	node_settle(&node, 1);
@@ -522,12 +528,7 @@ static void other_still_asleep(void **state)
 	bool ours, others, again, still, woken;
 
 	(void)state;
-	open_two();
-	settle_credit();
-	become_quiet();
-	sem_init(&other.go, 0, 0);
-	sem_init(&other.done, 0, 0);
-	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
+	open_two_with_other();
 	fill();
 	by_other(fill);
 	ours = !wait_try();
