@@ -263,6 +263,7 @@ bl_cold void bl_cq_look(struct bl_cq *cq)
 {
 	struct bl_sink none = BL_SINK_NONE;
 
+	bl_crowd_put_right(cq, bl_ticks());
 	look_around(cq, &none, bl_ticks());
 }
 
@@ -296,6 +297,8 @@ static bool others_have_some(const struct bl_cq *cq)
 	return false;
 }
 
+#define PASSES_MOST 65536u /* by whatever clock: more than any wait for a moment has */
+
 /* Poll for so many passes; or, until > 0, until then; true: there is something. */
 static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uint64_t until)
 {
@@ -306,7 +309,7 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 			bl_cq_brought(cq);
 			return true;
 		}
-		if (pass >= passes && (!until || has_work(cq)))
+		if (pass >= passes && (!until || pass >= PASSES_MOST || has_work(cq)))
 			break;
 		if (until && !(pass % 4) &&
 		    (bl_has_come(bl_ticks(), until) || others_have_some(cq)))

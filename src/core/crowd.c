@@ -349,7 +349,7 @@ static void nap(struct bl_cq *cq, uint64_t now)
 }
 
 /* Nothing that is due, and has only been compared quickly, is overlooked for long. */
-static void look_closely(struct bl_cq *cq, uint64_t now)
+void bl_crowd_put_right(struct bl_cq *cq, uint64_t now)
 {
 	if (bl_is_due(now, cq->crowd.until))
 		cq->crowd.until = 0;
@@ -363,7 +363,7 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 	struct bl_crowd *crowd = &cq->crowd;
 	uint64_t after;
 
-	look_closely(cq, now);
+	bl_crowd_put_right(cq, now);
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
 	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap) && !starving(cq)) {
 		nap(cq, now);

@@ -95,6 +95,9 @@ void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited);
 /* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
 void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);
 
+/* What a tick counter said before it began anew (bl_is_due) is forgotten. */
+void bl_crowd_put_right(struct bl_cq *cq, uint64_t now);
+
 static inline bool bl_crowd_shared(const struct bl_crowd *crowd, uint64_t now)
 {
 	return !bl_has_come(now, crowd->until);

@@ -560,7 +560,7 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (ep->nlanding)
 			bl_claim_progress(ep, sink);
 		/* Reads may be far apart where each finds megabytes to copy. */
-		if (unlikely(bl_has_come(bl_ticks(), ep->next_look)))
+		if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
 	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding + ep->attends)) {
@@ -622,7 +622,7 @@ void bl_ep_progress(struct bl_ep *ep)
 	}
 	bl_progress(ep, &none);
 	bl_claim_upkeep(ep, bl_ticks());
-	if (unlikely(bl_has_come(bl_ticks(), ep->next_look)))
+	if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 		bl_ep_look(ep, &none, bl_ticks());
 	/* These two end operations as well, for which others may have waited. */
 	if (unlikely(ep->nfence))

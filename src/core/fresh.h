@@ -127,13 +127,11 @@ static inline bool bl_fresh_or_not(const struct bl_peer *peer, size_t len)
 }
 
 /* Sender: the next one of len bytes is, as far as is known. */
-static inline bool bl_is_fresh(const struct bl_peer *peer, size_t len)
+static inline bool bl_is_fresh(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	const struct bl_copy_plan *plan = bl_copy_plan();
-
 	/* What is carried goes its way, and has others go theirs. */
 	return unlikely(peer->tx.fresh == BL_FRESH_AFTER) && bl_fresh_may(len) &&
-	       len > (bl_tx_is_far(&peer->tx) ? plan->carry_far : plan->carry_max);
+	       (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer));
 }
 
 #endif

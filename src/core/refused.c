@@ -2,7 +2,7 @@
 /*
  * refused.c: see refused.h. Few threads wait for the same, so a list does. One whose operation goes
  * through without its asking stays in it, and so does one that ends: it is told once, for nothing,
- * and doesn't count from then on.
+ * or, if it seems to sleep, a few times.
  */
 #include "core/refused.h"
 
@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 
-#define WAKES_US 20000 /* so long a thread may take to wake */
+#define WAKES_US 20000 /* so long a thread may take to wake, ... */
+#define WAKES	 8     /* ... so often; then it isn't there any more */
 
 /* This thread's place, or n. */
 static uint32_t find(struct bl_refusals *r)
@@ -51,12 +52,28 @@ void bl_refusal_add(struct bl_refusals *r)
 	r->last = i + 1;
 }
 
+static bool is_new(uint64_t at, uint64_t now)
+{
+	return now - at <= WAKES_US * bl_ticks_per_us();
+}
+
 void bl_refusal_tell(struct bl_refusals *r)
 {
-	for (uint32_t i = 0; i < r->n; i++)
-		bl_refusal_at(r, i)->told = true;
+	uint64_t now = bl_ticks();
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct bl_refused_thread *t = bl_refusal_at(r, i);
+
+		if (t->told && (!t->sleeps || t->told_so == WAKES || is_new(t->told_at, now)))
+			continue;
+		t->told = true;
+		t->told_so++;
+		t->told_at = now;
+	}
 	r->last = 0;
-	r->told_at = bl_ticks();
+	if (r->lost)
+		r->lost_at = now;
+	r->lost = false;
 }
 
 bool bl_refusal_take(struct bl_refusals *r)
@@ -64,7 +81,7 @@ bool bl_refusal_take(struct bl_refusals *r)
 	uint32_t i = find(r);
 
 	if (likely(i == r->n || !bl_refusal_at(r, i)->told))
-		return r->lost;
+		return r->lost || (r->lost_at && is_new(r->lost_at, bl_ticks()));
 	*bl_refusal_at(r, i) = *bl_refusal_at(r, --r->n);
 	r->last = 0;
 	return true;
@@ -80,11 +97,17 @@ void bl_refusal_sleeps(struct bl_refusals *r)
 
 bool bl_refusal_wakes(struct bl_refusals *r)
 {
-	if (likely(!r->n) || bl_ticks() - r->told_at > WAKES_US * bl_ticks_per_us())
+	uint32_t self;
+
+	if (likely(!r->n))
 		return false;
-	for (uint32_t i = 0; i < r->n; i++)
-		if (bl_refusal_at(r, i)->told && bl_refusal_at(r, i)->sleeps)
+	self = find(r);
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct bl_refused_thread *t = bl_refusal_at(r, i);
+
+		if (i != self && t->told && t->sleeps && is_new(t->told_at, bl_ticks()))
 			return true;
+	}
 	return false;
 }
 
@@ -92,9 +115,12 @@ bool bl_refusal_of_others(struct bl_refusals *r)
 {
 	uint32_t self = find(r);
 
-	for (uint32_t i = 0; i < r->n; i++)
-		if (i != self && !bl_refusal_at(r, i)->told)
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct bl_refused_thread *t = bl_refusal_at(r, i);
+
+		if (i != self && (!t->told || (t->sleeps && t->told_so < WAKES)))
 			return true;
+	}
 	return r->lost;
 }
 

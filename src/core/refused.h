@@ -26,8 +26,10 @@
 
 struct bl_refused_thread {
 	pthread_t thread;
-	bool told;   /* that it may try again */
-	bool sleeps; /* it polls a descriptor, as far as we know */
+	bool told;	  /* that it may try again, ... */
+	bool sleeps;	  /* it polls a descriptor, as far as we know */
+	uint8_t told_so;  /* often, and hasn't woken */
+	uint64_t told_at; /* ticks */
 };
 
 #define BL_REFUSED_FEW 4u
@@ -36,8 +38,8 @@ struct bl_refusals {
 	struct bl_refused_thread few[BL_REFUSED_FEW], *more; /* one list */
 	uint32_t n, room;				     /* of more */
 	uint32_t last;	  /* + 1: the one that was refused last, not told yet; 0: not known */
-	bool lost;	  /* there was no memory for one: nobody is let sleep any more */
-	uint64_t told_at; /* ticks */
+	bool lost;	  /* there was no memory for one: nobody is let sleep until all are told, */
+	uint64_t lost_at; /* ticks: or for a while after that; 0: never */
 };
 
 bl_cold void bl_refusal_add(struct bl_refusals *r);
@@ -50,17 +52,18 @@ static inline struct bl_refused_thread *bl_refusal_at(struct bl_refusals *r, uin
 /* This thread has been refused something, whose beginning it waits for. */
 static inline void bl_refusal_note(struct bl_refusals *r)
 {
-	if (unlikely(!r->last ||
-		     !pthread_equal(bl_refusal_at(r, r->last - 1)->thread, pthread_self())))
+	if (likely(r->last && pthread_equal(bl_refusal_at(r, r->last - 1)->thread, pthread_self())))
+		bl_refusal_at(r, r->last - 1)->sleeps = false;
+	else
 		bl_refusal_add(r);
 }
 
 bl_cold void bl_refusal_tell(struct bl_refusals *r);
-/* Whether this thread was told. */
+/* Whether this thread was told, or may have been. */
 bool bl_refusal_take(struct bl_refusals *r);
 void bl_refusal_sleeps(struct bl_refusals *r);
 bool bl_refusal_wakes(struct bl_refusals *r);
-/* Whether another thread than this one has been refused something, and not been told since. */
+/* Whether another thread than this one has been refused something, and doesn't know better. */
 bool bl_refusal_of_others(struct bl_refusals *r);
 void bl_refusal_fini(struct bl_refusals *r);
 

@@ -551,7 +551,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false, fresh = (bl_is_fresh(peer, len) || bl_fresh_or_not(peer, len)) &&
+	bool turn = false, fresh = (bl_is_fresh(ep, peer, len) || bl_fresh_or_not(peer, len)) &&
 				   goes_fresh(ep, peer, len, &turn);
 
 	if (!fresh && !may_go_whole(ep, peer, len))

@@ -297,6 +297,17 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 	return most;
 }
 
+/* Other threads may try again what they were refused, and may not have woken yet. */
+static bool others_may_try(const struct bl_waiter *w)
+{
+	struct group g = group_of(w);
+
+	for (uint32_t i = 0; i < g.count; i++)
+		if (bl_refusal_wakes(&g.ep[i]->refusals))
+			return true;
+	return false;
+}
+
 /*
  * Have the descriptor wake us. What has made it readable may not yet have woken others
  * who poll it, and who would find it silent again now: it is made so once more if there
@@ -307,27 +318,25 @@ static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
 	bool news = drain(w);
 	uint64_t most = fall_asleep(w, BL_SLEEP_SOCKET, sleep);
 
-	if (news && most)
-		w->armed = true;
-	else if (news)
+	if ((news && !most) || others_may_try(w))
 		raise_event(w);
+	else if (news)
+		w->armed = true;
 	return most;
 }
 
-/* This thread was refused something that may go now, or others were, and may not have woken yet;
- * or it is let sleep: what it was refused is to wake it. */
-static bool was_refused(struct bl_waiter *w, bool *others)
+/* This thread was refused something that may go now. */
+static bool was_refused(struct bl_waiter *w)
 {
 	struct group g = group_of(w);
 	bool told = false;
 
-	for (uint32_t i = 0; i < g.count; i++) {
+	for (uint32_t i = 0; i < g.count; i++)
 		told |= bl_refusal_take(&g.ep[i]->refusals);
-		*others |= bl_refusal_wakes(&g.ep[i]->refusals);
-	}
 	return told;
 }
 
+/* It is let sleep: what it was refused is to wake it. */
 static void sleeps(struct bl_waiter *w)
 {
 	struct group g = group_of(w);
@@ -339,17 +348,15 @@ static void sleeps(struct bl_waiter *w)
 int bl_wait_try(struct bl_waiter *w)
 {
 	struct bl_sleep sleep = {0};
-	bool quiet, others = false;
+	bool quiet;
 
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
 	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
-	quiet &= !was_refused(w, &others) && !w->told;
+	quiet &= !was_refused(w) && !w->told;
 	w->told = false;
 	if (quiet)
 		sleeps(w);
-	if (others) /* we may have drained what was to wake them */
-		raise_event(w);
 	w->armed |= quiet;
 	settle(w);
 	return quiet ? 0 : -EAGAIN;

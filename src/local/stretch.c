@@ -35,7 +35,7 @@
 
 #define MOST	16u /* neighbours at a time, ... */
 #define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
-/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST; and 18 of which four are long as well.)
+/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST; or 18, if four of those are long.)
  */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */

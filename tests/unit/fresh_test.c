@@ -311,9 +311,9 @@ static void told_in_a_row(void **state)
 	/* of what can't be */
 	bl_fresh_told(&p, MIDDLE, BL_FIN_JUDGED);
 	bl_fresh_told(&p, FRESH + 1, BL_FIN_JUDGED);
-	assert_int_equal(bl_is_fresh(&p, 40000), row->is_fresh);
-	assert_false(bl_is_fresh(&p, MIDDLE));
-	assert_false(bl_is_fresh(&p, FRESH + 1));
+	assert_int_equal(bl_is_fresh(sender, &p, 40000), row->is_fresh);
+	assert_false(bl_is_fresh(sender, &p, MIDDLE));
+	assert_false(bl_is_fresh(sender, &p, FRESH + 1));
 	if (row->is_fresh)
 		assert_int_equal(p.tx.fresh_left, BL_FRESH_MOST);
 	node_close(&node);
@@ -1035,10 +1035,11 @@ static void carried_is_not_fresh(void **state)
 		tx->slow = far ? 7 : 0;
 		tx->fresh = BL_FRESH_AFTER;
 		tx->fresh_left = 2;
-		assert_false(bl_is_fresh(peer(), 40000));
-		assert_int_equal(bl_is_fresh(peer(), 40001), far);
-		assert_int_equal(bl_is_fresh(peer(), 98304), far);
-		assert_true(bl_is_fresh(peer(), 98305));
+		tx->asked = (uint8_t)(tx->next - 1); /* it has heard of the other */
+		assert_false(bl_is_fresh(sender, peer(), 40000));
+		assert_int_equal(bl_is_fresh(sender, peer(), 40001), far);
+		assert_int_equal(bl_is_fresh(sender, peer(), 98304), far);
+		assert_true(bl_is_fresh(sender, peer(), 98305));
 		for (int n = 0; n < 4; n++) {
 			one(32768);
 			assert_int_equal(way_of_last(1), 'w');

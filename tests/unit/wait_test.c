@@ -586,28 +586,70 @@ static void refused_to_many(void **state)
 	bl_refusal_fini(&r);
 }
 
-/* Who may be asleep although it was told is woken for a while. */
+/* Who may be asleep although it was told is woken for a while, and, if there is more, again; but
+ * not for ever. */
 static void wakes_for_a_while(void **state)
+{
+	struct bl_refusals r = {0};
+	struct bl_refused_thread *t = &r.few[0];
+
+	(void)state;
+	of_another(&r, 1);
+	bl_refusal_tell(&r);
+	assert_false(bl_refusal_wakes(&r)); /* it doesn't sleep */
+	assert_false(bl_refusal_of_others(&r));
+	*t = (struct bl_refused_thread){.thread = 1, .sleeps = true};
+	assert_false(bl_refusal_wakes(&r)); /* it isn't told */
+	for (int n = 1; n <= 8; n++) {
+		assert_true(bl_refusal_of_others(&r));
+		bl_refusal_tell(&r);
+		bl_refusal_tell(&r);
+		assert_int_equal(t->told_so, n); /* once at a time */
+		assert_true(bl_refusal_wakes(&r));
+		t->told_at -= 30000 * bl_ticks_per_us();
+		assert_false(bl_refusal_wakes(&r));
+	}
+	assert_false(bl_refusal_of_others(&r)); /* one that has ended, say */
+	bl_refusal_tell(&r);
+	assert_false(bl_refusal_wakes(&r));
+	bl_refusal_fini(&r);
+}
+
+/* Of who asks it is known that it is awake. */
+static void asks_and_sleeps(void **state)
 {
 	struct bl_refusals r = {0};
 
 	(void)state;
-	bl_refusal_note(&r);
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_wakes(&r)); /* it doesn't sleep */
+	bl_refusal_sleeps(&r); /* it hasn't been refused */
+	assert_int_equal(r.n, 0);
 	bl_refusal_note(&r);
 	bl_refusal_sleeps(&r);
-	assert_false(bl_refusal_wakes(&r)); /* it isn't told */
+	assert_true(r.few[0].sleeps);
+	bl_refusal_note(&r);
+	assert_false(r.few[0].sleeps);
+	bl_refusal_sleeps(&r);
 	bl_refusal_tell(&r);
-	assert_true(bl_refusal_wakes(&r));
-	r.told_at -= 30000 * bl_ticks_per_us();
-	assert_false(bl_refusal_wakes(&r)); /* one that has ended, say */
-	bl_refusal_tell(&r);
-	assert_true(bl_refusal_wakes(&r));
+	assert_false(bl_refusal_wakes(&r)); /* it is who asks */
 	assert_true(bl_refusal_take(&r));
-	assert_false(bl_refusal_wakes(&r));
-	bl_refusal_sleeps(&r); /* who hasn't been refused */
 	assert_int_equal(r.n, 0);
+	bl_refusal_fini(&r);
+}
+
+/* There was no memory for a thread: none may sleep before all are told, nor for a while after. */
+static void one_is_not_known(void **state)
+{
+	struct bl_refusals r = {.lost = true};
+
+	(void)state;
+	assert_true(bl_refusal_of_others(&r));
+	assert_true(bl_refusal_take(&r));
+	assert_true(bl_refusal_take(&r));
+	bl_refusal_tell(&r);
+	assert_false(bl_refusal_of_others(&r));
+	assert_true(bl_refusal_take(&r));
+	r.lost_at -= 30000 * bl_ticks_per_us();
+	assert_false(bl_refusal_take(&r));
 	bl_refusal_fini(&r);
 }
 
@@ -690,6 +732,8 @@ int main(void)
 	TABLE_TEST(other_still_asleep);
 	TABLE_TEST(refused_to_many);
 	TABLE_TEST(wakes_for_a_while);
+	TABLE_TEST(asks_and_sleeps);
+	TABLE_TEST(one_is_not_known);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
 	return table_run("wait");
