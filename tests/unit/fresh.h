@@ -104,4 +104,70 @@ static inline char way_of_last(size_t by)
 	return flags & BL_SLOT_GROWS ? 'g' : 'p';
 }
 
+static inline void sends_past(size_t by, size_t len, uint8_t past)
+{
+	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
+	struct iovec iov = {from, len};
+	struct bl_send send = {&iov, 1, !by, 9, 0, from, NODE_FLAGS, NULL};
+
+	tx->past = past; /* however long stores take here, and calls */
+	node.ep[by]->leaves = 0;
+	assert_int_equal(bl_send(node.ep[by], &send), 0);
+}
+
+static inline void sends(size_t by, size_t len)
+{
+	sends_past(by, len, 0);
+}
+
+static inline void posts(size_t at)
+{
+	memset(to, 0xee, sizeof to);
+	assert_int_equal(bl_recv_buf(node.ep[at], to, LONGEST, !at, 9, 0, to, NODE_FLAGS), 0);
+}
+
+static inline void has(size_t at, size_t len)
+{
+	assert_int_equal(node_completion(&node, at, NULL).len, len);
+	check(len);
+	assert_ptr_equal(node_completion(&node, !at, NULL).context, from);
+}
+
+static inline void receives(size_t at, size_t len)
+{
+	posts(at);
+	has(at, len);
+}
+
+/* One of ours. */
+static inline void one(size_t len)
+{
+	sends(1, len);
+	receives(0, len);
+}
+
+static inline void word(size_t by)
+{
+	node_send(&node, by, !by, "12345678", 8, 77, NULL, BL_TAGGED);
+	assert_int_equal(bl_recv_buf(node.ep[!by], to, 8, by, 77, 0, to, NODE_FLAGS), 0);
+	assert_int_equal(node_completion(&node, !by, NULL).len, 8);
+}
+
+/* One each, sent already. */
+static inline void receive_both(size_t len)
+{
+	static uint8_t other[LONGEST];
+
+	memset(to, 0xee, sizeof to);
+	memset(other, 0xee, sizeof other);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(bl_recv_buf(node.ep[i], i ? other : to, LONGEST, !i, 9, 0, NULL,
+					     NODE_FLAGS),
+				 0);
+	for (size_t i = 0; i < 4; i++) /* two sends, two receives */
+		node_completion(&node, i % 2, NULL);
+	check(len);
+	assert_memory_equal(other, from, len);
+}
+
 #endif

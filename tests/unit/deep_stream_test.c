@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * deep_stream_test.c: streams of large messages where they are carried (bl_copy_plan()->deep), and
+ * what is carried beside messages that are fresh.
+ */
+#include "unit/fresh.h"
+
+/* A longer lane is as long as any, whatever this machine has, or no longer than most. */
+static size_t cache = 1 << 20;
+size_t __wrap_bl_place_cache(void);
+size_t __wrap_bl_place_cache(void)
+{
+	return cache;
+}
+
+/* Whether a full ring is waited for. */
+static bool always_gives_room;
+bool __real_bl_gives_room(const struct bl_peer *peer);
+bool __wrap_bl_gives_room(const struct bl_peer *peer);
+bool __wrap_bl_gives_room(const struct bl_peer *peer)
+{
+	return always_gives_room || __real_bl_gives_room(peer);
+}
+
+struct deep_row {
+	struct row row;
+	bool deep, far, hears, leaves, alone;
+	bool is_short; /* its ring has no room for eight */
+	size_t len;    /* 0: the least that can be claimed */
+	/* s: one is sent, r: and one received */
+	const char *steps;
+	const char *ways; /* whole, or announced ("r") */
+};
+
+static const struct deep_row deeps[] = {
+	{{"deep", "eight may be unread"}, .deep = true, .steps = "sssssssss", .ways = "wwwwwwwwr"},
+	{{"deep, one read", "and those that are pending don't matter"},
+	 .deep = true,
+	 .steps = "sssssssssrs",
+	 .ways = "wwwwwwwwrw"},
+	{{"deep, little room", "none of them waits for room"},
+	 .deep = true,
+	 .is_short = true,
+	 .len = 131072,
+	 .steps = "sssss",
+	 .ways = "wwrrr"},
+	{{"deep, the longest", "as many"},
+	 .deep = true,
+	 .len = 131072,
+	 .steps = "sssssssss",
+	 .ways = "wwwwwwwwr"},
+	{{"not deep", "two, and no more while one is pending"},
+	 .steps = "ssssrrs",
+	 .ways = "wwrrr"},
+	{{"deep, but it hears from it", "both copy some"},
+	 .deep = true,
+	 .hears = true,
+	 .steps = "sssrs",
+	 .ways = "wwrr"},
+	{{"deep, far away", "one copy is better"},
+	 .deep = true,
+	 .far = true,
+	 .steps = "sssrs",
+	 .ways = "wwrr"},
+	{{"deep, the sender leaves", "it is copied for who computes"},
+	 .deep = true,
+	 .leaves = true,
+	 .steps = "ss",
+	 .ways = "rr"},
+	{{"deep, the receiver has left", "the same"},
+	 .deep = true,
+	 .alone = true,
+	 .steps = "ss",
+	 .ways = "rr"},
+};
+
+static void streams_of_large_ones(void **state)
+{
+	const struct deep_row *row = TABLE_ROW(struct deep_row, state);
+	struct bl_tx *tx;
+	size_t len = row->len ? row->len : BL_CLAIM_MIN;
+	struct iovec iov = {from, len};
+	struct bl_send send = {&iov, 1, 0, 9, 0, from, NODE_FLAGS, NULL};
+	char seen[16] = "";
+	size_t sent = 0, got = 0;
+
+	plan()->by_stream = plan()->crossing_only = false;
+	plan()->in_turn = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 131072;
+	plan()->stream_max = 131072;
+	plan()->fresh_max = plan()->turn_max = 0;
+	plan()->deep = row->deep;
+	bl_tx_here_ns = UINT32_MAX;
+	cache = row->is_short ? 512 << 10 : 1 << 20;
+	open_pair();
+	cache = 1 << 20;
+	stretch();
+	tx = &peer()->tx;
+	assert_int_equal(tx->pay_most > (1 << 20), !row->is_short);
+	waits_here = !row->alone;
+	always_gives_room = true;
+	for (const char *at = row->steps; *at; at++) {
+		if (*at == 'r') {
+			receives(0, len);
+			got++;
+			continue;
+		}
+		tx->asked = (uint8_t)(tx->next - (row->hears ? BL_TURN - 1 : BL_TURN + 1));
+		tx->slow = row->far ? 7 : 0;
+		sender->leaves = row->leaves;
+		assert_int_equal(bl_send(sender, &send), 0);
+		sender->leaves = 0;
+		seen[sent++] = way_of_last(1);
+	}
+	assert_string_equal(seen, row->ways);
+	always_gives_room = false;
+	for (waits_here = true; got < sent; got++)
+		receives(0, len);
+	assert_int_equal(sender->requests, 0);
+	node_close(&node);
+	plan()->by_stream = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+}
+
+/* What is carried goes as it would, near and far, though longer ones are fresh. */
+static void carried_is_not_fresh(void **state)
+{
+	struct bl_tx *tx;
+
+	(void)state;
+	open_fresh();
+	node_close(&node);
+	plan()->by_stream = plan()->crossing_only = false;
+	plan()->carry_max = plan()->carry_turn = plan()->stream_max = 98304;
+	plan()->carry_far = 40000;
+	plan()->deep = true;
+	open_pair();
+	stretch();
+	tx = &peer()->tx;
+	for (int far = 0; far < 2; far++) {
+		tx->slow = far ? 7 : 0;
+		tx->fresh = BL_FRESH_AFTER;
+		tx->fresh_left = 2;
+		tx->asked = (uint8_t)(tx->next - 1); /* it has heard of the other */
+		assert_false(bl_is_fresh(sender, peer(), 40000));
+		assert_int_equal(bl_is_fresh(sender, peer(), 40001), far);
+		assert_int_equal(bl_is_fresh(sender, peer(), 98304), far);
+		assert_true(bl_is_fresh(sender, peer(), 98305));
+		for (int n = 0; n < 4; n++) {
+			one(32768);
+			assert_int_equal(way_of_last(1), 'w');
+			assert_int_equal(!(BL_HEAD_FLAGS(last_head(1)) & BL_SLOT_PAST), !far);
+		}
+		assert_int_equal(tx->fresh, BL_FRESH_AFTER);
+		assert_int_equal(tx->fresh_left, 2);
+	}
+	node_close(&node);
+	plan()->by_stream = true;
+	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+}
+
+int main(void)
+{
+	set_limits();
+	unsetenv("FI_BEELINE_STRETCH");
+	unsetenv("FI_BEELINE_TURNS");
+	TABLE_ROWS("deep", streams_of_large_ones, deeps);
+	TABLE_TEST(carried_is_not_fresh);
+	return table_run("deep_stream");
+}
