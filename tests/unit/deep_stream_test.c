@@ -164,6 +164,9 @@ int main(void)
 	set_limits();
 	unsetenv("FI_BEELINE_STRETCH");
 	unsetenv("FI_BEELINE_TURNS");
+	/* What is far shows in lines, as it does where messages are carried, whatever this machine
+	 * has. */
+	plan()->past_min = BL_SLOT_INLINE + 1;
 	TABLE_ROWS("deep", streams_of_large_ones, deeps);
 	TABLE_TEST(carried_is_not_fresh);
 	return table_run("deep_stream");
