@@ -46,7 +46,7 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
-	  "64 KiB. auto: 96 KiB (AMD from Zen 5 on: 128) where a system call was measured to be "  \
+	  "64 KiB. auto: 96 KiB (AMD from Zen 4 on: 128) where a system call was measured to be "  \
 	  "dear, and less to a neighbour that is far away; else none, but those of streams that "  \
 	  "FI_BEELINE_STRETCH names and, where FI_BEELINE_TURNS has two use one place, up to "     \
 	  "512 KiB what its sender has just written, which one copy was seen to take longer for "  \
@@ -84,8 +84,8 @@ enum bl_knob_kind {
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \
 	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
-	  "Largest piece that either process takes when both copy one message. auto: 256 KiB; 1 "  \
-	  "MiB on AMD from Zen 5 on.")                                                             \
+	  "Largest piece that either process takes when both copy one message. auto: 256 KiB; up " \
+	  "to 1 MiB on AMD from Zen 4 on.")                                                        \
 	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
 	  "through shared memory, module is beeline.ko where both processes have it, else as by "  \

@@ -86,6 +86,7 @@ struct bl_copy_plan {
 	size_t fresh_max; /* up to here they do in turn, if one was seen to take longer than */
 	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
 	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
+	bool used_near;			 /* what is used goes in turn near by, too */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */
@@ -93,10 +94,11 @@ struct bl_copy_plan {
 	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
 	bool deep;	    /* large messages of a stream go through them, too; core/send.c */
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */
-	size_t chunk_max;   /* a piece, when two processes share a message */
-	bool may_vm;	    /* the knob allows process_vm_* */
-	bool may_module;    /* and the module */
-	bool module_first;  /* even where process_vm_* would do */
+	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
+	size_t chunk_max;  /* then this, or a quarter up to here */
+	bool may_vm;	   /* the knob allows process_vm_* */
+	bool may_module;   /* and the module */
+	bool module_first; /* even where process_vm_* would do */
 };
 
 /* Found once per process; any thread. */

@@ -42,11 +42,12 @@ static inline bool bl_fresh_may(size_t len)
 }
 
 /*
- * Where what two processes use is far away, the copy isn't all. The sender's program, writing its
- * next message, has each line taken from the receiver's cache, and the receiver's fetches what the
- * sender wrote into its memory: more time than all copies, and not ours. So a program counts as
- * well that is away for long enough to have used what it has got, before it posts or sends again
- * what is as large.
+ * Where what two processes use is far away, or near by on some machines
+ * (bl_copy_plan()->used_near), the copy isn't all. The sender's program, writing its next message,
+ * has each line taken from the receiver's cache, and the receiver's fetches what the sender wrote
+ * into its memory: more time than all copies, and not ours. So a program counts as well that is
+ * away for long enough to have used what it has got, before it posts or sends again what is as
+ * large.
  */
 #define BL_USED_NS_KB                                                                              \
 	10u /* of two who are near each other takes as much, far away ten times that */
@@ -79,7 +80,7 @@ static inline void bl_fresh_back(struct bl_ep *ep)
 
 static inline bool bl_fresh_is_used(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return ep->uses == BL_FRESH_AFTER && bl_tx_is_far(&peer->tx);
+	return ep->uses == BL_FRESH_AFTER && (bl_copy_plan()->used_near || bl_tx_is_far(&peer->tx));
 }
 
 /* Receiver: its own copy of at least half of the message took from then to then (ticks). If the

@@ -8,6 +8,7 @@
 
 #include "core/again.h"
 #include "core/claim.h"
+#include "core/claim_board.h"
 #include "core/core.h"
 #include "core/fence.h"
 #include "core/fresh.h"
@@ -251,10 +252,14 @@ static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t 
 	       (len <= bl_copy_plan()->dialogue_max && bl_tx_lacks_buffer(&peer->tx, len));
 }
 
-/* The receiver is near, and nothing comes back. */
-static bool is_deep(const struct bl_tx *tx)
+/* The receiver is near, and nothing comes back, nor is anything large to come: of windows both ways
+ * each copies some, once. */
+static bool is_deep(const struct bl_peer *peer)
 {
-	return bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx);
+	const struct bl_tx *tx = &peer->tx;
+
+	return bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx) &&
+	       !(peer->board && peer->board->used);
 }
 
 /*
@@ -268,7 +273,7 @@ static bool is_deep(const struct bl_tx *tx)
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {
-	bool deep = is_deep(&peer->tx), alone = ep->requests == ep->nwhole;
+	bool deep = is_deep(peer), alone = ep->requests == ep->nwhole;
 	size_t piece = bl_min(len, (size_t)BL_PACKET_MOST), unread;
 
 	if (ep->leaves || !(deep || alone))

@@ -3,6 +3,7 @@
  * deep_stream_test.c: streams of large messages where they are carried (bl_copy_plan()->deep), and
  * what is carried beside messages that are fresh.
  */
+#include "core/claim_board.h"
 #include "unit/fresh.h"
 
 /* A longer lane is as long as any, whatever this machine has, or no longer than most. */
@@ -24,7 +25,7 @@ bool __wrap_bl_gives_room(const struct bl_peer *peer)
 
 struct deep_row {
 	struct row row;
-	bool deep, far, hears, leaves, alone;
+	bool deep, far, hears, expects, leaves, alone;
 	bool is_short; /* its ring has no room for eight */
 	size_t len;    /* 0: the least that can be claimed */
 	/* s: one is sent, r: and one received */
@@ -57,6 +58,11 @@ static const struct deep_row deeps[] = {
 	 .hears = true,
 	 .steps = "sssrs",
 	 .ways = "wwrr"},
+	{{"deep, but it expects such ones itself", "the same"},
+	 .deep = true,
+	 .expects = true,
+	 .steps = "sssrs",
+	 .ways = "wwrr"},
 	{{"deep, far away", "one copy is better"},
 	 .deep = true,
 	 .far = true,
@@ -77,6 +83,7 @@ static const struct deep_row deeps[] = {
 static void streams_of_large_ones(void **state)
 {
 	const struct deep_row *row = TABLE_ROW(struct deep_row, state);
+	struct bl_own_board shown = {0};
 	struct bl_tx *tx;
 	size_t len = row->len ? row->len : BL_CLAIM_MIN;
 	struct iovec iov = {from, len};
@@ -98,6 +105,8 @@ static void streams_of_large_ones(void **state)
 	tx = &peer()->tx;
 	assert_int_equal(tx->pay_most > (1 << 20), !row->is_short);
 	waits_here = !row->alone;
+	shown.used = row->expects;
+	peer()->board = row->expects ? &shown : NULL;
 	always_gives_room = true;
 	for (const char *at = row->steps; *at; at++) {
 		if (*at == 'r') {
@@ -117,6 +126,7 @@ static void streams_of_large_ones(void **state)
 	for (waits_here = true; got < sent; got++)
 		receives(0, len);
 	assert_int_equal(sender->requests, 0);
+	peer()->board = NULL;
 	node_close(&node);
 	plan()->by_stream = true;
 	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;

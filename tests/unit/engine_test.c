@@ -26,35 +26,61 @@ struct cut_row {
 	struct row row;
 	size_t chunk_max, len, piece;
 	uint32_t count;
+	size_t half; /* 0: chunk_max */
 };
 
 static const struct cut_row cuts[] = {
-	{{"one byte", "the piece is never 0"}, 262144, 1, PAGE, 1},
-	{{"a page", "can't be halved in pages"}, 262144, PAGE, PAGE, 1},
-	{{"a page and a byte", "two pieces, the second of one byte"}, 262144, PAGE + 1, PAGE, 2},
-	{{"two pages", "one each"}, 262144, 2 * PAGE, PAGE, 2},
-	{{"two pages and a byte", "the half is rounded up"}, 262144, 2 * PAGE + 1, 2 * PAGE, 2},
-	{{"twice the largest piece", "still halves"}, 262144, 524288, 262144, 2},
-	{{"a byte more", "a third piece of one byte"}, 262144, 524289, 262144, 3},
-	{{"64 MiB", "many of the largest"}, 262144, 64u << 20, 262144, 256},
-	{{"smallest piece", "the least that the knob takes"}, PAGE, 1u << 20, PAGE, 256},
-	{{"just fits", "as many pieces as the counter holds"}, PAGE, 65534ul * PAGE, PAGE, 65534},
+	{{"one byte", "the piece is never 0"}, 262144, 1, PAGE, 1, 0},
+	{{"a page", "can't be halved in pages"}, 262144, PAGE, PAGE, 1, 0},
+	{{"a page and a byte", "two pieces, the second of one byte"}, 262144, PAGE + 1, PAGE, 2, 0},
+	{{"two pages", "one each"}, 262144, 2 * PAGE, PAGE, 2, 0},
+	{{"two pages and a byte", "the half is rounded up"}, 262144, 2 * PAGE + 1, 2 * PAGE, 2, 0},
+	{{"twice the largest piece", "still halves"}, 262144, 524288, 262144, 2, 0},
+	{{"a byte more", "a third piece of one byte"}, 262144, 524289, 262144, 3, 0},
+	{{"64 MiB", "many of the largest"}, 262144, 64u << 20, 262144, 256, 0},
+	{{"smallest piece", "the least that the knob takes"}, PAGE, 1u << 20, PAGE, 256, 0},
+	{{"just fits", "as many pieces as the counter holds"},
+	 PAGE,
+	 65534ul * PAGE,
+	 PAGE,
+	 65534,
+	 0},
 	{{"doubled", "one more: the pieces grow beyond the largest"},
 	 PAGE,
 	 65535ul * PAGE,
 	 2 * PAGE,
-	 32768},
+	 32768,
+	 0},
 	{{"2^62", "far more than any largest piece allows"},
 	 PAGE,
 	 (size_t)1 << 62,
 	 (size_t)1 << 47,
-	 32768},
+	 32768,
+	 0},
+	{{"halves of the most", "two"}, 1u << 20, 524288, 262144, 2, 262144},
+	{{"a byte more than those", "no halves, which would be longer"},
+	 1u << 20,
+	 524289,
+	 262144,
+	 3,
+	 262144},
+	{{"four halves", "and quarters, for once"}, 1u << 20, 1u << 20, 262144, 4, 262144},
+	{{"2 MiB", "quarters"}, 1u << 20, 2u << 20, 524288, 4, 262144},
+	{{"2 MiB and a byte", "of whole pages"},
+	 1u << 20,
+	 (2u << 20) + 1,
+	 524288 + PAGE,
+	 4,
+	 262144},
+	{{"4 MiB", "of the largest"}, 1u << 20, 4u << 20, 1u << 20, 4, 262144},
+	{{"8 MiB", "more of those"}, 1u << 20, 8u << 20, 1u << 20, 8, 262144},
 };
 
 static void cut(void **state)
 {
 	const struct cut_row *row = TABLE_ROW(struct cut_row, state);
-	struct bl_copy_plan plan = {.chunk_max = row->chunk_max};
+	struct bl_copy_plan plan = {.chunk_max = row->chunk_max,
+				    .chunk_half = row->half ? row->half : row->chunk_max};
 	uint32_t count = 0;
 	size_t piece = bl_copy_cut(&plan, row->len, &count);
 
@@ -66,7 +92,7 @@ static void cut(void **state)
 
 static void cut_covers_every_length(void **state)
 {
-	struct bl_copy_plan plan = {.chunk_max = 8 * PAGE};
+	struct bl_copy_plan plan = {.chunk_max = 8 * PAGE, .chunk_half = 3 * PAGE};
 
 	for (size_t len = 1; len < 40 * PAGE; len += len < 3 * PAGE ? 1 : 97) {
 		uint32_t count;
@@ -245,13 +271,14 @@ static void plan_is_sane(void **state)
 	assert_true(plan->carry_turn <= plan->carry_max);
 	assert_int_equal(plan->by_stream, !plan->carry_max);
 	assert_true(plan->in_turn || !plan->crossing_only);
-	/* Where nothing is carried, or two copies are much quicker than one (Zen 5). */
+	/* Where nothing is carried, or two copies are much quicker than one (Zen 4, Zen 5). */
 	assert_true(!plan->deep || !plan->by_stream);
 	assert_int_equal(plan->fresh_max, !plan->in_turn    ? 0
 					  : plan->by_stream ? bl_copy_fresh_max(bl_place_cache())
 					  : plan->deep	    ? 512 << 10
 							    : 0);
-	assert_int_equal(plan->turn_max, plan->deep && plan->in_turn ? 256 << 10 : 0);
+	assert_int_equal(plan->turn_max,
+			 plan->deep && plan->in_turn && !plan->used_near ? 256 << 10 : 0);
 	assert_true(plan->turn_max <= plan->fresh_max);
 	assert_false(plan->grows); /* by itself */
 	assert_true(plan->stream_max >= plan->carry_max);
@@ -259,6 +286,7 @@ static void plan_is_sane(void **state)
 	assert_true(plan->past_min == 289 || plan->past_min == 4096);
 	assert_true(plan->both_hands_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
+	assert_true(plan->chunk_half >= PAGE && plan->chunk_half <= plan->chunk_max);
 	assert_ptr_equal(plan, bl_copy_plan());
 }
 

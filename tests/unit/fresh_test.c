@@ -98,7 +98,7 @@ struct judge_row {
 	bool others, lent;
 	uint64_t verdict;
 	uint8_t uses;
-	bool near;
+	bool near, used_near;
 };
 
 static const struct judge_row judge[] = {
@@ -130,6 +130,14 @@ static const struct judge_row judge[] = {
 	 .verdict = BL_FIN_JUDGED,
 	 .uses = BL_FRESH_AFTER,
 	 .near = true},
+	{{"quick, used near by, where that costs something", "as far away"},
+	 64,
+	 64,
+	 65,
+	 .verdict = BL_FIN_VERDICT,
+	 .uses = BL_FRESH_AFTER,
+	 .near = true,
+	 .used_near = true},
 	{{"slower than lines are, used", "its pages are new"},
 	 64,
 	 64,
@@ -147,6 +155,7 @@ static void judge_a_copy(void **state)
 	open_fresh();
 	plan()->fresh_ns = plan()->fresh_per_kb = 1000000;
 	plan()->fresh_per_kb_most = 4000000;
+	plan()->used_near = row->used_near;
 	sender->uses = row->uses;
 	p.tx.slow = row->near ? 0 : 7;
 	bl_fresh_judge(sender, &t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
