@@ -84,8 +84,8 @@ enum bl_knob_kind {
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \
 	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
-	  "Largest piece that either process takes when both copy one message. auto: 256 KiB; up " \
-	  "to 1 MiB on AMD from Zen 4 on.")                                                        \
+	  "Largest piece that either process takes when both copy one message. auto: 256 KiB; "    \
+	  "512 on Intel Xeon from Sapphire Rapids on, and up to 1 MiB on AMD from Zen 4 on.")      \
 	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
 	  "through shared memory, module is beeline.ko where both processes have it, else as by "  \

@@ -313,6 +313,14 @@ static const struct kind any_kind = {
 	.chunk_half = 256 << 10,
 };
 
+/* Intel's Xeons from Sapphire Rapids on. */
+static const struct kind xeon = {
+	.dear_ns = 1000,
+	.carry_max = 96 << 10,
+	.chunk_max = 512 << 10,
+	.chunk_half = 512 << 10,
+};
+
 /* A call takes 1.3 us, and 128 KiB in turn 4.1; one piece of 1 MiB 12 % less than four of 256 KiB.
  */
 static const struct kind zen4 = {
@@ -410,6 +418,8 @@ static const struct kind *find_kind(void)
 #if defined(__x86_64__)
 	if (is_later_amd())
 		return family() >= 0x1a ? &zen5 : &zen4;
+	if (is_later_intel())
+		return &xeon;
 #endif
 	return &any_kind;
 }
