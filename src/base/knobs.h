@@ -50,7 +50,8 @@ enum bl_knob_kind {
 	  "dear, and less to a neighbour that is far away; else none, but those of streams that "  \
 	  "FI_BEELINE_STRETCH names and, where FI_BEELINE_TURNS has two use one place, up to "     \
 	  "512 KiB what its sender has just written, which one copy was seen to take longer for "  \
-	  "(AMD from Zen 5 on: near by up to 256 KiB of anything). "                               \
+	  "(AMD from Zen 4 on: that as well, and what its receiver uses; from Zen 5 on near "      \
+	  "by up to 256 KiB of anything). "                                                        \
 	  "0: none, but those of streams.")                                                        \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \

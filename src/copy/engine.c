@@ -454,7 +454,7 @@ static void choose_fresh(const struct kind *kind, const struct bl_copy_cost *onc
 	plan.fresh_ns = (uint32_t)(FRESH_CALL * once->ns);
 	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
 	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
-	if (kind->fresh_per_kb) {
+	if (kind->fresh_per_kb && !plan.by_stream) {
 		plan.fresh_ns = (uint32_t)once->ns;
 		plan.fresh_per_kb = kind->fresh_per_kb;
 		plan.fresh_per_kb_most = kind->fresh_per_kb_most;
@@ -511,11 +511,11 @@ static void measure(void)
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
 		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
-		 "both hands from %zu, pieces of %zu; in turn: %s",
+		 "both hands from %zu, pieces of %zu to %zu; in turn: %s",
 		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
 		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max, plan.fresh_max,
 		 plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most, plan.both_hands_min,
-		 plan.chunk_max,
+		 plan.chunk_half, plan.chunk_max,
 		 plan.crossing_only ? "what crosses"
 		 : plan.in_turn	    ? "all"
 				    : "nothing");

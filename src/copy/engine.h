@@ -69,7 +69,7 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
 #define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
-#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 5 */
+#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 4 or later */
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {

@@ -35,8 +35,7 @@
 
 #define MOST	16u /* neighbours at a time, ... */
 #define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
-/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST; or 18, if four of those are long.)
- */
+/* (Or 13, if all of them have buffers of BL_DIALOGUE_MOST; or 17.5, if four of those are long.) */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
 static bool has_address_space(void)

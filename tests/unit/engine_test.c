@@ -154,6 +154,34 @@ static void knobs_set_limits(void **state)
 	in_child(wrong_limits, TABLE_ROW(struct knob_row, state));
 }
 
+struct pieces_row {
+	struct row row;
+	const char *value;
+	size_t most;
+};
+
+static const struct pieces_row piece_knobs[] = {
+	{{"least", "halves are no longer"}, "4096", PAGE},
+	{{"no page", "whole pages"}, "5000", 2 * PAGE},
+	{{"as by itself", "on some machines"}, "262144", 262144},
+	{{"more than by itself", "so long are halves, too"}, "67108864", 64u << 20},
+};
+
+static int wrong_pieces(const void *arg)
+{
+	const struct pieces_row *row = arg;
+	const struct bl_copy_plan *plan;
+
+	setenv("FI_BEELINE_CHUNK_MAX", row->value, 1);
+	plan = bl_copy_plan();
+	return plan->chunk_max != row->most || plan->chunk_half != row->most;
+}
+
+static void knob_sets_pieces(void **state)
+{
+	in_child(wrong_pieces, TABLE_ROW(struct pieces_row, state));
+}
+
 struct turns_row {
 	struct row row;
 	const char *value;
@@ -537,6 +565,7 @@ int main(void)
 {
 	unsetenv("FI_BEELINE_EAGER_MAX");
 	TABLE_ROWS("knob", knobs_set_limits, knobs);
+	TABLE_ROWS("pieces", knob_sets_pieces, piece_knobs);
 	TABLE_ROWS("turns", knob_says_who_writes_where, turns);
 	TABLE_ROWS("cut", cut, cuts);
 	TABLE_TEST(cut_covers_every_length);
