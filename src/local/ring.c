@@ -131,7 +131,13 @@ bl_noinline void bl_tx_answer_due(struct bl_tx *tx)
 	tx->heard_at = (uint32_t)bl_ticks();
 }
 
+static_assert(BL_ANSWER_EVERY < BL_SLOTS - 2 * BL_CREDIT_EVERY, "nothing would be new");
+
 /*
+ * Each BL_ANSWER_EVERY packets, which is before the sender has used up the room that it knows of:
+ * if it looked for room itself just before, each time, there would never be anything new to see how
+ * far it is by.
+ *
  * Where the other is near, asking is as good. And it polls the first line of what it waits for:
  * that of an answer that comes late has been taken back by then, and twice is worse than once.
  */

@@ -34,7 +34,7 @@
 #define BL_TX_PREFETCH_MOST 6144u  /* payload bytes of them */
 #define BL_OWN_SLOTS	    16u	   /* at most, whose lines it stores something to at once, */
 #define BL_OWN_LINES	    32u	   /* and so many lines */
-#define BL_ANSWER_EVERY	    64u	   /* packets: then it is looked at again how soon we answer */
+#define BL_ANSWER_EVERY	    42u	   /* packets: then it is looked at again how we answer; ring.c */
 #define BL_RX_PREFETCH	    4u	   /* packets: which slot the receiver asks for early */
 #define BL_TURN		    3u	   /* packets: a CTS and a FIN for what has come, and an answer */
 #define BL_PASS_DIALOGUE    4096u  /* payload bytes that are passed on: in a dialogue, */
