@@ -50,7 +50,9 @@ def verdict(findings: list[Finding]) -> str:
         broken = ", ".join(f.name for f in findings if f.state == BAD)
         return f"Beeline does not work here: {broken}"
     notes = [f.name for f in findings if f.state == NOTE]
-    return "Beeline works here" + (f"; see the notes on {', '.join(notes)}" if notes else "")
+    return "Beeline works here" + (
+        f"; see the note{'s' * (len(notes) > 1)} on {', '.join(notes)}" if notes else ""
+    )
 
 
 def show(findings: list[Finding]) -> None:
