@@ -197,8 +197,9 @@ def for_kind(kind: str) -> list[Setting]:
     return settings(kind, paths.provider_dir(), libdir)
 
 
-def other_launcher(kind: str) -> list[str]:
-    """What `mpiexec` would start, where that is not the MPI these settings are for."""
+def other_launcher(kind: str, named: mpis.Mpi | None = None) -> list[str]:
+    """What `mpiexec` would start, where that is not the MPI these settings are for: one of this
+    kind, or the one that was named."""
     path = shutil.which("mpiexec")
     if path is None:
         return []
@@ -206,6 +207,11 @@ def other_launcher(kind: str) -> list[str]:
         mpi = mpis.identify(Path(path))
     except BeelineError:
         return [f"{path}, the mpiexec in PATH, is not known to be {mpis.TITLES[kind]}'s"]
+    if named and mpi.kind == kind and mpi.prefix != named.prefix:
+        return [
+            f"{path}, the mpiexec in PATH, is {mpi.title}'s, and not {named.mpiexec}, which was "
+            "named: start that, or put its folder first in PATH"
+        ]
     if mpi.kind == kind:
         return [f"{path}, the mpiexec in PATH: {mpi.obstacle}"] if mpi.obstacle else []
     warning = (
@@ -281,12 +287,12 @@ def main(args: argparse.Namespace) -> int:
             print_bytes(f"unset {name}" if value is None else exports({name: value}))
         return 0
     if args.mpi in mpis.KINDS:
-        kind, wanted = args.mpi, for_kind(args.mpi)
+        kind, mpi, wanted = args.mpi, None, for_kind(args.mpi)
     else:
         mpi = mpis.named(args.mpi or "mpiexec")
         kind, wanted = mpi.kind, for_mpi(mpi)
     chosen = plan(wanted, os.environ)
-    for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind)):
+    for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind, mpi)):
         warn(warning)
     print_bytes(exports(chosen.values))
     return 0

@@ -402,6 +402,16 @@ def test_env_warns_of_another_mpi_in_path(beeline, fake_mpi) -> None:
         assert beeline("env", *words, PATH=path).stderr == ""
 
 
+def test_env_warns_of_another_of_the_same_kind(beeline, fake_mpi) -> None:
+    named, first = fake_mpi("openmpi-5.0.11"), fake_mpi("debian-openmpi-4.1.4")
+    path = os.pathsep.join([str(first.parent), "/usr/bin", "/bin"])
+    done = beeline("env", "--mpi", str(named), PATH=path)
+    assert done.returncode == 0
+    assert f"{first}, the mpiexec in PATH, is Open MPI 4.1.4's, and not {named}" in done.stderr
+    path = os.pathsep.join([str(named.parent), "/usr/bin", "/bin"])
+    assert beeline("env", "--mpi", str(named), PATH=path).stderr == ""
+
+
 def test_a_variable_that_is_none_of_ours(beeline, fake_mpi) -> None:
     launcher = fake_mpi("openmpi-5.0.11")
     for words in (("env", "--mpi", str(launcher)), ("run", "--", str(launcher))):
