@@ -403,6 +403,9 @@ def test_counters_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_verdict() -> None:
     fine, so_so, bad = (Finding(s, s, "") for s in (OK, NOTE, BAD))
-    assert doctor.works([fine, so_so]) and "notes on note" in doctor.verdict([fine, so_so])
+    assert doctor.works([fine, so_so])
+    assert doctor.verdict([fine]) == "Beeline works here"
+    assert doctor.verdict([fine, so_so]) == "Beeline works here; see the note on note"
+    assert doctor.verdict([so_so, so_so]) == "Beeline works here; see the notes on note, note"
     assert not doctor.works([fine, so_so, bad])
     assert doctor.verdict([so_so, bad]) == "Beeline does not work here: bad"
