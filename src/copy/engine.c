@@ -313,7 +313,8 @@ static const struct kind any_kind = {
 	.chunk_half = 256 << 10,
 };
 
-/* Intel's Xeons from Sapphire Rapids on. */
+/* Intel's Xeons from Sapphire Rapids on: 4 MiB in pieces of 512 KiB take a tenth less than in
+ * pieces of 256. */
 static const struct kind xeon = {
 	.dear_ns = 1000,
 	.carry_max = 96 << 10,
@@ -322,7 +323,8 @@ static const struct kind xeon = {
 };
 
 /* A call takes 1.3 us, and 128 KiB in turn 4.1; one piece of 1 MiB 12 % less than four of 256 KiB.
- */
+ * What lies in pages of 4 KiB takes 64 ns/KiB to be copied once, which is more than in turn: it
+ * counts as fresh, whoever has its lines. */
 static const struct kind zen4 = {
 	.dear_ns = 1000,
 	.carry_max = 128 << 10,
