@@ -28,6 +28,7 @@
 #define UPPER_huge	     "FI_BEELINE_HUGE"
 #define UPPER_spin	     "FI_BEELINE_SPIN"
 #define UPPER_numa	     "FI_BEELINE_NUMA"
+#define UPPER_yield	     "FI_BEELINE_YIELD"
 #define UPPER_overlap	     "FI_BEELINE_OVERLAP"
 
 const struct bl_knob_info bl_knob_table[] = {

@@ -168,6 +168,7 @@ ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64
 	}
 	if (!n)
 		return -EAGAIN;
+	bl_yields_read(&cq->yields, true);
 	if (unlikely(!(++cq->full % BL_LOOK_READS)))
 		look_and_progress(cq);
 	return (ssize_t)n;
@@ -384,6 +385,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 /* A read that brings nothing ends. */
 static void say_empty(struct bl_cq *cq, uint64_t now)
 {
+	bl_yields_read(&cq->yields, false);
 	cq->empties++;
 	cq->empty_full = cq->full;
 	cq->last_empty = now;

@@ -34,6 +34,7 @@ static inline uint64_t bl_waiting_ticks(void)
  * whoever counts looks, or two that count in turn would pass over it for ever. */
 static inline void bl_cq_brought(struct bl_cq *cq)
 {
+	bl_yields_read(&cq->yields, true);
 	if (unlikely(!(++cq->full % BL_LOOK_READS)))
 		bl_cq_look(cq);
 }

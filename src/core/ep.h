@@ -28,6 +28,7 @@
 #include "core/refused.h"
 #include "core/table.h"
 #include "core/wait.h"
+#include "core/yields.h"
 #include "local/commons.h"
 #include "local/local.h"
 #include "place/huge.h"
@@ -116,6 +117,7 @@ struct bl_cq {
 	bool renewed;	     /* bl_cq_renew(), since the last empty read */
 	uint8_t empties;     /* empty reads, modulo 256 */
 	struct bl_crowd crowd;
+	struct bl_yields yields;
 	struct bl_comp_err *err;
 	uint32_t err_head, err_tail, err_room;
 	uint32_t users;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * yields.h: yields of the library above that are of no use.
+ *
+ * MPICH calls sched_yield after each pass of its progress engine, one that has brought what it
+ * waits for as well: 0.2 to 1 us with its message in its hand, several times what a short message
+ * takes. So what the library that opens a queue calls sched_yield for comes here (base/rebind.h;
+ * FI_BEELINE_YIELD=library leaves it alone), and
+ *
+ *   behind a read that has brought something   returns at once, once
+ *   each BL_YIELDS_EVERYth of those            yields all the same: whatever waits for this core,
+ *                                              or for a lock that its owner has just dropped,
+ *                                              never does so for long
+ *   while several threads read the queue       yields: one of them may wait for that lock
+ *   any other                                  yields
+ *
+ * A yield is a hint to the scheduler, which may answer it by going on with the same thread; so may
+ * we. Libraries that give nothing away with a message in their hand call nothing of this.
+ *
+ * What a read has brought is thread-local; the rest is serialised by the domain.
+ */
+#ifndef BL_CORE_YIELDS_H
+#define BL_CORE_YIELDS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define BL_YIELDS_EVERY	     256u
+#define BL_YIELDS_THREADS_US 10000 /* two threads have read a queue: for so long others may wait   \
+				    */
+
+/* Of each queue. */
+struct bl_yields {
+	const void *thread;	/* which read it last; only to compare */
+	uint64_t threads_until; /* ticks: several do, as far as we know; 0: one */
+};
+
+/* Some library's yields come here. */
+extern atomic_bool bl_yields_ours;
+
+/* The library that `caller`, an instruction of it, lies in is about to read queues. Any thread. */
+bl_cold void bl_yields_adopt(const void *caller);
+
+bl_noinline void bl_yields_after(struct bl_yields *yields, bool found);
+
+/* A read has ended. */
+static inline void bl_yields_read(struct bl_yields *yields, bool found)
+{
+	if (unlikely(atomic_load_explicit(&bl_yields_ours, memory_order_relaxed)))
+		bl_yields_after(yields, found);
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * caller.c: a library that calls sched_yield, for tests of base/rebind.h and core/yields.h: built
+ * several times, each by its own name (-DNAME) and linked in its own way.
+ */
+#include <sched.h>
+
+int NAME(void);
+
+__attribute__((visibility("default"))) int NAME(void)
+{
+	return sched_yield();
+}
