@@ -16,7 +16,7 @@
 
 #define LIBRARY 1 /* of FI_BEELINE_YIELD */
 
-atomic_bool bl_yields_ours;
+atomic_bool bl_yields_heard;
 
 static __thread struct {
 	bool vain;	  /* the last read has brought something, and no yield has followed it */
@@ -28,6 +28,8 @@ static int yield(void)
 {
 	bool vain = turn.vain;
 
+	if (unlikely(!atomic_load_explicit(&bl_yields_heard, memory_order_relaxed)))
+		atomic_store_explicit(&bl_yields_heard, true, memory_order_relaxed);
 	turn.vain = false;
 	if (vain && ++turn.skipped % BL_YIELDS_EVERY)
 		return 0;
@@ -75,5 +77,4 @@ bl_cold void bl_yields_adopt(const void *caller)
 	bl_info("%s calls sched_yield; behind a read that has brought something that is skipped "
 		"(FI_BEELINE_YIELD=library: never)",
 		info.dli_fname);
-	atomic_store_explicit(&bl_yields_ours, true, memory_order_relaxed);
 }

@@ -28,9 +28,10 @@
 
 #include "base/compiler.h"
 
-#define BL_YIELDS_EVERY	     256u
-#define BL_YIELDS_THREADS_US 10000 /* two threads have read a queue: for so long others may wait   \
-				    */
+#define BL_YIELDS_EVERY 256u
+#define BL_YIELDS_THREADS_US                                                                       \
+	10000 /* two threads have read a queue: for so long others may wait                        \
+	       */
 
 /* Of each queue. */
 struct bl_yields {
@@ -38,8 +39,8 @@ struct bl_yields {
 	uint64_t threads_until; /* ticks: several do, as far as we know; 0: one */
 };
 
-/* Some library's yields come here. */
-extern atomic_bool bl_yields_ours;
+/* One has come here: reads of who never yields needn't be kept account of. */
+extern atomic_bool bl_yields_heard;
 
 /* The library that `caller`, an instruction of it, lies in is about to read queues. Any thread. */
 bl_cold void bl_yields_adopt(const void *caller);
@@ -49,7 +50,7 @@ bl_noinline void bl_yields_after(struct bl_yields *yields, bool found);
 /* A read has ended. */
 static inline void bl_yields_read(struct bl_yields *yields, bool found)
 {
-	if (unlikely(atomic_load_explicit(&bl_yields_ours, memory_order_relaxed)))
+	if (unlikely(atomic_load_explicit(&bl_yields_heard, memory_order_relaxed)))
 		bl_yields_after(yields, found);
 }
 
