@@ -19,18 +19,18 @@
 atomic_bool bl_yields_heard;
 
 static __thread struct {
-	bool vain;	  /* the last read has brought something, and no yield has followed it */
+	uint32_t vain;	  /* so many that follow are: the last read has brought something */
 	uint32_t skipped; /* so far */
 } turn;
 
 /* What the library calls instead of sched_yield. */
 static int yield(void)
 {
-	bool vain = turn.vain;
+	bool vain = turn.vain > 0;
 
 	if (unlikely(!atomic_load_explicit(&bl_yields_heard, memory_order_relaxed)))
 		atomic_store_explicit(&bl_yields_heard, true, memory_order_relaxed);
-	turn.vain = false;
+	turn.vain -= vain;
 	if (vain && ++turn.skipped % BL_YIELDS_EVERY)
 		return 0;
 	return sched_yield();
@@ -54,7 +54,7 @@ static bool several_read(struct bl_yields *yields)
 
 bl_noinline void bl_yields_after(struct bl_yields *yields, bool found)
 {
-	turn.vain = !several_read(yields) && found;
+	turn.vain = !several_read(yields) && found ? BL_YIELDS_VAIN : 0;
 }
 
 bl_cold void bl_yields_adopt(const void *caller)

@@ -7,7 +7,9 @@
  * takes. So what the library that opens a queue calls sched_yield for comes here (base/rebind.h;
  * FI_BEELINE_YIELD=library leaves it alone), and
  *
- *   behind a read that has brought something   returns at once, once
+ *   behind a read that has brought something   returns at once; so does the next one, if no read
+ *                                              was between: there MPICH has only gone on with a
+ *                                              collective by what has come
  *   each BL_YIELDS_EVERYth of those            yields all the same: whatever waits for this core,
  *                                              or for a lock that its owner has just dropped,
  *                                              never does so for long
@@ -28,6 +30,7 @@
 
 #include "base/compiler.h"
 
+#define BL_YIELDS_VAIN	2u
 #define BL_YIELDS_EVERY 256u
 #define BL_YIELDS_THREADS_US                                                                       \
 	10000 /* two threads have read a queue: for so long others may wait                        \

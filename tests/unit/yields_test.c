@@ -75,14 +75,16 @@ struct step_row {
 };
 
 static const struct step_row rows[] = {
-	{{"nothing read", "a yield as any"}, "y", 1},
+	{{"nothing read since", "a yield as any"}, "yy", 2},
 	{{"an empty read", "what is awaited may need the core"}, "ey", 1},
 	{{"a message", "skipped"}, "fy", 0},
 	{{"a message that was there", "skipped"}, "ty", 0},
-	{{"a message, two yields", "the second has nothing to do with it"}, "fyy", 1},
+	{{"a message, two yields", "the second goes on with a collective"}, "fyy", 0},
+	{{"a message, three yields", "the third has nothing to do with it"}, "fyyy", 1},
+	{{"an empty read between them", "a wait begins"}, "fyey", 1},
 	{{"an empty read behind it", "a wait begins"}, "fey", 1},
 	{{"an empty read before it", "a wait ends"}, "efy", 0},
-	{{"two messages", "one yield"}, "ffyy", 1},
+	{{"two messages", "no more than of one"}, "ffyyy", 1},
 	{{"again and again", "each of them"}, "fyfytyfyfyefyfy", 0},
 };
 
@@ -90,7 +92,7 @@ static void steps(void **state)
 {
 	const struct step_row *row = TABLE_ROW(struct step_row, state);
 
-	library_yields(); /* what a test before has left */
+	empty(); /* what a test before has left */
 	yielded = 0;
 	for (const char *step = row->steps; *step; step++) {
 		unsigned before = yielded;
