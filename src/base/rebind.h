@@ -8,15 +8,23 @@
 #ifndef BL_BASE_REBIND_H
 #define BL_BASE_REBIND_H
 
+typedef void (*bl_function)(void);
+
 /*
- * The object in this process (the program, or a library of it) that `inside` lies in calls `name`:
- * from now on it calls `by`, which must stay where it is for as long as the process lives. A word
- * that was made read-only when the object was loaded is so again afterwards. Any thread; the
- * object's own calls may go on meanwhile.
+ * The object in this process (the program, or a library of it) that `inside` lies in calls `name`,
+ * which is `was`, as far as we know: from now on it calls `by`, which must stay where it is for as
+ * long as the process lives. *object says which that is, "" the program; NULL: nobody asks. A page
+ * that can't be written to can't be afterwards.
  *
- * Returns how many words have been changed; 0: that object doesn't call it by such a word. -ENOENT:
- * no object lies there. -ENOSYS: not on this kind of processor. Else what mprotect has said.
+ * Any thread; the object's own calls may go on meanwhile. One that binds the word at this very
+ * moment, its first (lazy binding), may undo it.
+ *
+ * Returns how many words lead to `by` now; 0: that object calls no such function by a word.
+ * -ENOENT: no object lies there. -EINVAL: `was` or `by` lies in it, and `by` might call itself.
+ * -EBUSY: a word leads elsewhere, for somebody else has been there, and stays as it is. -ENOSYS:
+ * not on this kind of processor. Else what has refused to make it writable.
  */
-int bl_rebind(const void *inside, const char *name, void (*by)(void));
+int bl_rebind(const void *inside, const char *name, bl_function was, bl_function by,
+	      const char **object);
 
 #endif

@@ -440,8 +440,10 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 		return -EAGAIN;
 	cq->in_row = 0;
 	n = harvest(cq, sink);
-	if (n)
+	if (n) {
+		bl_yields_read(&cq->yields, true);
 		return n;
+	}
 	/* Open MPI 4 reads after each message until there is none, and returns to the program,
 	 * which may have nothing to wait for any more: no wait begins. */
 	awaited = awaits(cq);

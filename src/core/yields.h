@@ -4,22 +4,23 @@
  *
  * MPICH calls sched_yield after each pass of its progress engine, one that has brought what it
  * waits for as well: 0.2 to 1 us with its message in its hand, several times what a short message
- * takes. So what the library that opens a queue calls sched_yield for comes here (base/rebind.h;
- * FI_BEELINE_YIELD=library leaves it alone), and
+ * takes. So what the library that opens a queue calls sched_yield for is answered here
+ * (base/rebind.h; FI_BEELINE_YIELD=library leaves it alone), and
  *
- *   behind a read that has brought something   returns at once; so does the next one, if no read
- *                                              was between: there MPICH has only gone on with a
+ *   behind a read that has brought something   is skipped; so is the next one, if no read was
+ *                                              between: there MPICH has only gone on with a
  *                                              collective by what has come
  *   each BL_YIELDS_EVERYth of those            yields all the same: whatever waits for this core,
  *                                              or for a lock that its owner has just dropped,
  *                                              never does so for long
- *   while several threads read the queue       yields: one of them may wait for that lock
+ *   while several threads read the queue       yields: one of them may wait for that lock. (Who
+ *                                              calls the library and never reads isn't seen.)
  *   any other                                  yields
  *
  * A yield is a hint to the scheduler, which may answer it by going on with the same thread; so may
- * we. Libraries that give nothing away with a message in their hand call nothing of this.
+ * we. A read that says that an operation has failed, or of a counter, is none.
  *
- * What a read has brought is thread-local; the rest is serialised by the domain.
+ * What a read has brought is kept for each thread; the rest is serialised by the domain.
  */
 #ifndef BL_CORE_YIELDS_H
 #define BL_CORE_YIELDS_H
@@ -30,19 +31,17 @@
 
 #include "base/compiler.h"
 
-#define BL_YIELDS_VAIN	2u
-#define BL_YIELDS_EVERY 256u
-#define BL_YIELDS_THREADS_US                                                                       \
-	10000 /* two threads have read a queue: for so long others may wait                        \
-	       */
+#define BL_YIELDS_SKIPPED    2u
+#define BL_YIELDS_EVERY	     256u
+#define BL_YIELDS_THREADS_US 10000 /* for so long after two threads have read a queue */
 
 /* Of each queue. */
 struct bl_yields {
-	const void *thread;	/* which read it last; only to compare */
+	uintptr_t thread;	/* that has read it last; 0: none has */
 	uint64_t threads_until; /* ticks: several do, as far as we know; 0: one */
 };
 
-/* One has come here: reads of who never yields needn't be kept account of. */
+/* One has been answered here: reads of who never yields needn't be kept account of. */
 extern atomic_bool bl_yields_heard;
 
 /* The library that `caller`, an instruction of it, lies in is about to read queues. Any thread. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * yields.c: how often an MPI library gives its core away while two ranks, each on a core of its
- * own, send each other 8 bytes in turn. Prints "yields N of M receives", both ranks together, "one
- * core" where there are no two, or what is wrong.
+ * yields.c: in how many receives an MPI library gives its core away while two ranks, each on a core
+ * of its own, send each other 8 bytes in turn: one in which the other has lost its core may do so
+ * thousands of times. Prints "yields in N of M receives", both ranks together, "one core" where
+ * there are no two, or what is wrong.
  *
  * What the library and Beeline call is the program's own sched_yield, which counts.
  */
@@ -40,10 +41,12 @@ static int bind_to_own(int rank)
 	return !sched_setaffinity(0, sizeof own, &own);
 }
 
-/* 1: the other's number came each time. */
-static int talk(int rank, int turns)
+/* Counts the receives that yield. 1: the other's number came each time. */
+static int talk(int rank, int turns, long *count)
 {
 	long in, out = 0;
+
+	*count = 0;
 
 	for (int i = 0; i < 2 * turns; i++) {
 		if (i % 2 == rank) {
@@ -51,7 +54,9 @@ static int talk(int rank, int turns)
 			MPI_Send(&out, 1, MPI_LONG, !rank, 1, MPI_COMM_WORLD);
 			continue;
 		}
+		atomic_store(&yields, 0);
 		MPI_Recv(&in, 1, MPI_LONG, !rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		*count += atomic_load(&yields) > 0;
 		if (in != 2l * i + !rank)
 			return 0;
 	}
@@ -73,14 +78,12 @@ int main(int argc, char **argv)
 		MPI_Finalize();
 		return 0;
 	}
-	mine = talk(rank, TURNS); /* each finds out how the other answers */
-	atomic_store(&yields, 0);
-	mine &= talk(rank, TURNS);
-	count = atomic_load(&yields);
+	mine = talk(rank, TURNS, &count); /* each finds out how the other answers */
+	mine &= talk(rank, TURNS, &count);
 	MPI_Reduce(&count, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 	MPI_Reduce(&mine, &both, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
 	if (!rank && both)
-		printf("yields %ld of %d receives\n", all, 2 * TURNS);
+		printf("yields in %ld of %d receives\n", all, 2 * TURNS);
 	else if (!rank)
 		printf("wrong: another message\n");
 	MPI_Finalize();
