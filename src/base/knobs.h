@@ -105,11 +105,11 @@ enum bl_knob_kind {
 	  "Polls inside one empty completion queue read, or look for a message (FI_PEEK), that "   \
 	  "follows another closely; 0 polls once.")                                                \
 	X(yield, BL_KNOB_CHOICE, 0, 0, 1, "auto|library",                                          \
-	  "What becomes of sched_yield where the MPI library calls it behind a completion queue "  \
-	  "read that has brought something, with its message in its hand, as MPICH does: auto "    \
-	  "skips it, all but one in 256, unless several threads read the queue; library leaves "   \
-	  "the library's calls alone. No other library's calls are looked at, nor the program's, " \
-	  "unless the MPI library is a part of it.")                                               \
+	  "What becomes of sched_yield where the MPI library calls it behind each completion "     \
+	  "queue read, as MPICH does: auto skips it, all but one in 256, where the read has "      \
+	  "brought something, and in short waits on a core that isn't shared, unless several "     \
+	  "threads read the queue; library leaves the library's calls alone. No other library's "  \
+	  "calls are looked at, nor the program's, unless the MPI library is a part of it.")       \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

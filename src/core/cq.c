@@ -382,10 +382,10 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) > 0 ? a : b;
 }
 
-/* A read that brings nothing ends. */
-static void say_empty(struct bl_cq *cq, uint64_t now)
+/* A read that brings nothing ends. `waits`: the library above needn't yield behind it. */
+static void say_empty(struct bl_cq *cq, uint64_t now, bool waits)
 {
-	bl_yields_read(&cq->yields, false);
+	bl_yields_read(&cq->yields, waits);
 	cq->empties++;
 	cq->empty_full = cq->full;
 	cq->last_empty = now;
@@ -398,7 +398,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
-	bool crowded = bl_crowd_shared(&cq->crowd, now);
+	bool crowded = bl_crowd_shared(&cq->crowd, now), gives;
 	ssize_t n;
 
 	if (!awaited && !begins)
@@ -419,9 +419,11 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	else if (cq->renewed) /* since when nobody else has had the core: that may be long ago */
 		cq->wait_began = later(cq->wait_began, cq->gave_way);
 	cq->renewed = false;
-	say_empty(cq, now); /* before a yield: others may read meanwhile */
-	if (!(first | computing) &&
-	    (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us()))
+	gives = !(first | computing) &&
+		(crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
+	/* before a yield: others may read meanwhile */
+	say_empty(cq, now, !crowded && !(gives && cq->crowd.left_to_caller));
+	if (gives)
 		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
 }
@@ -448,7 +450,7 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 	 * which may have nothing to wait for any more: no wait begins. */
 	awaited = awaits(cq);
 	if (!awaited && cq->empty_full != cq->full) {
-		say_empty(cq, now);
+		say_empty(cq, now, false);
 		return -EAGAIN;
 	}
 	return wait_on(cq, sink, now, awaited);

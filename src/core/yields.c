@@ -86,7 +86,7 @@ static bool several_read(struct bl_yields *yields, uintptr_t thread)
 	return yields->threads_until;
 }
 
-bl_noinline void bl_yields_after(struct bl_yields *yields, bool found)
+bl_noinline void bl_yields_after(struct bl_yields *yields, bool vain)
 {
 	uintptr_t thread = this_thread();
 	struct seat *seat = seat_of(thread);
@@ -94,7 +94,7 @@ bl_noinline void bl_yields_after(struct bl_yields *yields, bool found)
 
 	if (unlikely(atomic_load_explicit(&seat->thread, memory_order_relaxed) != thread))
 		atomic_store_explicit(&seat->thread, thread, memory_order_relaxed);
-	atomic_store_explicit(&seat->to_skip, found && !several ? BL_YIELDS_SKIPPED : 0,
+	atomic_store_explicit(&seat->to_skip, vain && !several ? BL_YIELDS_SKIPPED : 0,
 			      memory_order_relaxed);
 }
 
@@ -108,8 +108,8 @@ bl_cold void bl_yields_adopt(const void *caller)
 	n = bl_rebind(caller, "sched_yield", (bl_function)sched_yield, (bl_function)skip_or_yield,
 		      &object);
 	if (n > 0)
-		bl_info("what %s calls sched_yield for is skipped behind a read that has brought "
-			"something (FI_BEELINE_YIELD=library: never)",
+		bl_info("what %s calls sched_yield for is skipped where it would be in vain "
+			"(FI_BEELINE_YIELD=library: never)",
 			*object ? object : "this program");
 	else if (n && n != -ENOENT && n != -ENOSYS)
 		bl_info("what %s calls sched_yield for stays as it is: %s",

@@ -4,12 +4,14 @@
  *
  * MPICH calls sched_yield after each pass of its progress engine, one that has brought what it
  * waits for as well: 0.2 to 1 us with its message in its hand, several times what a short message
- * takes. So what the library that opens a queue calls sched_yield for is answered here
- * (base/rebind.h; FI_BEELINE_YIELD=library leaves it alone), and
+ * takes, or in which the next one lies unseen. So what the library that opens a queue calls
+ * sched_yield for is answered here (base/rebind.h; FI_BEELINE_YIELD=library leaves it alone), and
  *
  *   behind a read that has brought something   is skipped; so is the next one, if no read was
  *                                              between: there MPICH has only gone on with a
  *                                              collective by what has come
+ *   behind an empty read of a wait             is skipped, where the core isn't shared and the wait
+ *                                              is short, or Beeline has yielded itself (crowd.h)
  *   each BL_YIELDS_EVERYth of those            yields all the same: whatever waits for this core,
  *                                              or for a lock that its owner has just dropped,
  *                                              never does so for long
@@ -47,13 +49,13 @@ extern atomic_bool bl_yields_heard;
 /* The library that `caller`, an instruction of it, lies in is about to read queues. Any thread. */
 bl_cold void bl_yields_adopt(const void *caller);
 
-bl_noinline void bl_yields_after(struct bl_yields *yields, bool found);
+bl_noinline void bl_yields_after(struct bl_yields *yields, bool vain);
 
-/* A read has ended. */
-static inline void bl_yields_read(struct bl_yields *yields, bool found)
+/* A read has ended; yields behind it would be in vain. */
+static inline void bl_yields_read(struct bl_yields *yields, bool vain)
 {
 	if (unlikely(atomic_load_explicit(&bl_yields_heard, memory_order_relaxed)))
-		bl_yields_after(yields, found);
+		bl_yields_after(yields, vain);
 }
 
 #endif

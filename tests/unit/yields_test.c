@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #define DEADLINE_NS 20000000000ull
 #define TAG	    3
+#define ANOTHER	    4
 
 int library_yields(void);
 
@@ -66,47 +68,100 @@ static void empty(void)
 	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
 }
 
+/* Empty reads until the wait has become a long one, in which a read gives the core away. */
+static void long_wait(void)
+{
+	uint64_t late = bl_clock_ns() + DEADLINE_NS, before = node.cq[0]->gave_way;
+
+	while (node.cq[0]->gave_way == before) {
+		assert_true(bl_clock_ns() < late);
+		empty();
+	}
+}
+
+static void await_another(void)
+{
+	assert_int_equal(bl_recv_buf(node.ep[0], NULL, 0, 0, ANOTHER, 0, NULL, NODE_FLAGS), 0);
+}
+
+/* The core is ours, or shared, or the library gives it away itself where that is of use. */
+enum core { OURS, SHARED, LEFT };
+
 struct step_row {
 	struct row row;
-	const char *steps; /* f, t, e: a read as above; y: the library yields */
+	enum core core;
+	/* f, t, e, l: reads as above, a: a receive is awaited; y: the library yields */
+	const char *steps;
 	unsigned yields;
 };
 
+/* Each begins behind a read that has brought something and one that has not. */
 static const struct step_row rows[] = {
-	{{"nothing read since", "a yield as any"}, "yy", 2},
-	{{"an empty read", "what is awaited may need the core"}, "ey", 1},
-	{{"a message", "skipped"}, "fy", 0},
-	{{"a message that was there", "skipped"}, "ty", 0},
-	{{"a message, two yields", "the second goes on with a collective"}, "fyy", 0},
-	{{"a message, three yields", "the third has nothing to do with it"}, "fyyy", 1},
-	{{"an empty read between them", "a wait begins"}, "fyey", 1},
-	{{"an empty read behind it", "a wait begins"}, "fey", 1},
-	{{"an empty read before it", "a wait ends"}, "efy", 0},
-	{{"two messages", "no more than of one"}, "ffyyy", 1},
-	{{"again and again", "each of them"}, "fyfytyfyfyefyfy", 0},
+	{{"nothing read since", "a yield as any"}, OURS, "yy", 2},
+	{{"a message", "skipped"}, OURS, "fy", 0},
+	{{"a message that was there", "skipped"}, OURS, "ty", 0},
+	{{"a message, two yields", "the second goes on with a collective"}, OURS, "fyy", 0},
+	{{"a message, three yields", "the third has nothing to do with it"}, OURS, "fyyy", 1},
+	{{"two messages", "no more than of one"}, OURS, "ffyyy", 1},
+	{{"again and again", "each of them"}, OURS, "fyfytyfyfyafyfy", 0},
+	{{"an empty read behind it", "nothing is awaited: no wait begins"}, OURS, "fey", 1},
+	{{"the same, awaiting another", "a wait begins"}, OURS, "afey", 0},
+	{{"an empty read", "a short wait"}, OURS, "ey", 0},
+	{{"another without a yield", "no more than of one"}, OURS, "eeyyy", 1},
+	{{"a long wait", "Beeline has yielded"}, OURS, "ly", 0},
+	{{"a long wait, left to the library", "nobody else yields"}, LEFT, "ly", 1},
+	{{"a short wait, left to the library", "nobody needs to"}, LEFT, "ey", 0},
+	{{"an empty read, shared", "what is awaited may need the core"}, SHARED, "ey", 1},
+	{{"a message, shared", "skipped"}, SHARED, "fy", 0},
+	{{"an empty read behind it, shared", "a wait begins"}, SHARED, "afyey", 1},
 };
+
+static void step(char what)
+{
+	switch (what) {
+	case 'f':
+		found();
+		break;
+	case 't':
+		taken();
+		break;
+	case 'e':
+		empty();
+		break;
+	case 'l':
+		long_wait();
+		break;
+	default:
+		await_another();
+	}
+}
 
 static void steps(void **state)
 {
 	const struct step_row *row = TABLE_ROW(struct step_row, state);
+	struct bl_crowd *crowd = &node.cq[0]->crowd;
+	unsigned n = 0;
 
-	empty(); /* what a test before has left */
-	yielded = 0;
-	for (const char *step = row->steps; *step; step++) {
-		unsigned before = yielded;
-
-		if (*step == 'f')
-			found();
-		else if (*step == 't')
-			taken();
-		else if (*step == 'e')
-			empty();
-		else
-			assert_int_equal(library_yields(), 0);
-		if (*step != 'y')
-			yielded = before; /* those in a read are Beeline's own business */
+	found();
+	empty();
+	crowd->until = row->core == SHARED ? bl_ticks() + 1000000 * bl_ticks_per_us() : 0;
+	crowd->left_to_caller = row->core == LEFT;
+	for (const char *at = row->steps; *at; at++) {
+		if (*at != 'y') {
+			step(*at);
+			continue;
+		}
+		yielded = 0; /* those in a read are Beeline's own business */
+		assert_int_equal(library_yields(), 0);
+		n += yielded;
 	}
-	assert_int_equal(yielded, row->yields);
+	crowd->until = 0;
+	crowd->left_to_caller = false;
+	if (strchr(row->steps, 'a')) {
+		node_send(&node, 0, 0, NULL, 0, ANOTHER, NULL, BL_TAGGED);
+		node_completion(&node, 0, NULL);
+	}
+	assert_int_equal(n, row->yields);
 }
 
 static void now_and_then(void **state)
