@@ -101,18 +101,23 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 #define BL_LEAVES_MOST	  4u
 #define BL_AWAY_US	  10u /* a longer absence is a computation */
 
-static inline void bl_claim_leave(struct bl_ep *ep)
-{
-	if (likely(bl_knobs()->overlap != BL_OVERLAP_NEVER))
-		ep->left_at = bl_ticks();
-}
-
-/* For neighbours to know: wire.h. */
+/* For neighbours to know. */
 static inline void bl_say_stays(struct bl_ep *ep)
 {
+	enum bl_stays stays = ep->leaves    ? BL_STAYS_NOT
+			      : ep->left_at ? BL_STAYS_POSTED
+					    : BL_STAYS_WAITS;
+
 	if (likely(ep->local.seg.header != NULL))
-		atomic_store_explicit(&ep->local.seg.header->stays, !ep->leaves,
-				      memory_order_relaxed);
+		atomic_store_explicit(&ep->local.seg.header->stays, stays, memory_order_relaxed);
+}
+
+static inline void bl_claim_leave(struct bl_ep *ep)
+{
+	if (unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
+		return;
+	ep->left_at = bl_ticks();
+	bl_say_stays(ep);
 }
 
 /* An idle moment at `now`. */

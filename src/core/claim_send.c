@@ -96,6 +96,13 @@ static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, 
 	       !taken_by_earlier(peer, n, tagged, f);
 }
 
+/* It waits in the library, as it is used to: what is announced needn't be seen to be taken. */
+static bool takes_by_itself(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) == BL_STAYS_WAITS &&
+	       bl_peer_here(ep, peer);
+}
+
 /* Give a receiver that is inside the library the time to take the message, and
  * take what it has for us. */
 static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
@@ -244,6 +251,8 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 		if (taken_or_read(peer, n))
 			return;
 	}
+	if (takes_by_itself(ep, peer))
+		return;
 	for (int round = 0; round < ROUNDS_MOST; round++) {
 		bl_claim_fence();
 		if (read_by_receiver(&peer->tx, n) || !choose(peer, n, tagged, tag, &f))

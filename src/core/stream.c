@@ -86,7 +86,7 @@ bool bl_gives_room(const struct bl_peer *peer)
 
 bool bl_waits_here(const struct bl_peer *peer, size_t uses)
 {
-	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != 0 &&
+	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != BL_STAYS_NOT &&
 	       is_here(peer, ROOM_US + (int64_t)(uses / USES_BYTES_US),
 		       BUSY_US + (int64_t)(uses / BL_BUSY_BYTES_US));
 }

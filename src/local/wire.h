@@ -329,6 +329,13 @@ static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout")
 
 #define BL_TURN_AWAY 0x80000000u
 
+/* After a large receive or send its user ... */
+enum bl_stays {
+	BL_STAYS_NOT,	 /* goes away */
+	BL_STAYS_POSTED, /* comes back at once, as far as was seen, ... */
+	BL_STAYS_WAITS,	 /* ... and has done so */
+};
+
 /* The endpoint's owner writes, and its kernel; others read. What `beeline stat` shows
  * of neighbours follows in the same file: stats.h. */
 struct bl_seg_header {
@@ -351,7 +358,7 @@ struct bl_seg_header {
 	_Atomic uint64_t active;
 	/* It keeps enough of what has come too early: announce it rather than send it whole. */
 	_Atomic uint32_t laden;
-	/* After a large receive or send its user comes back at once, as far as was seen: claim.h */
+	/* enum bl_stays. A hint, too: core/claim.h */
 	_Atomic uint32_t stays;
 	uint8_t pad2[BL_LINE - 24];
 	/* Where processes share cores: the number + 1 of the one that it runs on, 0 if that isn't
