@@ -36,7 +36,8 @@ PATHS = {
     ),
     "claimed": (
         "claimed",
-        "copied once, by the sender, into a receive whose process was away, computing",
+        "copied once, by the sender, into a receive whose process was not in the library,"
+        " mostly computing",
     ),
 }
 # The same for one-sided operations: by this process itself, and on another's behalf.
