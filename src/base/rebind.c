@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * rebind.c: see rebind.h. What is read is what the dynamic linker has read: an object's program
- * headers, its dynamic section, the relocations named there; in dl_iterate_phdr, so that the object
- * can't go meanwhile, and no more of the linker than that, for constructors run with its lock held.
+ * headers, its dynamic section, the relocations named there.
  */
 #include "base/rebind.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/log.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -28,12 +26,16 @@
 
 #ifdef JUMP_SLOT
 
+#define WORDS_MOST 8 /* linkers make one of each kind */
+
 struct rebind {
 	uintptr_t inside;
 	const char *name;
 	bl_function was, by;
 	const char *object;
-	int result;
+	bl_function *word[WORDS_MOST];
+	uint32_t n;
+	int error;
 };
 
 struct object {
@@ -110,26 +112,61 @@ static bool read_dynamic(const struct dl_phdr_info *info, struct object *o)
 
 /* --- a word ------------------------------------------------------------------------ */
 
+/* A file's bytes, one by one, in no more memory than this: nothing here may allocate (rebind.h). */
+struct reader {
+	int fd;
+	ssize_t n, at;
+	char bytes[1024];
+};
+
+/* -1: the end. */
+static int next(struct reader *r)
+{
+	if (r->at == r->n) {
+		r->n = read(r->fd, r->bytes, sizeof r->bytes);
+		r->at = 0;
+	}
+	return r->n > 0 ? (unsigned char)r->bytes[r->at++] : -1;
+}
+
+/* A number in hexadecimal, and what ends it. */
+static uintptr_t number(struct reader *r, int *end)
+{
+	uintptr_t value = 0;
+
+	while (isxdigit(*end = next(r)))
+		value = value << 4 | (uintptr_t)(isdigit(*end) ? *end - '0' : *end - 'a' + 10);
+	return value;
+}
+
+/* What the next mapping ("7f00-7f80 r-xp ...") may be used for, if it holds `at`; -1: there is no
+ * further one. */
+static int rights_in(struct reader *r, uintptr_t at, bool *here)
+{
+	int c, rights = 0;
+	uintptr_t begin = number(r, &c), end = c == '-' ? number(r, &c) : 0;
+
+	while ((c = next(r)) > ' ')
+		rights |= c == 'r' ? PROT_READ : c == 'w' ? PROT_WRITE : c == 'x' ? PROT_EXEC : 0;
+	while (c >= 0 && c != '\n')
+		c = next(r);
+	*here = at - begin < end - begin;
+	return c < 0 ? -1 : rights;
+}
+
 /* What a page may be used for now: as it was loaded, or by whoever has changed that since. */
 static int rights_of(uintptr_t at)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	int rights = maps ? -EFAULT : -errno;
-	char *line = NULL;
-	size_t room = 0;
+	struct reader r = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+	bool here = false;
+	int rights = 0;
 
-	while (maps && rights == -EFAULT && getline(&line, &room, maps) > 0) {
-		unsigned long begin, end;
-		char may[5];
-
-		if (sscanf(line, "%lx-%lx %4s", &begin, &end, may) == 3 && at - begin < end - begin)
-			rights = (may[0] == 'r' ? PROT_READ : 0) |
-				 (may[1] == 'w' ? PROT_WRITE : 0) | (may[2] == 'x' ? PROT_EXEC : 0);
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	return rights;
+	if (r.fd < 0)
+		return errno == ENOENT ? -EACCES : -errno;
+	while (!here && rights >= 0)
+		rights = rights_in(&r, at, &here);
+	close(r.fd);
+	return here && rights >= 0 ? rights : -EFAULT;
 }
 
 static int put(bl_function *word, bl_function by)
@@ -144,26 +181,10 @@ static int put(bl_function *word, bl_function by)
 	if (sealed && mprotect(page, size, rights | PROT_WRITE))
 		return -errno;
 	__atomic_store_n(word, by, __ATOMIC_RELEASE);
-	if (sealed && mprotect(page, size, rights))
-		bl_info("a page that was read-only stays writable: %s", strerror(errno));
-	return 1;
+	return sealed && mprotect(page, size, rights) ? -errno : 0;
 }
 
-/* A word that hasn't been bound yet leads back into its own object. */
-static int rebind_word(const struct object *o, const struct rebind *r, uintptr_t at)
-{
-	bl_function *word = (bl_function *)at;
-	bl_function now;
-
-	if (!segment_of(o->info, at) || at % sizeof *word)
-		return 0;
-	now = __atomic_load_n(word, __ATOMIC_RELAXED);
-	if (now == r->by)
-		return 1;
-	if (now != r->was && !segment_of(o->info, (uintptr_t)now))
-		return -EBUSY;
-	return put(word, r->by);
-}
+/* --- those of an object ------------------------------------------------------------ */
 
 /* By name; a function of the object's own isn't meant. */
 static bool calls(const struct object *o, const ElfW(Rela) * rela, const char *name)
@@ -175,25 +196,36 @@ static bool calls(const struct object *o, const ElfW(Rela) * rela, const char *n
 	       !strcmp(o->strings + symbol->st_name, name);
 }
 
-/* --- all of them ------------------------------------------------------------------- */
-
-static int rebind_object(const struct object *o, const struct rebind *r)
+/* 1: to be changed, or as it shall be; 0: it is none. */
+static int collect(const struct object *o, struct rebind *r, uintptr_t at)
 {
-	int n = 0;
+	bl_function *word = (bl_function *)at, now;
 
+	if (!segment_of(o->info, at) || at % sizeof *word)
+		return 0;
+	now = __atomic_load_n(word, __ATOMIC_RELAXED);
+	/* One that hasn't been bound yet leads back into its own object. */
+	if (now != r->by && now != r->was && !segment_of(o->info, (uintptr_t)now))
+		return -EBUSY;
+	if (r->n == WORDS_MOST)
+		return -E2BIG;
+	r->word[r->n++] = word;
+	return 1;
+}
+
+static int collect_all(const struct object *o, struct rebind *r)
+{
 	for (size_t t = 0; t < bl_countof(o->relas); t++)
 		for (size_t i = 0; o->relas[t] && i < o->bytes[t] / sizeof(ElfW(Rela)); i++) {
 			const ElfW(Rela) *rela = &o->relas[t][i];
-			int ret;
+			int ret = calls(o, rela, r->name)
+					  ? collect(o, r, o->info->dlpi_addr + rela->r_offset)
+					  : 0;
 
-			if (!calls(o, rela, r->name))
-				continue;
-			ret = rebind_word(o, r, o->info->dlpi_addr + rela->r_offset);
 			if (ret < 0)
 				return ret;
-			n += ret;
 		}
-	return n;
+	return 0;
 }
 
 static int look(struct dl_phdr_info *info, size_t size, void *arg)
@@ -206,25 +238,39 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	r->object = info->dlpi_name ? info->dlpi_name : "";
 	if (segment_of(info, (uintptr_t)r->was) || segment_of(info, (uintptr_t)r->by))
-		r->result = -EINVAL;
+		r->error = -EINVAL;
 	else
-		r->result = read_dynamic(info, &o) ? rebind_object(&o, r) : 0;
+		r->error = read_dynamic(info, &o) ? collect_all(&o, r) : 0;
 	return 1;
+}
+
+/* Outside the linker's lock: its caller runs in that object, which stays. */
+static int change_all(const struct rebind *r)
+{
+	/* Of two, the first to seal a page would do so before the second has written to it. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < r->n && !err; i++)
+		if (__atomic_load_n(r->word[i], __ATOMIC_RELAXED) != r->by)
+			err = put(r->word[i], r->by);
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 int bl_rebind(const void *inside, const char *name, bl_function was, bl_function by,
 	      const char **object)
 {
-	/* Of two, the first to seal a page would do so before the second has written to it. */
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	struct rebind r = {(uintptr_t)inside, name, was, by, NULL, -ENOENT};
+	struct rebind r = {
+		.inside = (uintptr_t)inside, .name = name, .was = was, .by = by, .error = -ENOENT};
 
-	pthread_mutex_lock(&lock);
 	dl_iterate_phdr(look, &r);
-	pthread_mutex_unlock(&lock);
+	if (!r.error)
+		r.error = change_all(&r);
 	if (object)
 		*object = r.object;
-	return r.result;
+	return r.error ? r.error : (int)r.n;
 }
 
 #else

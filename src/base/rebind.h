@@ -16,8 +16,10 @@ typedef void (*bl_function)(void);
  * long as the process lives. *object says which that is, "" the program; NULL: nobody asks. A page
  * that can't be written to can't be afterwards.
  *
- * Any thread; the object's own calls may go on meanwhile. One that binds the word at this very
- * moment, its first (lazy binding), may undo it.
+ * Any thread, a constructor as well: nothing is allocated, and of the dynamic linker only
+ * dl_iterate_phdr is used (not in the child of a fork, while other threads load libraries).
+ * `inside` is where the caller was called from, so that the object stays. Its own calls may go on
+ * meanwhile; one that binds the word at this very moment, its first (lazy binding), may undo it.
  *
  * Returns how many words lead to `by` now; 0: that object calls no such function by a word.
  * -ENOENT: no object lies there. -EINVAL: `was` or `by` lies in it, and `by` might call itself.

@@ -104,12 +104,18 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 /* For neighbours to know. */
 static inline void bl_say_stays(struct bl_ep *ep)
 {
-	enum bl_stays stays = ep->leaves    ? BL_STAYS_NOT
-			      : ep->left_at ? BL_STAYS_POSTED
-					    : BL_STAYS_WAITS;
+	enum bl_stays stays = ep->leaves ? BL_STAYS_NOT : BL_STAYS_POSTED;
 
 	if (likely(ep->local.seg.header != NULL))
 		atomic_store_explicit(&ep->local.seg.header->stays, stays, memory_order_relaxed);
+}
+
+/* Not because it has come back once: it may have looked for something else, and gone. */
+static inline void bl_say_waits(struct bl_ep *ep)
+{
+	if (likely(ep->local.seg.header != NULL) && !(ep->leaves || ep->left_at))
+		atomic_store_explicit(&ep->local.seg.header->stays, BL_STAYS_WAITS,
+				      memory_order_relaxed);
 }
 
 static inline void bl_claim_leave(struct bl_ep *ep)

@@ -382,6 +382,13 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) > 0 ? a : b;
 }
 
+/* One empty read after another: who has posted a large receive, say, waits now. */
+static void say_waits(const struct bl_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nep; i++)
+		bl_say_waits(cq->ep[i]);
+}
+
 /* A read that brings nothing ends. `waits`: the library above needn't yield behind it. */
 static void say_empty(struct bl_cq *cq, uint64_t now, bool waits)
 {
@@ -421,8 +428,10 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	cq->renewed = false;
 	gives = !(first | computing) &&
 		(crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
+	if (!(first | computing))
+		say_waits(cq);
 	/* before a yield: others may read meanwhile */
-	say_empty(cq, now, !crowded && !(gives && cq->crowd.left_to_caller));
+	say_empty(cq, now, !crowded && !gives && (first || !computing));
 	if (gives)
 		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
@@ -442,10 +451,8 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 		return -EAGAIN;
 	cq->in_row = 0;
 	n = harvest(cq, sink);
-	if (n) {
-		bl_yields_read(&cq->yields, true);
+	if (n)
 		return n;
-	}
 	/* Open MPI 4 reads after each message until there is none, and returns to the program,
 	 * which may have nothing to wait for any more: no wait begins. */
 	awaited = awaits(cq);

@@ -10,8 +10,9 @@
  *   behind a read that has brought something   is skipped; so is the next one, if no read was
  *                                              between: there MPICH has only gone on with a
  *                                              collective by what has come
- *   behind an empty read of a wait             is skipped, where the core isn't shared and the wait
- *                                              is short, or Beeline has yielded itself (crowd.h)
+ *   behind an empty read of a short wait       is skipped, where the core isn't shared, as far as
+ *                                              is known (crowd.h), unless it comes so long after
+ *                                              the one before that others may have had their turn
  *   each BL_YIELDS_EVERYth of those            yields all the same: whatever waits for this core,
  *                                              or for a lock that its owner has just dropped,
  *                                              never does so for long

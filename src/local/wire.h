@@ -332,8 +332,8 @@ static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout")
 /* After a large receive or send its user ... */
 enum bl_stays {
 	BL_STAYS_NOT,	 /* goes away */
-	BL_STAYS_POSTED, /* comes back at once, as far as was seen, ... */
-	BL_STAYS_WAITS,	 /* ... and has done so */
+	BL_STAYS_POSTED, /* comes back at once to wait, as far as was seen, ... */
+	BL_STAYS_WAITS,	 /* ... and has been seen to wait since */
 };
 
 /* The endpoint's owner writes, and its kernel; others read. What `beeline stat` shows

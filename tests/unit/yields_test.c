@@ -90,7 +90,8 @@ enum core { OURS, SHARED, LEFT };
 struct step_row {
 	struct row row;
 	enum core core;
-	/* f, t, e, l: reads as above, a: a receive is awaited; y: the library yields */
+	/* f, t, e, l: reads as above, c: an empty one a millisecond later; a: a receive is awaited;
+	 * y: the library yields */
 	const char *steps;
 	unsigned yields;
 };
@@ -108,7 +109,9 @@ static const struct step_row rows[] = {
 	{{"the same, awaiting another", "a wait begins"}, OURS, "afey", 0},
 	{{"an empty read", "a short wait"}, OURS, "ey", 0},
 	{{"another without a yield", "no more than of one"}, OURS, "eeyyy", 1},
-	{{"a long wait", "Beeline has yielded"}, OURS, "ly", 0},
+	{{"a long wait", "what is awaited may need the core"}, OURS, "ly", 1},
+	{{"reads far apart", "in between others may have had their turn"}, OURS, "cycy", 2},
+	{{"behind a message, far apart", "a wait begins"}, OURS, "afcy", 0},
 	{{"a long wait, left to the library", "nobody else yields"}, LEFT, "ly", 1},
 	{{"a short wait, left to the library", "nobody needs to"}, LEFT, "ey", 0},
 	{{"an empty read, shared", "what is awaited may need the core"}, SHARED, "ey", 1},
@@ -130,6 +133,10 @@ static void step(char what)
 		break;
 	case 'l':
 		long_wait();
+		break;
+	case 'c':
+		node.cq[0]->last_empty -= 1000 * bl_ticks_per_us();
+		empty();
 		break;
 	default:
 		await_another();
