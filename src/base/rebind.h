@@ -24,7 +24,8 @@ typedef void (*bl_function)(void);
  * Returns how many words lead to `by` now; 0: that object calls no such function by a word.
  * -ENOENT: no object lies there. -EINVAL: `was` or `by` lies in it, and `by` might call itself.
  * -EBUSY: a word leads elsewhere, for somebody else has been there, and stays as it is. -ENOSYS:
- * not on this kind of processor. Else what has refused to make it writable.
+ * not on this kind of processor. -E2BIG: more words than any linker makes. Else what has refused to
+ * make it writable, or, when it had been changed, to seal it again.
  */
 int bl_rebind(const void *inside, const char *name, bl_function was, bl_function by,
 	      const char **object);

@@ -389,10 +389,10 @@ static void say_waits(const struct bl_cq *cq)
 		bl_say_waits(cq->ep[i]);
 }
 
-/* A read that brings nothing ends. `waits`: the library above needn't yield behind it. */
-static void say_empty(struct bl_cq *cq, uint64_t now, bool waits)
+/* A read that brings nothing ends. `vain`: the library above needn't yield behind it. */
+static void say_empty(struct bl_cq *cq, uint64_t now, bool vain)
 {
-	bl_yields_read(&cq->yields, waits);
+	bl_yields_read(&cq->yields, vain);
 	cq->empties++;
 	cq->empty_full = cq->full;
 	cq->last_empty = now;
@@ -405,7 +405,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
-	bool crowded = bl_crowd_shared(&cq->crowd, now), gives;
+	bool crowded = bl_crowd_shared(&cq->crowd, now), in_row = !(first | computing), gives;
 	ssize_t n;
 
 	if (!awaited && !begins)
@@ -426,9 +426,8 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	else if (cq->renewed) /* since when nobody else has had the core: that may be long ago */
 		cq->wait_began = later(cq->wait_began, cq->gave_way);
 	cq->renewed = false;
-	gives = !(first | computing) &&
-		(crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
-	if (!(first | computing))
+	gives = in_row && (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
+	if (in_row)
 		say_waits(cq);
 	/* before a yield: others may read meanwhile */
 	say_empty(cq, now, !crowded && !gives && (first || !computing));
