@@ -212,8 +212,10 @@ def other_launcher(kind: str, named: mpis.Mpi | None = None) -> list[str]:
             f"{path}, the mpiexec in PATH, is {mpi.title}'s, and not {named.mpiexec}, which was "
             "named: start that, or put its folder first in PATH"
         ]
+    if mpi.kind == kind and mpi.obstacle:
+        return [f"{path}, the mpiexec in PATH: {mpi.obstacle}"]
     if mpi.kind == kind:
-        return [f"{path}, the mpiexec in PATH: {mpi.obstacle}"] if mpi.obstacle else []
+        return [mpi.caveat] if mpi.caveat and not named else []
     warning = (
         f"{path}, the mpiexec in PATH, belongs to {mpi.title}; these settings are for "
         f"{mpis.TITLES[kind]}"
@@ -292,7 +294,13 @@ def main(args: argparse.Namespace) -> int:
         mpi = mpis.named(args.mpi or "mpiexec")
         kind, wanted = mpi.kind, for_mpi(mpi)
     chosen = plan(wanted, os.environ)
-    for warning in (*chosen.warnings, *knobs.mistakes(os.environ), *other_launcher(kind, mpi)):
+    caveats = [mpi.caveat] if mpi and mpi.caveat else []
+    for warning in (
+        *chosen.warnings,
+        *knobs.mistakes(os.environ),
+        *other_launcher(kind, mpi),
+        *caveats,
+    ):
         warn(warning)
     print_bytes(exports(chosen.values))
     return 0

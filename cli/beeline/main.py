@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The command line: one module per subcommand, each with add_parser(), which sets
-the function to call. A subcommand returns its exit status or raises BeelineError."""
+the function to call. A subcommand returns its exit status or raises BeelineError.
+Only the module that is asked for is imported: who runs a program waits for it."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import signal
@@ -12,10 +14,10 @@ import sys
 from types import FrameType
 from typing import Any
 
-from beeline import __version__, bench, doctor, env, run, setup, stat
+from beeline import __version__
 from beeline.errors import EXIT_FAILURE, BeelineError
 
-COMMANDS = (run, env, bench, stat, doctor, setup)
+COMMANDS = ("run", "env", "bench", "stat", "doctor", "setup")
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(parser=self)
 
 
-def build_parser() -> Parser:
+def build_parser(argv: list[str]) -> Parser:
     parser = Parser(
         prog="beeline",
         description="The shortest path between MPI processes on one Linux machine.",
@@ -35,8 +37,9 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"beeline {__version__}")
     subparsers = parser.add_subparsers(dest="command_name", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        module.add_parser(subparsers)
+    asked = argv[0] if argv else ""
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        importlib.import_module(f"beeline.{name}").add_parser(subparsers)
     return parser
 
 
@@ -51,7 +54,8 @@ def forget_output() -> None:
 
 
 def dispatch(argv: list[str] | None) -> int:
-    args, unknown = build_parser().parse_known_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args, unknown = build_parser(argv).parse_known_args(argv)
     if unknown:
         hint = (
             "; the launcher and its options come last: beeline run -- mpiexec -n 4 ./app"

@@ -106,6 +106,23 @@ class Mpi:
             return "it is older than 4.0"
         return None
 
+    @property
+    def caveat(self) -> str | None:
+        """What it does wrong over libfabric, by whatever provider, and without a word; or None."""
+        if self.kind == "openmpi" and version_numbers(self.version) < (4, 1, 6):
+            return (
+                f"{self.title}'s persistent sends (MPI_Send_init; its MPI_Alltoallw is made of "
+                "them) read the wrong bytes over libfabric, by any provider, where a datatype is "
+                "contiguous and doesn't begin at 0, such as a slab of MPI_Type_create_subarray: "
+                "for programs that use these take Open MPI 4.1.6 or later"
+            )
+        return None
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """4.1.6rc1 comes before nothing that is asked for here: (4, 1, 6)."""
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:3]) or (sys.maxsize,)
+
 
 @dataclass(frozen=True)
 class Answer:

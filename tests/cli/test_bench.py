@@ -392,6 +392,6 @@ def test_missing_matplotlib_is_said_before_measuring(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for name in ("execute", "compile_program"):
         monkeypatch.setattr(launch, name, measured)
-    args = build_parser().parse_args(["bench", what, "--plot", str(tmp_path / "plots")])
+    args = build_parser(["bench"]).parse_args(["bench", what, "--plot", str(tmp_path / "plots")])
     with pytest.raises(BeelineError, match="python3-matplotlib"):
         args.func(args)

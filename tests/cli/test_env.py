@@ -412,6 +412,20 @@ def test_env_warns_of_another_of_the_same_kind(beeline, fake_mpi) -> None:
     assert beeline("env", "--mpi", str(named), PATH=path).stderr == ""
 
 
+def test_who_takes_an_mpi_that_sends_the_wrong_bytes_is_told(beeline, fake_mpi) -> None:
+    launcher = fake_mpi("debian-openmpi-4.1.4")
+    path = os.pathsep.join([str(launcher.parent), "/usr/bin", "/bin"])
+    for words in (
+        ("env",),
+        ("env", "--mpi", "openmpi"),
+        ("env", "--mpi", str(launcher)),
+        ("run", "--", str(launcher)),
+    ):
+        done = beeline(*words, PATH=path)
+        assert done.returncode == 0
+        assert done.stderr.count("read the wrong bytes") == 1, words
+
+
 def test_a_variable_that_is_none_of_ours(beeline, fake_mpi) -> None:
     launcher = fake_mpi("openmpi-5.0.11")
     for words in (("env", "--mpi", str(launcher)), ("run", "--", str(launcher))):

@@ -45,6 +45,29 @@ def test_prrte_starts_any_mpi() -> None:
     assert answer and answer.family == "prrte"
 
 
+CAVEATS = [
+    # kind, version, it sends the wrong bytes over libfabric
+    ("openmpi", "4.0.5", True),
+    ("openmpi", "4.1.4", True),
+    ("openmpi", "4.1.5rc2", True),
+    ("openmpi", "4.1.6", False),
+    ("openmpi", "4.1.6rc1", False),
+    ("openmpi", "4.1.10", False),
+    ("openmpi", "5.0.0", False),
+    ("openmpi", "", False),  # it does not say
+    ("mpich", "4.0.2", False),
+    ("impi", "2021.18.1", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "version", "wrong"), CAVEATS)
+def test_who_sends_the_wrong_bytes(kind: str, version: str, wrong: bool) -> None:
+    mpi = mpis.Mpi(kind, version, Path("/mpi/bin/mpiexec"), Path("/mpi"))
+    assert bool(mpi.caveat) == wrong
+    if mpi.caveat:
+        assert version in mpi.caveat and "4.1.6" in mpi.caveat
+
+
 DEVICES = [
     # --with-device, usable: Beeline is reached through the ofi netmod only
     ("", True),  # it does not say

@@ -94,6 +94,7 @@ def examine(mpi: mpis.Mpi) -> Finding:
         "chooses_beeline": False,
         "libfabric": None,
         "set_in_this_shell": set_here(mpi),
+        "caveat": mpi.caveat,
     }
     if mpi.obstacle:
         return Finding(
@@ -122,11 +123,12 @@ def examine(mpi: mpis.Mpi) -> Finding:
     )
     inside = f"libfabric {data['libfabric'] or 'of unknown version'}"
     if data["chooses_beeline"]:
+        itself = "" if data["set_in_this_shell"] else "under `beeline run`, not by itself"
         return Finding(
             mpi.title,
-            OK,
+            NOTE if mpi.caveat else OK,
             f"{mpi.mpiexec} takes Beeline ({inside})",
-            "" if data["set_in_this_shell"] else "under `beeline run`, not by itself",
+            "; ".join(filter(None, (itself, mpi.caveat))),
             ""
             if data["set_in_this_shell"]
             else f'eval "$(beeline env --mpi {mpi.mpiexec})"  # for all in this shell',
