@@ -21,6 +21,12 @@
  * ranks with a core each never pay for it. */
 #define YIELD_AFTER_US 30
 #define COMPUTING_US   7 /* between two reads: its core is of use to the caller */
+/* A yield that nobody takes costs as much as some reads. So, on a core that isn't known to be
+ * shared, one in so many microseconds; and if nothing of ours is awaited, whoever polls us mostly
+ * waits for something that a peer does in memory (an epoch of Open MPI's windows), which is over in
+ * less. */
+#define YIELD_EVERY_US	2
+#define YIELD_RARELY_US 30
 
 struct bl_cq bl_no_queue;
 
@@ -398,6 +404,14 @@ static void say_empty(struct bl_cq *cq, uint64_t now, bool vain)
 	cq->last_empty = now;
 }
 
+/* In a wait that lasts, on a core of our own as far as is known. */
+static bool may_yield(const struct bl_cq *cq, uint64_t now, bool awaited)
+{
+	uint64_t us = awaited ? YIELD_EVERY_US : YIELD_RARELY_US;
+
+	return now - cq->gave_way > us * bl_ticks_per_us();
+}
+
 /* One who waits has found nothing yet. Nothing `awaited`: for a message that it will ask for when
  * it has come (MPI_Probe), say, which mostly ends no spin. */
 static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, bool awaited)
@@ -405,7 +419,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool first = cq->empty_full != cq->full; /* behind a read that brought something */
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
-	bool crowded = bl_crowd_shared(&cq->crowd, now), in_row = !(first | computing), gives;
+	bool crowded = bl_crowd_shared(&cq->crowd, now), in_row = !(first | computing), lasts;
 	ssize_t n;
 
 	if (!awaited && !begins)
@@ -426,12 +440,12 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	else if (cq->renewed) /* since when nobody else has had the core: that may be long ago */
 		cq->wait_began = later(cq->wait_began, cq->gave_way);
 	cq->renewed = false;
-	gives = in_row && (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
+	lasts = in_row && (crowded || now - cq->wait_began > YIELD_AFTER_US * bl_ticks_per_us());
 	if (in_row)
 		say_waits(cq);
 	/* before a yield: others may read meanwhile */
-	say_empty(cq, now, !crowded && !gives && (first || !computing));
-	if (gives)
+	say_empty(cq, now, !crowded && !lasts && (first || !computing));
+	if (lasts && (crowded || may_yield(cq, now, awaited)))
 		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
 }

@@ -560,6 +560,60 @@ static void says_its_turn(void **state)
 	node_close(&pair);
 }
 
+/* --- yields ---------------------------------------------------------------------- */
+
+struct yield_row {
+	struct row row;
+	enum whom posted;
+	bool crowded;
+	uint64_t every; /* us: a yield at the most, but the first; 0: each read */
+};
+
+static const struct yield_row lasting[] = {
+	{{"for a message", "its sender may want the core"}, THEM, false, 2},
+	{{"for nothing of ours", "whatever it is comes sooner"}, NOBODY, false, 30},
+	{{"in a crowd", "whoever it is wants the core"}, THEM, true, 0},
+	{{"for nothing of ours, in a crowd", "whatever it is"}, NOBODY, true, 0},
+};
+
+#define LASTS_US 2000
+
+/* Reads in a row of a wait that has lasted for a while, and goes on. */
+static void yields_while_it_lasts(void **state)
+{
+	const struct yield_row *what = TABLE_ROW(struct yield_row, state);
+	uint64_t began, us = bl_ticks_per_us(), lasted;
+	int reads = 0;
+	struct bl_comp comp;
+	struct bl_cq *cq;
+
+	open_pair(0);
+	cq = pair.cq[0];
+	if (!what->crowded)
+		cq->crowd.until = 0;
+	if (what->posted == THEM)
+		post(1, 6);
+	for (int i = 0; i < 2; i++) /* the second one begins no wait */
+		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+	began = bl_ticks();
+	cq->wait_began = began - 2 * GIVES_AFTER_US * us;
+	cq->gave_way = began - 2 * GIVES_AFTER_US * us;
+	cq->crowd.no_nap = began + BL_TICKS_AHEAD;
+	yields = 0;
+	do {
+		/* However long this machine has held us up, its caller hasn't computed. */
+		cq->last_empty = bl_ticks();
+		assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+		lasted = bl_ticks() - began;
+	} while (++reads, lasted < LASTS_US * us);
+	assert_true(yields > 0);
+	if (what->every)
+		assert_true((uint64_t)yields <= 1 + lasted / (what->every * us));
+	else /* but while it is held up between two looks */
+		assert_in_range(yields, reads - reads / 8 - 1, reads);
+	node_close(&pair);
+}
+
 /* --- naps ------------------------------------------------------------------------ */
 
 struct nap_row {
@@ -626,6 +680,7 @@ int main(void)
 	TABLE_TEST(stays_until);
 	TABLE_ROWS("company", company_lasts, companies);
 	TABLE_ROWS("turn", says_its_turn, turns);
+	TABLE_ROWS("yield", yields_while_it_lasts, lasting);
 	TABLE_ROWS("nap", naps_when, naps);
 	return table_run("crowd");
 }
