@@ -46,26 +46,39 @@ struct cores {
 	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
 };
 
-/* How many other processes may run on just our cores. */
+/* How many other processes may run on these cores only, and where else those may that may run on
+ * some of them. */
 struct sharers {
-	struct cores mine;
+	struct cores cores, reach;
 	pid_t us;
 	int n, enough;
 	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
 };
+
+static void count_on(struct sharers *sharers, const struct cores *cores)
+{
+	*sharers = (struct sharers){.us = getpid(), .cores = *cores, .reach = *cores};
+	sharers->enough = CPU_COUNT_S(sizeof cores->part, cores->part);
+}
 
 /* True: that is enough. */
 static bool add_sharer(struct sharers *sharers, pid_t pid)
 {
 	uint32_t at = (uint32_t)pid % PIDS;
 	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
-	struct cores theirs;
+	size_t size = sizeof(struct cores);
+	struct cores theirs, both;
 
 	if (pid <= 0 || pid == sharers->us || (*seen & bit))
 		return false;
 	*seen |= bit;
-	sharers->n += !sched_getaffinity(pid, sizeof theirs, theirs.part) &&
-		      CPU_EQUAL_S(sizeof theirs, theirs.part, sharers->mine.part);
+	if (sched_getaffinity(pid, size, theirs.part))
+		return false;
+	CPU_AND_S(size, both.part, theirs.part, sharers->cores.part);
+	if (!CPU_COUNT_S(size, both.part))
+		return false;
+	CPU_OR_S(size, sharers->reach.part, sharers->reach.part, theirs.part);
+	sharers->n += CPU_EQUAL_S(size, both.part, theirs.part);
 	return sharers->n >= sharers->enough;
 }
 
@@ -109,21 +122,28 @@ static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
 }
 
 /*
- * There are more of us than cores: of those that may run where we may, whether launchers
- * have bound each to a core or two, or all of a job to a part of the machine. If not, whoever
- * else wants our core is a stranger, who gets his share from the scheduler and gives nothing
- * back for more.
+ * There are more of us than cores: of those that may run where we may, whether launchers have bound
+ * each to a core or two, or all of a job to a part of the machine. Or, where some are bound and
+ * others aren't (a program may bind its first ranks itself), where we may or one of those that may
+ * be there. If not, whoever else wants our core is a stranger, who gets his share from the
+ * scheduler and gives nothing back for more.
  */
 static bl_cold bool outnumber_cores(const struct bl_cq *cq)
 {
-	struct sharers sharers = {.us = getpid()};
+	struct cores cores;
+	struct sharers sharers;
 
-	if (sched_getaffinity(0, sizeof sharers.mine, sharers.mine.part))
+	if (sched_getaffinity(0, sizeof cores, cores.part))
 		return false;
-	sharers.enough = CPU_COUNT_S(sizeof sharers.mine, sharers.mine.part);
-	for (uint32_t i = 0; i < cq->nep; i++)
-		if (enough_sharers(cq->ep[i], &sharers))
-			return true;
+	for (int once_more = 1; once_more >= 0; once_more--) {
+		count_on(&sharers, &cores);
+		for (uint32_t i = 0; i < cq->nep; i++)
+			if (enough_sharers(cq->ep[i], &sharers))
+				return true;
+		if (CPU_EQUAL_S(sizeof cores, cores.part, sharers.reach.part))
+			break;
+		cores = sharers.reach;
+	}
 	return false;
 }
 
@@ -148,8 +168,10 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 		crowd->before = all;
 		crowd->counted = now;
 	}
-	if (!crowd->outnumbers)
+	if (!crowd->outnumbers) {
+		crowd->left_to_caller = false;
 		return;
+	}
 	switches = all - crowd->seen;
 	crowd->left_to_caller =
 		bl_crowd_shared(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;

@@ -25,30 +25,50 @@ struct crowd_row {
 	int endpoints; /* of each of them */
 	long switches; /* to somebody else, between two looks */
 	bool shared;
+	int bound; /* of the others, not elsewhere, to one of the cores each, the last one first */
+	int ours;  /* we may run on the first of them only; 0: on all */
 };
 
 static const struct crowd_row crowds[] = {
 	/* of others: on other cores, only an address so far, abroad, dead or removed */
-	{{"as many neighbours as cores", "with us one too many"}, 2, 2, 0, 0, 0, 0, 1, 8, true},
-	{{"a neighbour fewer", "each has his core"}, 2, 1, 0, 0, 0, 0, 1, 8, false},
-	{{"all on a few cores", "of a large machine"}, 2, 7, 0, 0, 0, 0, 1, 8, true},
-	{{"a few on more cores", "of a large machine"}, 8, 7, 0, 0, 0, 0, 1, 8, false},
-	{{"each bound to a core", "and alone there"}, 1, 7, 7, 0, 0, 0, 1, 8, false},
-	{{"each bound to two", "and alone there"}, 2, 7, 7, 0, 0, 0, 1, 8, false},
-	{{"two bound to a core", "the others elsewhere"}, 1, 7, 6, 0, 0, 0, 1, 8, true},
-	{{"half bound to each half", "each has a core"}, 4, 7, 4, 0, 0, 0, 1, 8, false},
-	{{"half bound to each half", "and one too many"}, 4, 8, 4, 0, 0, 0, 1, 8, true},
-	{{"more cores than cpu_set_t", "has room for"}, 2048, 7, 0, 0, 0, 0, 1, 8, false},
-	{{"the kernel doesn't say", "where we may run"}, 0, 7, 0, 0, 0, 0, 1, 8, false},
-	{{"nobody else runs", "whatever our number"}, 2, 7, 0, 0, 0, 0, 1, 0, false},
-	{{"a leaf of a tree", "is connected to one"}, 2, 3, 0, 2, 0, 0, 1, 8, true},
-	{{"nobody met", "addresses are enough"}, 2, 2, 0, 2, 0, 0, 1, 8, true},
-	{{"nobody met", "each bound to a core"}, 1, 7, 7, 7, 0, 0, 1, 8, false},
-	{{"nobody met", "all but one on another host"}, 2, 4, 0, 4, 3, 0, 1, 8, false},
-	{{"two have ended", "and left us their cores"}, 2, 3, 0, 0, 0, 2, 1, 8, false},
-	{{"two removed", "from the addresses"}, 2, 3, 0, 3, 0, 2, 1, 8, false},
-	{{"two endpoints each", "are no more processes"}, 2, 1, 0, 0, 0, 0, 2, 8, false},
-	{{"two endpoints each", "of one not met"}, 2, 1, 0, 1, 0, 0, 2, 8, false},
+	{{"as many neighbours as cores", "with us one too many"},
+	 2,
+	 2,
+	 0,
+	 0,
+	 0,
+	 0,
+	 1,
+	 8,
+	 true,
+	 0,
+	 0},
+	{{"a neighbour fewer", "each has his core"}, 2, 1, 0, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"all on a few cores", "of a large machine"}, 2, 7, 0, 0, 0, 0, 1, 8, true, 0, 0},
+	{{"a few on more cores", "of a large machine"}, 8, 7, 0, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"each bound to a core", "and alone there"}, 1, 7, 7, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"each bound to two", "and alone there"}, 2, 7, 7, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"two bound to a core", "the others elsewhere"}, 1, 7, 6, 0, 0, 0, 1, 8, true, 0, 0},
+	{{"half bound to each half", "each has a core"}, 4, 7, 4, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"half bound to each half", "and one too many"}, 4, 8, 4, 0, 0, 0, 1, 8, true, 0, 0},
+	{{"more cores than cpu_set_t", "has room for"}, 2048, 7, 0, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"the kernel doesn't say", "where we may run"}, 0, 7, 0, 0, 0, 0, 1, 8, false, 0, 0},
+	{{"nobody else runs", "whatever our number"}, 2, 7, 0, 0, 0, 0, 1, 0, false, 0, 0},
+	{{"a leaf of a tree", "is connected to one"}, 2, 3, 0, 2, 0, 0, 1, 8, true, 0, 0},
+	{{"nobody met", "addresses are enough"}, 2, 2, 0, 2, 0, 0, 1, 8, true, 0, 0},
+	{{"nobody met", "each bound to a core"}, 1, 7, 7, 7, 0, 0, 1, 8, false, 0, 0},
+	{{"nobody met", "all but one on another host"}, 2, 4, 0, 4, 3, 0, 1, 8, false, 0, 0},
+	{{"two have ended", "and left us their cores"}, 2, 3, 0, 0, 0, 2, 1, 8, false, 0, 0},
+	{{"two removed", "from the addresses"}, 2, 3, 0, 3, 0, 2, 1, 8, false, 0, 0},
+	{{"two endpoints each", "are no more processes"}, 2, 1, 0, 0, 0, 0, 2, 8, false, 0, 0},
+	{{"two endpoints each", "of one not met"}, 2, 1, 0, 1, 0, 0, 2, 8, false, 0, 0},
+	{{"the first two bound", "the others come to us"}, 2, 3, 0, 0, 0, 0, 1, 8, true, 1, 1},
+	{{"the first bound", "the others have a core each"}, 4, 3, 0, 0, 0, 0, 1, 8, false, 0, 1},
+	{{"the first bound", "of the others is one too many"}, 4, 4, 0, 0, 0, 0, 1, 8, true, 0, 1},
+	{{"each bound to a core", "no two to one"}, 4, 3, 0, 0, 0, 0, 1, 8, false, 3, 1},
+	{{"all others bound", "to all that we have"}, 2, 2, 0, 0, 0, 0, 1, 8, true, 2, 0},
+	{{"all others bound", "one core is left to us"}, 3, 2, 0, 0, 0, 0, 1, 8, false, 2, 0},
+	{{"all others bound", "to a few of ours"}, 4, 3, 0, 0, 0, 0, 1, 8, false, 3, 0},
 };
 
 static const struct crowd_row *row;
@@ -95,13 +115,21 @@ static pid_t first_pid(void)
 /* Of a kernel for 8192 cores, which has no answer for less room. */
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
-	int first = pid && pid < first_pid() + (row ? row->elsewhere : 0) ? 4096 : 0;
+	int first = 0, n = row ? row->allowed : 0, nth = pid - first_pid();
 
 	if (!row)
 		return __real_sched_getaffinity(pid, size, set);
+	if (!pid && row->ours) {
+		n = row->ours;
+	} else if (pid && nth < row->elsewhere) {
+		first = 4096;
+	} else if (pid && nth < row->elsewhere + row->bound) {
+		first = row->allowed - 1 - nth % row->allowed;
+		n = 1;
+	}
 	asked += pid > 0;
 	CPU_ZERO_S(size, set);
-	for (int cpu = first; cpu < first + row->allowed; cpu++)
+	for (int cpu = first; cpu < first + n; cpu++)
 		CPU_SET_S((size_t)cpu, size, set);
 	return row->allowed && size >= 8192 / 8 ? 0 : -1;
 }
@@ -215,7 +243,9 @@ static void is_found_shared(void (*by)(struct bl_cq *cq), const struct crowd_row
 	nown = local->nby_index;
 	row = what;
 	meet_others(&node);
+	cq->crowd.left_to_caller = true; /* who may have found other cores since */
 	by(cq);
+	assert_false(cq->crowd.left_to_caller && !cq->crowd.outnumbers);
 	assert_int_equal(cq->crowd.until != 0, row->shared);
 	assert_true(row->switches || !asked); /* a thousand neighbours aren't asked for nothing */
 	row = NULL;
