@@ -120,7 +120,7 @@ class Mpi:
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """4.1.6rc1 comes before nothing that is asked for here: (4, 1, 6)."""
+    """Of a release candidate, those of the release."""
     return tuple(int(n) for n in re.findall(r"\d+", version)[:3]) or (sys.maxsize,)
 
 

@@ -56,8 +56,10 @@ def other_mpi(argv: list[str], kind: str) -> list[str]:
         mpi = mpis.identify(launcher) if launcher else None
     except BeelineError:
         return []
-    if mpi is None or mpi.kind == kind:
+    if mpi is None:
         return []
+    if mpi.kind == kind:
+        return [mpi.caveat] if mpi.caveat else []
     return [
         f"{mpi.mpiexec} is {mpi.title}: with the settings of --mpi {kind} it runs without Beeline"
     ]

@@ -16,17 +16,18 @@
 
 #define LEAST_SIZE 64
 
-/* A wait that lasts so long gives its core away at each further empty read: what
- * it waits for may need the core. Longer than a short message's way, so that two
- * ranks with a core each never pay for it. */
+/* A wait that lasts so long gives its core away: what it waits for may need it. Longer
+ * than a short message's way, so that two ranks with a core each never pay for it. */
 #define YIELD_AFTER_US 30
 #define COMPUTING_US   7 /* between two reads: its core is of use to the caller */
 /* A yield that nobody takes costs as much as some reads. So, on a core that isn't known to be
- * shared, one in so many microseconds; and if nothing of ours is awaited, whoever polls us mostly
- * waits for something that a peer does in memory (an epoch of Open MPI's windows), which is over in
- * less. */
+ * shared, one in so many microseconds; and fewer if nothing of ours is awaited, for whoever polls
+ * us then may wait for something that a peer does in memory (an epoch of Open MPI's windows), which
+ * is over in less. But for a while after one that somebody has taken each read yields: he may be
+ * the one who is waited for. */
 #define YIELD_EVERY_US	2
 #define YIELD_RARELY_US 30
+#define TAKEN_US	100
 
 struct bl_cq bl_no_queue;
 
@@ -407,9 +408,9 @@ static void say_empty(struct bl_cq *cq, uint64_t now, bool vain)
 /* In a wait that lasts, on a core of our own as far as is known. */
 static bool may_yield(const struct bl_cq *cq, uint64_t now, bool awaited)
 {
-	uint64_t us = awaited ? YIELD_EVERY_US : YIELD_RARELY_US;
+	uint64_t every = awaited ? YIELD_EVERY_US : YIELD_RARELY_US, us = bl_ticks_per_us();
 
-	return now - cq->gave_way > us * bl_ticks_per_us();
+	return now - cq->gave_way > every * us || now - cq->crowd.taken < TAKEN_US * us;
 }
 
 /* One who waits has found nothing yet. Nothing `awaited`: for a message that it will ask for when

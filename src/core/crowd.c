@@ -5,6 +5,7 @@
 #include "core/crowd.h"
 
 #include <sched.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,26 +40,28 @@ void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited)
 /* --- who shares our cores -------------------------------------------------- */
 
 #define CORES_MOST 8192	 /* that any kernel of today can name */
-#define PIDS	   65536 /* two whose numbers are so far apart count as one */
+#define PIDS	   16384 /* two whose numbers are so far apart count as one */
 
 /* A set of cores: cpu_set_t ends at 1024. */
 struct cores {
 	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
 };
 
-/* How many other processes may run on these cores only, and where else those may that may run on
- * some of them. */
+/* How many other processes may run on these cores only, and which is the smallest set of cores of
+ * one that may run on some of them and elsewhere. */
 struct sharers {
-	struct cores cores, reach;
+	struct cores cores, nearest;
 	pid_t us;
 	int n, enough;
+	int nearest_has;	  /* cores; 0: there is no such one */
 	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
 };
 
-static void count_on(struct sharers *sharers, const struct cores *cores)
+static void count_on(struct sharers *sharers)
 {
-	*sharers = (struct sharers){.us = getpid(), .cores = *cores, .reach = *cores};
-	sharers->enough = CPU_COUNT_S(sizeof cores->part, cores->part);
+	memset(sharers->seen, 0, sizeof sharers->seen);
+	sharers->n = sharers->nearest_has = 0;
+	sharers->enough = CPU_COUNT_S(sizeof sharers->cores, sharers->cores.part);
 }
 
 /* True: that is enough. */
@@ -67,18 +70,23 @@ static bool add_sharer(struct sharers *sharers, pid_t pid)
 	uint32_t at = (uint32_t)pid % PIDS;
 	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
 	size_t size = sizeof(struct cores);
-	struct cores theirs, both;
+	struct cores theirs;
+	int has, either;
 
 	if (pid <= 0 || pid == sharers->us || (*seen & bit))
 		return false;
 	*seen |= bit;
 	if (sched_getaffinity(pid, size, theirs.part))
 		return false;
-	CPU_AND_S(size, both.part, theirs.part, sharers->cores.part);
-	if (!CPU_COUNT_S(size, both.part))
-		return false;
-	CPU_OR_S(size, sharers->reach.part, sharers->reach.part, theirs.part);
-	sharers->n += CPU_EQUAL_S(size, both.part, theirs.part);
+	has = CPU_COUNT_S(size, theirs.part);
+	CPU_OR_S(size, theirs.part, theirs.part, sharers->cores.part);
+	either = CPU_COUNT_S(size, theirs.part);
+	sharers->n += either == sharers->enough;
+	if (either > sharers->enough && either < sharers->enough + has &&
+	    (!sharers->nearest_has || either < sharers->nearest_has)) {
+		sharers->nearest = theirs;
+		sharers->nearest_has = either;
+	}
 	return sharers->n >= sharers->enough;
 }
 
@@ -122,27 +130,28 @@ static bool enough_sharers(struct bl_ep *ep, struct sharers *sharers)
 }
 
 /*
- * There are more of us than cores: of those that may run where we may, whether launchers have bound
- * each to a core or two, or all of a job to a part of the machine. Or, where some are bound and
- * others aren't (a program may bind its first ranks itself), where we may or one of those that may
- * be there. If not, whoever else wants our core is a stranger, who gets his share from the
- * scheduler and gives nothing back for more.
+ * There are more of us than cores: of those that may run where we may and nowhere else, whether
+ * launchers have bound each to a core or two, or all of a job to a part of the machine. Or, where
+ * some are bound and others aren't (a program may bind its first ranks itself), of those that may
+ * run on our cores and the next one's. If not, whoever else wants our core is a stranger, who gets
+ * his share from the scheduler and gives nothing back for more. (It says less than who has a core:
+ * four that are bound to one of our four may leave us three. Then nobody is switched to, either.)
  */
 static bl_cold bool outnumber_cores(const struct bl_cq *cq)
 {
-	struct cores cores;
 	struct sharers sharers;
 
-	if (sched_getaffinity(0, sizeof cores, cores.part))
+	sharers.us = getpid();
+	if (sched_getaffinity(0, sizeof sharers.cores, sharers.cores.part))
 		return false;
 	for (int once_more = 1; once_more >= 0; once_more--) {
-		count_on(&sharers, &cores);
+		count_on(&sharers);
 		for (uint32_t i = 0; i < cq->nep; i++)
 			if (enough_sharers(cq->ep[i], &sharers))
 				return true;
-		if (CPU_EQUAL_S(sizeof cores, cores.part, sharers.reach.part))
+		if (!sharers.nearest_has)
 			break;
-		cores = sharers.reach;
+		sharers.cores = sharers.nearest;
 	}
 	return false;
 }
@@ -163,7 +172,8 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 	all = (uint64_t)usage.ru_nivcsw;
 	if (count) {
 		/* Whoever has its core for itself need not ask where its neighbours run. */
-		crowd->outnumbers = (crowd->outnumbers || all - crowd->before >= SWITCHES) &&
+		crowd->outnumbers = (crowd->outnumbers ||
+				     (int64_t)(all - crowd->before) >= (int64_t)SWITCHES) &&
 				    outnumber_cores(cq);
 		crowd->before = all;
 		crowd->counted = now;
@@ -397,6 +407,8 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 		yield(cq);
 	}
 	after = bl_ticks();
+	if (after - now > SWITCHED_US * bl_ticks_per_us())
+		crowd->taken = after;
 	if (crowd->reads >= (bl_crowd_shared(crowd, now) ? LOOK_RARELY : LOOK_READS) ||
 	    (after - now > SWITCHED_US * bl_ticks_per_us() && !bl_crowd_shared(crowd, after)))
 		bl_crowd_doubt(cq, after);

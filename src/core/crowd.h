@@ -77,6 +77,7 @@ struct bl_crowd {
 	uint32_t company;    /* > 0: who says that it runs mostly answers */
 	uint32_t visit_every, skipped; /* empty reads between visits; so far */
 	bool left_to_caller;	       /* who gives way himself between two reads */
+	uint64_t taken;		       /* ticks: others have run meanwhile, while we gave way */
 	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
 };

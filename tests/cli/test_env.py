@@ -420,6 +420,7 @@ def test_who_takes_an_mpi_that_sends_the_wrong_bytes_is_told(beeline, fake_mpi) 
         ("env", "--mpi", "openmpi"),
         ("env", "--mpi", str(launcher)),
         ("run", "--", str(launcher)),
+        ("run", "--mpi", "openmpi", "--", str(launcher)),
     ):
         done = beeline(*words, PATH=path)
         assert done.returncode == 0
