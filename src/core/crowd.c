@@ -47,13 +47,13 @@ struct cores {
 	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
 };
 
-/* How many other processes may run on these cores only, and which is the smallest set of cores of
- * one that may run on some of them and elsewhere. */
+/* How many other processes may run on these cores only, and these with those of the one that may
+ * run on some of them and on the fewest others. */
 struct sharers {
 	struct cores cores, nearest;
 	pid_t us;
 	int n, enough;
-	int nearest_has;	  /* cores; 0: there is no such one */
+	int nearest_has;	  /* cores; 0: nobody is such a one */
 	uint64_t seen[PIDS / 64]; /* a process may have many endpoints */
 };
 
@@ -394,6 +394,7 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
 	uint64_t after;
+	bool switched;
 
 	bl_crowd_put_right(cq, now);
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
@@ -407,10 +408,11 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 		yield(cq);
 	}
 	after = bl_ticks();
-	if (after - now > SWITCHED_US * bl_ticks_per_us())
+	switched = after - now > SWITCHED_US * bl_ticks_per_us();
+	if (switched)
 		crowd->taken = after;
 	if (crowd->reads >= (bl_crowd_shared(crowd, now) ? LOOK_RARELY : LOOK_READS) ||
-	    (after - now > SWITCHED_US * bl_ticks_per_us() && !bl_crowd_shared(crowd, after)))
+	    (switched && !bl_crowd_shared(crowd, after)))
 		bl_crowd_doubt(cq, after);
 	return after;
 }
