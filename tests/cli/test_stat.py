@@ -704,11 +704,11 @@ def test_another_users_process(beeline, traffic) -> None:
     package = Path(stat.__file__).parent.parent
     source = code % (nobody.pw_gid, nobody.pw_uid, str(package))
     # Everything is imported as root: where the tests lie may be closed to nobody.
-    source = f"import sys; sys.path.insert(0, {str(package)!r})\nimport beeline.main\n" + source
+    first = f"import sys; sys.path.insert(0, {str(package)!r})\nimport beeline.main, beeline.stat\n"
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", source, "--json", *args],
+            [sys.executable, "-c", first + source, "--json", *args],
             capture_output=True,
             text=True,
             timeout=DEADLINE,
