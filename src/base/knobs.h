@@ -97,6 +97,10 @@ enum bl_knob_kind {
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \
 	  "then: auto is for one that is used to go away; never also leaves posted receives to "   \
 	  "their owners.")                                                                         \
+	X(serve, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
+	  "Whether one-sided operations of up to 256 bytes (48, if any come back) are the "        \
+	  "target's to do, which takes less time than a system call: auto is if it waits in the "  \
+	  "library, and does it within a microsecond; always asks each time, for tests.")          \
 	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
 	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \

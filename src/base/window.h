@@ -42,6 +42,9 @@ enum bl_window {
 	BL_WINDOW_JOINED,    /* its receiver is back: it has taken a chunk, not copied it */
 	/* a one-sided operation: its origin */
 	BL_WINDOW_REACHING, /* the target's memory is found, nothing is copied */
+	/* the same: its target */
+	BL_WINDOW_SERVING, /* it is the target's, nothing is done */
+	BL_WINDOW_SERVED,  /* it is done, and not said to be */
 	/* the end */
 	BL_WINDOW_CLOSING, /* closed is said, all is still mapped */
 	BL_WINDOWS_MOST,

@@ -46,10 +46,21 @@ struct bl_mr_table {
 	void *old; /* smaller tables, which a neighbour may still be reading */
 };
 
+/* Pages that the kernel has found to be there a moment ago; mr.h */
+#define BL_THERE 64u
+struct bl_there {
+	uint64_t closed; /* registrations that were closed by then */
+	struct {
+		uint64_t page;	/* its address, and 1 if it was written */
+		uint64_t until; /* ticks: it counts */
+	} at[BL_THERE];
+};
+
 struct bl_domain {
 	struct bl_lock lock;
 	uint32_t users;
 	struct bl_mr_table mr;
+	struct bl_there there;
 	struct bl_ep *eps; /* by next_in_domain */
 	/* work.h */
 	struct bl_cntr *triggers; /* that something waits for */

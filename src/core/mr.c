@@ -324,6 +324,46 @@ const struct bl_mr_entry *bl_mr_find(struct bl_domain *domain, uint64_t key, str
 	return &domain->mr.entry[at];
 }
 
+#define THERE_US 1000u
+#define PAGE	 4096u /* or a part of one */
+
+/* 0: it isn't within one. */
+static uint64_t page_of(const void *at, size_t len, bool write)
+{
+	uint64_t first = (uintptr_t)at / PAGE;
+
+	return len && ((uintptr_t)at + len - 1) / PAGE == first ? first * PAGE + write : 0;
+}
+
+static uint32_t there_at(uint64_t page)
+{
+	return (uint32_t)(page / PAGE * 2 + page % PAGE) % BL_THERE;
+}
+
+bool bl_mr_is_there(const struct bl_domain *domain, const void *at, size_t len, bool write)
+{
+	const struct bl_there *there = &domain->there;
+	uint64_t page = page_of(at, len, write);
+	uint32_t i = there_at(page);
+
+	return page && there->at[i].page == page && there->closed == domain->mr.closed &&
+	       !bl_is_due(bl_ticks(), there->at[i].until);
+}
+
+void bl_mr_was_there(struct bl_domain *domain, const void *at, size_t len, bool write)
+{
+	struct bl_there *there = &domain->there;
+	uint64_t page = page_of(at, len, write);
+	uint32_t i = there_at(page);
+
+	if (!page)
+		return;
+	if (there->closed != domain->mr.closed)
+		*there = (struct bl_there){.closed = domain->mr.closed};
+	there->at[i].page = page;
+	there->at[i].until = bl_ticks() + THERE_US * bl_ticks_per_us();
+}
+
 void bl_mr_free_table(struct bl_domain *domain)
 {
 	struct bl_mr_table *table = &domain->mr;

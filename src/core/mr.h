@@ -87,6 +87,16 @@ void bl_mr_free_table(struct bl_domain *domain);
 const struct bl_mr_entry *bl_mr_find(struct bl_domain *domain, uint64_t key, struct bl_mr **mr);
 
 /*
+ * Whether our own memory, which others name, may be touched by ourselves: all of it lies in one
+ * page that the kernel read or wrote for us within the last millisecond, under the registrations
+ * that there are now. Who takes memory away that is registered, and that others use, within that
+ * time, makes an error that ends the process instead of their operation.
+ */
+bool bl_mr_is_there(const struct bl_domain *domain, const void *at, size_t len, bool write);
+/* The kernel has just read, or written, it for us. */
+void bl_mr_was_there(struct bl_domain *domain, const void *at, size_t len, bool write);
+
+/*
  * Read the entry of a key out of the peer's memory. 0: *entry is a copy, checked
  * for sense; -EKEYREJECTED: there is none; -EAGAIN: the table is changing;
  * -EOPNOTSUPP: the kernel doesn't let us; -ESRCH.

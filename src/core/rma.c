@@ -13,6 +13,7 @@
 #include "core/atomic.h"
 #include "core/fence.h"
 #include "core/large.h"
+#include "core/serve.h"
 #include "core/stat.h"
 #include "core/work.h"
 
@@ -34,10 +35,12 @@ struct bl_rma_op {
 	char copy[]; /* BL_INJECT */
 };
 
-/* An atomic operation: others have got the lock between two pieces of it. */
+/* An atomic operation: others have got the lock between two pieces of it. Or any: the target has
+ * taken it up, and isn't at its end; serve.h */
 struct bl_rma_rest {
 	struct bl_work work; /* its description, with copies of what that points to */
-	size_t len, off;     /* done up to here */
+	size_t len, off;     /* done up to here; or */
+	uint64_t served;     /* the target has it, under this number; else 0 */
 };
 
 static struct bl_sink no_sink = BL_SINK_NONE;
@@ -226,16 +229,35 @@ static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct 
 }
 
 /* Our own memory, by our own table; it may not be there: by the kernel where it lets us. */
-static int move_own(bool write, const struct iovec *mem, size_t nmem, const struct iovec *mine,
-		    size_t nmine, size_t len)
+static bool move_there(const struct bl_domain *domain, bool write, const struct iovec *mem,
+		       const struct iovec *mine, size_t len)
 {
-	struct bl_copy_pair own = bl_copy_own_pair();
-	struct bl_copy_pair self = {.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
-	int err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
-			: bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
+	if (!bl_mr_is_there(domain, mem->iov_base, len, write))
+		return false;
+	if (write)
+		bl_move(mem->iov_base, mine->iov_base, len);
+	else
+		bl_move(mine->iov_base, mem->iov_base, len);
+	return true;
+}
 
+static int move_own(struct bl_domain *domain, bool write, const struct iovec *mem, size_t nmem,
+		    const struct iovec *mine, size_t nmine, size_t len)
+{
+	struct bl_copy_pair own, self;
+	bool whole = nmem == 1 && nmine == 1;
+	int err;
+
+	if (whole && move_there(domain, write, mem, mine, len))
+		return 0;
+	own = bl_copy_own_pair();
+	err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
+		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
+	if (!err && whole)
+		bl_mr_was_there(domain, mem->iov_base, len, write);
 	if (err != -EOPNOTSUPP)
 		return err;
+	self = (struct bl_copy_pair){.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
 	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, 0, len)
 		     : bl_copy_pull(&self, mine, nmine, mem, nmem, 0, len);
 }
@@ -265,7 +287,7 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 		na = bl_iov_slice(mine, nmine, done, n, a);
 		nb = bl_iov_slice(spot->iov, spot->n, off, n, b);
 		if (!pair)
-			err = move_own(write, b, nb, a, na, n);
+			err = move_own(mem->own, write, b, nb, a, na, n);
 		else
 			err = write ? bl_copy_push(pair, a, na, b, nb, 0, n)
 				    : bl_copy_pull(pair, a, na, b, nb, 0, n);
@@ -368,9 +390,18 @@ static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	return 0;
 }
 
+static void end_served(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err)
+{
+	if (likely(!err)) {
+		bl_stat_add(ep, BL_STAT_rma_by_target, 1);
+		bl_stat_add(ep, BL_STAT_rma_by_target_bytes, len);
+	}
+	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
+}
+
 /* The rest of it follows with progress. */
 static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
-			      size_t len, size_t off)
+			      size_t len, size_t off, uint64_t served)
 {
 	struct bl_rma_rest *rest = malloc(sizeof *rest);
 
@@ -382,6 +413,7 @@ static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const st
 	bl_work_own(&rest->work);
 	rest->len = len;
 	rest->off = off;
+	rest->served = served;
 	rp->rest = rest;
 	bl_rma_activate(ep, rp);
 	return 0;
@@ -391,11 +423,23 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
 	struct bl_rma_rest *rest = rp->rest;
 	const struct bl_rma *rma;
-	int err;
+	int ret, err;
 
 	if (likely(!rest))
 		return false;
 	rma = &rest->work.rma;
+	if (rest->served) {
+		ret = bl_serve_look(rp, rma, rest->len, rest->served, &err);
+		if (ret == BL_SERVE_LEFT)
+			return true;
+		rest->served = 0;
+		if (!ret) {
+			rp->rest = NULL;
+			end_served(ep, rma, rest->len, err);
+			free(rest);
+			return false;
+		}
+	}
 	err = direct(ep, rp, rma, rest->len, &rest->off);
 	if (err == -EAGAIN || err == NO_ROOM)
 		return true;
@@ -664,7 +708,8 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	struct bl_rma_peer *rp;
 	struct bl_peer *peer;
 	size_t len, off = 0;
-	int err;
+	uint64_t number;
+	int ret, err;
 
 	if (unlikely(ep->sampled))
 		bl_pass_next(ep);
@@ -684,9 +729,16 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 		return not_yet(ep, peer, rma);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
+		ret = bl_serve_ask(ep, rp, rma, len, &number, &err);
+		if (ret == BL_SERVE_LEFT)
+			return leave_rest(ep, rp, rma, len, 0, number);
+		if (!ret) {
+			end_served(ep, rma, len, err);
+			return 0;
+		}
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
-			return leave_rest(ep, rp, rma, len, off);
+			return leave_rest(ep, rp, rma, len, off, 0);
 		if (unlikely(err == -EAGAIN))
 			return not_yet(ep, peer, rma);
 		if (unlikely(err == NO_ROOM))

@@ -13,7 +13,8 @@
  *   complete
  *   RMA_EVENT, if wanted ──────────────────► completion, counter
  *
- * Where the kernel refuses, the target does it for the origin: same checks, same
+ * A short one is the target's if it waits in the library: serve.h. Where the kernel refuses, it
+ * is the target's, too, however long that takes: same checks, same
  * bytes, same results, one operation at a time for each pair, in order. While
  * there are any, no other operation of that pair goes directly and overtakes them.
  * The target keeps an atomic operation's operands and results meanwhile: a long one is
@@ -75,6 +76,7 @@ struct bl_rma_memory {
 	uint32_t n;
 	uint32_t flags; /* of all entries together */
 	size_t len;
+	struct bl_domain *own; /* whose registrations they are, of our own */
 };
 
 #define BL_RMA_CACHE 16u
@@ -93,6 +95,10 @@ struct bl_rma_peer {
 	struct bl_rma_job *job;
 	struct bl_commons_wait wait; /* for the lock of its memory */
 	uint32_t turn;		     /* tells our direct copies apart: bl_lane.rma_busy */
+	/* serve.h: it waits in the library until then (ticks), as far as we know; operations that
+	 * it isn't asked to serve, and will not be after the next in vain */
+	uint64_t waits_until;
+	uint32_t shun, shun_next;
 	struct bl_rma_peer *next_active;
 	bool active; /* in bl_ep.rma_active, and counted in bl_ep.work */
 };
@@ -110,7 +116,7 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
 uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op);
 
 /* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
- * whose; NULL: it is ours, but may not be there (-EFAULT). */
+ * whose; NULL: it is ours (mem->own), but may not be there (-EFAULT). */
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
 		const struct iovec *mine, size_t nmine, size_t len);
 

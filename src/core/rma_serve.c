@@ -13,6 +13,7 @@
 #include "core/atomic.h"
 #include "core/large.h"
 #include "core/rma.h"
+#include "core/serve.h"
 #include "core/stat.h"
 
 struct bl_rma_job {
@@ -100,6 +101,7 @@ static int find_memory(struct bl_ep *ep, struct bl_rma_job *job)
 	uint32_t need = bl_rma_need(job->ask.what, job->ask.op);
 
 	job->closed = ep->domain->mr.closed;
+	job->mem.own = ep->domain;
 	job->mem.n = job->ask.nplace;
 	for (uint32_t i = 0; i < job->ask.nplace; i++) {
 		struct bl_rma_spot *spot = &job->mem.spot[i];
@@ -308,6 +310,8 @@ int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, 
 		return on_ask(ep, peer, head, tag, data, bytes);
 	case BL_OP_RMA_BYTES:
 		return on_bytes(ep, peer, head, tag, data, bytes);
+	case BL_OP_RMA_SERVE:
+		return bl_serve_packet(ep, sink, peer, head, tag, data, bytes);
 	case BL_OP_RMA_RESULT:
 		bl_rma_on_result(peer->rma, tag, data, bytes, BL_HEAD_LEN(head));
 		return 0;

@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 21 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 22 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -83,6 +83,7 @@ enum bl_op {
 	BL_OP_RMA_BYTES = 11,  /* origin to target: what to write, operands */
 	BL_OP_RMA_RESULT = 12, /* target to origin: what was read */
 	BL_OP_RMA_DONE = 13,   /* target to origin: it is over */
+	BL_OP_RMA_SERVE = 14,  /* origin to target: do it for me, if I don't; struct bl_rma_serve */
 };
 
 #define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
@@ -112,7 +113,7 @@ enum bl_op {
 static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL |
 				      BL_SLOT_PAST | BL_SLOT_OFFER | BL_SLOT_YOURS)),
 	      "no flag is among them");
-static_assert(BL_PACKET_MOST <= 0xfffff && BL_DIALOGUE_MOST <= 0xfffff && BL_OP_RMA_DONE <= 0xf,
+static_assert(BL_PACKET_MOST <= 0xfffff && BL_DIALOGUE_MOST <= 0xfffff && BL_OP_RMA_SERVE <= 0xf,
 	      "a packet's head holds them");
 
 /*
@@ -276,6 +277,24 @@ struct bl_rma_ask {
 static_assert(sizeof(struct bl_rma_ask) == 216, "shared layout");
 static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
 
+/* RMA_SERVE: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Operands
+ * follow, then what they are compared with. Who does it: core/serve.h. */
+struct bl_rma_serve {
+	_Atomic uint32_t ours;	/* the origin writes: 1 if it has taken it back */
+	uint8_t what, type, op; /* as in struct bl_rma_ask */
+	uint8_t pad;
+	struct bl_rma_place place;
+};
+#define BL_SERVE_BYTES (BL_SLOT_INLINE - (uint32_t)sizeof(struct bl_rma_serve))
+static_assert(sizeof(struct bl_rma_serve) == 32, "shared layout");
+static_assert(offsetof(struct bl_slot, bytes) % 4 == 0, "`ours` is a whole word");
+
+#define BL_SERVED_BYTES	  48u
+#define BL_SERVED(n, how) ((uint64_t)(n) << 16 | (how))
+#define BL_SERVED_NUMBER  (UINT64_MAX >> 16)
+#define BL_SERVED_HOW	  0xffffu
+#define BL_SERVED_NOT	  0xffffu /* nothing is done; else 0 or an errno */
+
 /* Where an endpoint's memory registrations are: see core/mr.h. Its owner writes. */
 struct bl_seg_mr {
 	_Atomic uint64_t change; /* odd while the table changes */
@@ -304,7 +323,10 @@ struct bl_lane {
 	_Atomic uint32_t wants_room;
 	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */
 	_Atomic uint64_t consumed_bytes, consumed_long, consumed_long_bytes;
-	uint8_t pad0[BL_LINE - 32];
+	/* Of the sender's operations, the last that it has found and is about to serve; `served`.
+	 */
+	_Atomic uint64_t serving;
+	uint8_t pad0[BL_LINE - 40];
 	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
 	_Atomic uint32_t polled;
 	uint8_t pad1[BL_LINE - 4];
@@ -315,7 +337,11 @@ struct bl_lane {
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;
-	uint8_t unused[60];
+	uint32_t pad2;
+	/* The receiver writes: the last that it has served, or found taken back, BL_SERVED(); and
+	 * what it brought. */
+	_Atomic uint64_t served;
+	uint8_t result[BL_SERVED_BYTES];
 	/* Both map as much of it as the sender's file has, which is made once; only the first
 	 * BL_PAYLOAD_SIZE have pages before the sender stretches it. Where a packet's bytes lie
 	 * is the sender's to say, and where its dialogue buffer begins. */

@@ -99,7 +99,7 @@ static void go_mad(struct bl_peer *peer, uint64_t *seed)
 	case CREDITS:
 		garbage_bytes(peer->rx.lane, 0, 64, seed);
 		garbage_bytes(peer->rx.lane, offsetof(struct bl_lane, coop),
-			      offsetof(struct bl_lane, unused), seed);
+			      offsetof(struct bl_lane, payload), seed);
 		break;
 	case HEADER:
 		garbage_bytes(ep->local.seg.header, 0, sizeof *ep->local.seg.header, seed);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * serve.c: short one-sided operations by their target's hand; see serve.h. Serialised by the
+ * domain. What an origin says is checked on a private copy, against our own table.
+ */
+#include "core/serve.h"
+
+#include <string.h>
+
+#include "base/knobs.h"
+#include "base/window.h"
+#include "core/atomic.h"
+#include "core/large.h"
+#include "core/stat.h"
+
+#define WAITS_US    2u	/* who has served one needn't be looked at for so long */
+#define TAKES_UP_US 1u	/* a target that waits has seen it by then; a system call takes as long */
+#define SERVES_US   20u /* it has done it by then, or has lost its core */
+#define SHUN_MOST   64u /* operations that aren't asked for after one in vain, at most */
+
+static bool has_operand(enum bl_rma_what what, uint8_t op)
+{
+	return what != BL_RMA_READ && op != BL_ATOMIC_OP_READ;
+}
+
+static size_t goes(enum bl_rma_what what, uint8_t op, size_t len)
+{
+	return (has_operand(what, op) ? len : 0) + (what == BL_RMA_COMPARE ? len : 0);
+}
+
+static size_t comes(enum bl_rma_what what, size_t len)
+{
+	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? len : 0;
+}
+
+static bool is_short(enum bl_rma_what what, uint8_t op, size_t len)
+{
+	return len && len <= BL_SERVE_BYTES && goes(what, op, len) <= BL_SERVE_BYTES &&
+	       comes(what, len) <= BL_SERVED_BYTES;
+}
+
+/* --- the origin ------------------------------------------------------------ */
+
+/* The target waits, as far as can be seen from here. */
+static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
+{
+	uint64_t knob = bl_knobs()->serve;
+
+	if (unlikely(knob))
+		return knob == BL_SERVE_ALWAYS;
+	if (rp->shun) {
+		rp->shun--;
+		return false;
+	}
+	/* It takes a line from the other to look. */
+	return !bl_is_due(now, rp->waits_until) || bl_peer_here(ep, rp->peer);
+}
+
+static _Atomic uint32_t *ours_of(const struct bl_peer *peer, uint32_t n)
+{
+	const struct bl_slot *slot = &peer->tx.slot[n % BL_SLOTS];
+
+	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rma_serve, ours));
+}
+
+/* Send it; returns the packet's number. */
+static uint32_t ask(struct bl_peer *peer, const struct bl_rma *rma, size_t len, uint64_t number)
+{
+	struct {
+		struct bl_rma_serve serve;
+		uint8_t bytes[BL_SERVE_BYTES];
+	} out;
+	uint32_t n = peer->tx.next;
+	size_t put = 0;
+
+	out.serve = (struct bl_rma_serve){.what = (uint8_t)rma->what,
+					  .type = rma->type,
+					  .op = rma->op,
+					  .place = rma->place[0]};
+	if (has_operand(rma->what, rma->op))
+		put = bl_iov_gather(out.bytes, rma->iov, rma->niov, 0, len);
+	if (rma->what == BL_RMA_COMPARE)
+		put += bl_iov_gather(out.bytes + put, rma->compare, rma->ncompare, 0, len);
+	bl_put_packet(peer, BL_OP_RMA_SERVE, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
+		      number, rma->data, &out, sizeof out.serve + put);
+	return n;
+}
+
+/* Its target hasn't found it, and won't do it. False: it has, and says what became of it. */
+static bool taken_back(struct bl_ep *ep, struct bl_rma_peer *rp, uint32_t n, uint64_t number)
+{
+	/* seq_cst: pairs with bl_serve_packet(): either we see that the target serves it, or it
+	 * sees that it is ours, or both */
+	atomic_exchange_explicit(ours_of(rp->peer, n), 1, memory_order_seq_cst);
+	return atomic_load_explicit(&rp->peer->tx.lane->serving, memory_order_seq_cst) != number;
+}
+
+static void in_vain(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	rp->shun_next = (uint32_t)bl_min(2 * (size_t)rp->shun_next + 1, SHUN_MOST);
+	rp->shun = rp->shun_next;
+	rp->waits_until = 0;
+	bl_stat_add(ep, BL_STAT_rma_taken_back, 1);
+}
+
+int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
+		  int *err)
+{
+	const struct bl_lane *lane = rp->peer->tx.lane;
+	/* acquire: pairs with the release in bl_serve_packet(): what came is there */
+	uint64_t served = atomic_load_explicit(&lane->served, memory_order_acquire);
+	uint32_t how = served & BL_SERVED_HOW;
+
+	if (served >> 16 != (number & BL_SERVED_NUMBER))
+		return BL_SERVE_LEFT;
+	if (how == BL_SERVED_NOT)
+		return -EOPNOTSUPP;
+	*err = how < 4096 ? (int)how : EIO;
+	if (!*err && rma->what == BL_RMA_READ)
+		bl_iov_scatter(rma->iov, rma->niov, 0, lane->result, len);
+	else if (!*err && rma->what >= BL_RMA_FETCH)
+		bl_iov_scatter(rma->result, rma->nresult, 0, lane->result, len);
+	return 0;
+}
+
+static bool is_suited(const struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma,
+		      size_t len)
+{
+	return rma->nplace == 1 && is_short(rma->what, rma->op, len) &&
+	       peer->copy.pull != BL_COPY_SELF && !ep->domain->working;
+}
+
+int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		 uint64_t *number, int *err)
+{
+	struct bl_tx *tx = &rp->peer->tx;
+	uint64_t now, until;
+	bool theirs = false;
+	uint32_t n;
+	int ret;
+
+	if (!is_suited(ep, rp->peer, rma, len))
+		return -EOPNOTSUPP;
+	now = bl_ticks();
+	if (!waits(ep, rp, now) || (!bl_tx_room(tx) && !bl_tx_refresh(tx)))
+		return -EOPNOTSUPP;
+	*number = ++ep->rma_number;
+	n = ask(rp->peer, rma, len, *number);
+	until = now + TAKES_UP_US * bl_ticks_per_us();
+	while ((ret = bl_serve_look(rp, rma, len, *number, err)) == BL_SERVE_LEFT) {
+		struct bl_sink none = BL_SINK_NONE;
+
+		/* It may be waiting for the same of us. */
+		for (uint32_t i = 0; i < ep->local.nhot; i++)
+			bl_poll_peer(ep, &none, ep->local.hot[i]);
+		now = bl_ticks();
+		if (!bl_is_due(now, until))
+			continue;
+		if (theirs)
+			return BL_SERVE_LEFT;
+		theirs = !taken_back(ep, rp, n, *number);
+		if (!theirs) {
+			ret = -EOPNOTSUPP;
+			break;
+		}
+		until = now + SERVES_US * bl_ticks_per_us();
+	}
+	if (unlikely(ret)) {
+		in_vain(ep, rp);
+		return ret;
+	}
+	rp->shun_next = 0;
+	rp->waits_until = now + WAITS_US * bl_ticks_per_us();
+	return 0;
+}
+
+/* --- the target ------------------------------------------------------------ */
+
+/* What is asked for, once it makes sense, with operands and what comes back in `bytes`. */
+static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, uint8_t *bytes)
+{
+	const struct bl_rma_place *place = &serve->place;
+	const struct bl_rma_ask part = {.nplace = 1,
+					.what = serve->what,
+					.type = serve->type,
+					.op = serve->op,
+					.len = place->len};
+	const struct bl_mr_entry *entry = bl_mr_find(ep->domain, place->key, NULL);
+	struct iovec mine = {bytes, place->len};
+	struct bl_rma_memory mem;
+	size_t off = 0;
+	int err;
+
+	mem.n = 1;
+	mem.len = mem.spot[0].len = place->len;
+	mem.own = ep->domain;
+	err = entry ? bl_mr_translate(entry, place, bl_rma_need(serve->what, serve->op),
+				      mem.spot[0].iov, &mem.spot[0].n)
+		    : -EKEYREJECTED;
+	if (err)
+		return err;
+	if (serve->what < BL_RMA_ATOMIC)
+		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1,
+				   place->len);
+	if (!bl_atomic_fits(serve->what, serve->type, serve->op, place->len))
+		return -EINVAL;
+	return bl_atomic_own(ep, &part, &mem, (char *)bytes, &off);
+}
+
+static void say(struct bl_lane *lane, uint64_t number, uint32_t how)
+{
+	/* release: pairs with the acquire in bl_serve_look() */
+	atomic_store_explicit(&lane->served, BL_SERVED(number, how), memory_order_release);
+}
+
+int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		    uint64_t number, uint64_t data, const void *bytes)
+{
+	const struct bl_rma_serve *theirs = bytes;
+	struct bl_lane *lane = peer->rx.lane;
+	alignas(16) uint8_t moved[BL_SERVE_BYTES];
+	uint32_t len = BL_HEAD_LEN(head);
+	struct bl_rma_serve serve;
+	size_t in;
+	int err;
+
+	if (len < sizeof serve || len > BL_SLOT_INLINE)
+		return -EPROTO;
+	/* seq_cst: pairs with taken_back() */
+	atomic_exchange_explicit(&lane->serving, number, memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&theirs->ours, memory_order_seq_cst))) {
+		say(lane, number, BL_SERVED_NOT);
+		return 0;
+	}
+	bl_window(BL_WINDOW_SERVING, NULL);
+	memcpy(&serve, theirs, sizeof serve);
+	if (serve.what >= BL_RMA_WHATS || !is_short(serve.what, serve.op, serve.place.len))
+		return -EPROTO;
+	in = goes(serve.what, serve.op, serve.place.len);
+	if (len != sizeof serve + in)
+		return -EPROTO;
+	memcpy(moved, theirs + 1, in);
+	err = do_it(ep, &serve, moved);
+	bl_window(BL_WINDOW_SERVED, NULL);
+	if (!err)
+		memcpy(lane->result, moved, comes(serve.what, serve.place.len));
+	/* release: pairs with the acquire in bl_serve_look() */
+	atomic_store_explicit(&lane->served,
+			      BL_SERVED(number, err == -EAGAIN ? BL_SERVED_NOT : (uint32_t)-err),
+			      memory_order_release);
+	if (err == -EAGAIN)
+		return 0;
+	bl_stat_add(ep, BL_STAT_rma_served, 1);
+	bl_stat_add(ep, BL_STAT_rma_served_bytes, serve.place.len);
+	if (!err)
+		bl_rma_tell(ep, sink, peer, serve.what, serve.op, &serve.place, 1, serve.place.len,
+			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
+	return 0;
+}

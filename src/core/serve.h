@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * serve.h: short one-sided operations that a target which waits in the library does itself.
+ *
+ * A system call that copies 8 bytes takes ten times as long as two packets that cross. So where
+ * the target was in the library a moment ago it is asked to, and the origin waits, in the same
+ * call, for its word: no other operation has begun by then, and on return all is as if the kernel
+ * had copied. A target that has left meanwhile is never waited for: what it hasn't taken up
+ * within a microsecond is taken back, and done directly.
+ *
+ *   origin                                  target
+ *   RMA_SERVE ──────────────────────────────► serving = its number
+ *   waits; reads what comes, and serves       is it still theirs?
+ *                                             checks in its own table; reads, writes, or applies
+ *   complete ◄─────────────────────────────── served = its number, and how
+ *
+ *   or: ours = 1                              serving = its number
+ *   isn't it being served?                    is it still theirs?
+ *   directly (rma.h)                          no: served = its number, not done
+ *
+ * Each says what it is about to do, then looks at what the other has said: not both find that the
+ * other hasn't said anything. So at most one does it; an origin that finds that the target is at
+ * it waits for what it says, and does it if nothing was done. The target's word is in a line that
+ * it alone writes and nobody reads but for this, so that it costs nothing to say.
+ *
+ * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
+ * the same target that comes later. Two that ask each other serve each other while they wait.
+ *
+ * The target touches its memory itself only where the kernel has found it to be there a moment
+ * ago (struct bl_there): a bad address ends an operation, not a process.
+ *
+ * Serialised by the domain.
+ */
+#ifndef BL_CORE_SERVE_H
+#define BL_CORE_SERVE_H
+
+#include "core/rma.h"
+
+#define BL_SERVE_LEFT 1 /* it ends later */
+
+#define BL_SERVE_ALWAYS 1u /* FI_BEELINE_SERVE */
+#define BL_SERVE_NEVER	2u
+
+/*
+ * The origin's side. 0: it is over, with *err (a positive errno) for the queue. BL_SERVE_LEFT: the
+ * target has it, and it ends when bl_serve_look() says so of *number. -EOPNOTSUPP: nothing has
+ * happened, do it yourself.
+ */
+int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		 uint64_t *number, int *err);
+/* The same of one that was left; BL_SERVE_LEFT: still. */
+int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
+		  int *err);
+
+/* The target's side: a packet RMA_SERVE, whose bytes these are. -EPROTO: it makes no sense. */
+int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		    uint64_t number, uint64_t data, const void *bytes);
+
+#endif
