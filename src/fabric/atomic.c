@@ -329,11 +329,13 @@ ssize_t bl_fi_compare_defer(const struct fi_op_compare_atomic *op, struct bl_wor
 
 /* --- what there is ------------------------------------------------------------ */
 
+#define ELEMENTS_MOST ((size_t)1 << 30) /* more are done as well, but programs keep it in an int */
+
 static int valid(enum bl_rma_what what, enum fi_datatype type, enum fi_op op, size_t *count)
 {
 	if (!bl_atomic_valid(what, type, op))
 		return -FI_EOPNOTSUPP;
-	*count = BL_FI_MAX_MSG / bl_atomic_size(type);
+	*count = bl_min(BL_FI_MAX_MSG / bl_atomic_size(type), ELEMENTS_MOST);
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh DIR [NAME yes|no DEFINES...]: check claim.pml with spin, and that the check can fail: each
-# BREAK takes away one rule of the protocol. One line per run: ok NAME or not ok NAME. With a
-# name only that run: some at a time, for most of it is compiling.
+# run.sh DIR [NAME yes|no DEFINES...]: check claim.pml, and serve.pml (whose names begin so), with
+# spin, and that the check can fail: each BREAK takes away one rule of the protocol. One line per
+# run: ok NAME or not ok NAME. With a name only that run: some at a time, for most of it is
+# compiling.
 set -eu
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
@@ -18,14 +19,18 @@ check_one() {
 	shift 2
 	mkdir -p "$dir/$name"
 	cd "$dir/$name"
-	spin "$@" -a "$here/claim.pml" >spin.out
 	case $name in
-	break_*) optimize=-O0 ;; # it ends soon: compiling takes longer
+	serve*) model=serve.pml ;;
+	*) model=claim.pml ;;
+	esac
+	spin "$@" -a "$here/$model" >spin.out
+	case $name in
+	*break_*) optimize=-O0 ;; # it ends soon: compiling takes longer
 	*) optimize=-O1 ;;
 	esac
 	cc $optimize -DSAFETY -DCOLLAPSE -o pan pan.c
 	timeout 300 ./pan -m400000 -w24 >pan.out 2>&1 || true
-	rm -f claim.pml.trail
+	rm -f "$model.trail"
 	if grep -q 'errors: [1-9]' pan.out; then
 		found=no
 	elif grep -q 'errors: 0$' pan.out && ! grep -q 'max search depth too small' pan.out; then
@@ -72,6 +77,12 @@ runs()
 	echo "break_private_receive no -DSENDERS=1 -DBREAK=5"
 	echo "break_one_board no -DSHORT=0 -DSILENT=1 -DBREAK=6"
 	echo "break_look_at_rings no -DSENDERS=1 -DSHORT=0 -DBREAK=7"
+	echo "serve yes"
+	echo "serve_break_look_at_ours no -DBREAK=1"
+	echo "serve_break_look_at_serving no -DBREAK=2"
+	echo "serve_break_say_first no -DBREAK=3"
+	echo "serve_break_take_first no -DBREAK=4"
+	echo "serve_break_say_not no -DBREAK=5"
 	echo "break_believe_liar no -DMESSAGES=1 -DLIES=1 -DSHORT=0 -DBREAK=8"
 }
 jobs=$(nproc)

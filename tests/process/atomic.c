@@ -15,7 +15,7 @@
 #define KEY  0xa70
 #define BOTH (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-enum way { DIRECT, ASKED, MIXED };
+enum way { DIRECT, SERVED, ASKED, MIXED };
 
 static enum way way;
 
@@ -25,6 +25,9 @@ static void begin_with(struct t_node *n, struct t_opts *o)
 	o->iov = 2;
 	if (way == ASKED || (way == MIXED && t_rank % 2))
 		setenv("FI_BEELINE_COPY", "ring", 1);
+	/* Of those that mix, the others are served as it comes. */
+	if (way == DIRECT || way == SERVED)
+		setenv("FI_BEELINE_SERVE", way == DIRECT ? "never" : "always", 1);
 	t_start(n, o);
 }
 
@@ -638,6 +641,11 @@ static void events(void)
 		way = DIRECT;                                                                      \
 		name();                                                                            \
 	}                                                                                          \
+	static void name##_served(void)                                                            \
+	{                                                                                          \
+		way = SERVED;                                                                      \
+		name();                                                                            \
+	}                                                                                          \
 	static void name##_asked(void)                                                             \
 	{                                                                                          \
 		way = ASKED;                                                                       \
@@ -650,6 +658,7 @@ static void events(void)
 	}
 #define CASES(name, nproc, why)                                                                    \
 	{"atomic_" #name, nproc, name##_direct, why, 0},                                           \
+		{"atomic_" #name "_served", nproc, name##_served, why, 0},                         \
 		{"atomic_" #name "_asked", nproc, name##_asked, why, 0},                           \
 	{                                                                                          \
 		"atomic_" #name "_mixed", nproc, name##_mixed, why, 0                              \

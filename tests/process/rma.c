@@ -2,8 +2,9 @@
 /*
  * rma.c: reading and writing other processes' memory: every call, pieces on both
  * sides, all modes of registration, what is refused, remote data and counters.
- * Most cases run three times: by direct copies, by the target's hand (a knob forbids
- * direct copies), and with the right to copy lost in the middle.
+ * Most cases run several times: by direct copies, short ones by the hand of a target that is
+ * asked each time whether it waits or not, all by the target's hand (a knob forbids direct
+ * copies), and with the right to copy lost in the middle.
  */
 #include "cases.h"
 
@@ -17,7 +18,7 @@
 #define RMA_CAPS (FI_RMA | FI_RMA_EVENT)
 #define BOTH	 (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-enum way { DIRECT, ASKED, DENIED };
+enum way { DIRECT, SERVED, ASKED, DENIED };
 
 static enum way way;
 
@@ -26,6 +27,8 @@ static void begin(struct t_node *n, struct t_opts *o)
 	o->caps |= RMA_CAPS;
 	if (way == ASKED)
 		setenv("FI_BEELINE_COPY", "ring", 1);
+	else
+		setenv("FI_BEELINE_SERVE", way == DIRECT ? "never" : "always", 1);
 	t_start(n, o);
 }
 
@@ -671,6 +674,13 @@ static void beside(void)
 		way = DIRECT;                                                                      \
 		name();                                                                            \
 	}                                                                                          \
+	static void name##_served(void)                                                            \
+	{                                                                                          \
+		if (!t_beeline)                                                                    \
+			t_skip("a knob of ours");                                                  \
+		way = SERVED;                                                                      \
+		name();                                                                            \
+	}                                                                                          \
 	static void name##_asked(void)                                                             \
 	{                                                                                          \
 		if (!t_beeline)                                                                    \
@@ -687,6 +697,7 @@ static void beside(void)
 	}
 #define CASES(name, nproc, why)                                                                    \
 	{"rma_" #name, nproc, name##_direct, why, 0},                                              \
+		{"rma_" #name "_served", nproc, name##_served, why, 0},                            \
 	{                                                                                          \
 		"rma_" #name "_asked", nproc, name##_asked, why, 0                                 \
 	}
@@ -711,6 +722,18 @@ WAYS3(crowd)
 WAYS3(order)
 WAYS(beside)
 
+static void absent_direct(void)
+{
+	way = DIRECT;
+	absent();
+}
+
+static void absent_served(void)
+{
+	way = SERVED;
+	absent();
+}
+
 static const struct t_case cases[] = {
 	CASES3(lengths, 2, "bytes come and go at every length"),
 	CASES(calls, 2, "each call does what it says"),
@@ -724,7 +747,8 @@ static const struct t_case cases[] = {
 	CASES(many, 2, "the table grows and forgets"),
 	CASES(counters, 2, "each operation is counted where asked for, once"),
 	CASES(signals, 2, "writes of nothing are counted, too"),
-	{"rma_absent", 2, absent, "the target's help is not needed", 0},
+	{"rma_absent", 2, absent_direct, "the target's help is not needed", 0},
+	{"rma_absent_served", 2, absent_served, "one that is asked for it needn't be there", 0},
 	CASES3(crowd, 4, "everybody with everybody, themselves included"),
 	CASES3(order, 2, "reads after writes, writes after reads"),
 	CASES(beside, 2, "two endpoints share a domain's regions"),

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * serve_test.c: short one-sided operations that their target is asked to do (core/serve.h), where
+ * it doesn't, or not at once, or not to the end: it is away, is stopped or dies in the middle, the
+ * lock of its memory is another's, its origin dies. Each is done once or, where an error says so,
+ * not at all.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+
+#include "core/atomic.h"
+#include "core/rma.h"
+#include "fault/promise.h"
+
+#define KEY    77
+#define TARGET 0
+#define ORIGIN 1
+#define THIRD  2
+#define MANY   1000
+
+static uint64_t mem[MANY], operand, result;
+
+/* What happens to the target the next time that it comes there; 0: nothing. */
+static enum bl_window where;
+static void (*what)(void);
+
+void bl_window(enum bl_window window, void *at)
+{
+	if (window != where || !what)
+		return;
+	where = 0;
+	what();
+}
+
+static uint64_t counted(enum bl_stat stat)
+{
+	return atomic_load(&ep->local.stats->counter[stat].value);
+}
+
+static struct bl_mr *reg(int rank)
+{
+	struct iovec iov = {mem, sizeof mem};
+	struct bl_mr_attr attr = {
+		.iov = &iov, .niov = 1, .flags = BL_MR_READ | BL_MR_WRITE, .key = KEY};
+	struct bl_mr *mr;
+
+	RANK_CHECK(rank, !bl_mr_open(domain, &attr, &mr));
+	return mr;
+}
+
+/* On the word `at` of the rank's memory: write `value`, read, or add it and fetch. */
+static int begin(enum bl_rma_what kind, int to, uint64_t at, uint64_t value)
+{
+	struct iovec iov = {kind == BL_RMA_READ ? &result : &operand, 8}, out = {&result, 8};
+	struct bl_rma_place place = {8 * at, 8, KEY};
+	struct bl_rma rma = {.what = kind,
+			     .type = BL_UINT64,
+			     .op = kind >= BL_RMA_ATOMIC ? BL_ATOMIC_OP_SUM : 0,
+			     .iov = &iov,
+			     .niov = 1,
+			     .result = &out,
+			     .nresult = kind == BL_RMA_FETCH,
+			     .place = &place,
+			     .nplace = 1,
+			     .dest = world_index[to],
+			     .context = &operand,
+			     .flags = BL_COMPLETION};
+
+	operand = value;
+	return bl_rma(ep, &rma);
+}
+
+/* The end of one that has begun: 0 or a positive errno. */
+static int end(int rank)
+{
+	struct deadline late = deadline_in(WORLD_NS / 2);
+	struct bl_comp_err failed;
+	struct bl_comp comp;
+	ssize_t n;
+
+	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+		if (deadline_over(&late))
+			rank_fail(rank, "an operation doesn't end");
+	if (n == 1)
+		return 0;
+	RANK_CHECK(rank, n == -BL_EAVAIL && bl_cq_readerr(cq, &failed) == 1 && failed.err > 0);
+	return failed.err;
+}
+
+static int one(int rank, enum bl_rma_what kind, int to, uint64_t at, uint64_t value)
+{
+	struct deadline late = deadline_in(WORLD_NS / 2);
+	int err;
+
+	while ((err = begin(kind, to, at, value)) == -EAGAIN) {
+		bl_ep_progress(ep);
+		sched_yield();
+		if (deadline_over(&late))
+			rank_fail(rank, "an operation can't begin");
+	}
+	return err ? -err : end(rank);
+}
+
+static struct bl_mr *open_rank(int rank, int count, const char *asks)
+{
+	struct bl_mr *mr;
+
+	setenv("FI_BEELINE_SERVE", asks, 1);
+	rank_open(rank, count);
+	mr = reg(rank);
+	if (rank == TARGET)
+		atomic_store(&world->mark[rank], 1);
+	else
+		rank_reach_mark(rank, TARGET, 1);
+	return mr;
+}
+
+static void close_rank(int rank, struct bl_mr *mr)
+{
+	bl_mr_close(mr);
+	rank_close(rank);
+}
+
+/* --- it waits ------------------------------------------------------------------ */
+
+/* Of each kind one, on the word `at`. */
+static void three(int rank, uint64_t at)
+{
+	RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, at, at));
+	RANK_CHECK(rank, !one(rank, BL_RMA_FETCH, TARGET, at, 7) && result == at);
+	RANK_CHECK(rank, !one(rank, BL_RMA_READ, TARGET, at, 0) && result == at + 7);
+}
+
+static void waiting_rank(int rank)
+{
+	struct bl_mr *mr = open_rank(rank, 2, "always");
+
+	if (rank == TARGET) {
+		rank_reach_mark(rank, ORIGIN, 1);
+		RANK_CHECK(rank, counted(BL_STAT_rma_served) > 0);
+		for (uint64_t i = 0; i < MANY; i++)
+			RANK_CHECK(rank, mem[i] == i + 7);
+	} else {
+		struct deadline late = deadline_in(WORLD_NS / 2);
+		uint64_t rounds = 0;
+
+		do { /* until it has had a core */
+			for (uint64_t i = 0; i < MANY; i++)
+				three(rank, i);
+			rounds++;
+		} while (!counted(BL_STAT_rma_by_target) && !deadline_over(&late));
+		RANK_CHECK(rank, counted(BL_STAT_rma_by_target) > 0);
+		RANK_CHECK(rank, counted(BL_STAT_rma_by_target) + counted(BL_STAT_rma_writes) +
+						 counted(BL_STAT_rma_reads) +
+						 counted(BL_STAT_rma_atomics) ==
+					 rounds * 3 * MANY);
+		atomic_store(&world->mark[rank], 1);
+	}
+	close_rank(rank, mr);
+}
+
+static void waits(void **state)
+{
+	world_start(2, waiting_rank);
+	world_end(-1);
+}
+
+/* --- it is away ------------------------------------------------------------------ */
+
+#define ASKED 20 /* the ring has room for them */
+
+/* What was taken back isn't done again by a target that finds it later. */
+static void away_rank(int rank)
+{
+	struct bl_mr *mr = open_rank(rank, 2, "always");
+	uint64_t served;
+
+	if (rank == TARGET) {
+		rank_reach_mark(rank, ORIGIN, 1); /* connected; from here on it is away */
+		served = counted(BL_STAT_rma_served);
+		atomic_store(&world->mark[rank], 2);
+		rank_await(rank, &world->mark[ORIGIN], 2);
+		for (uint64_t i = 0; i < ASKED; i++) {
+			RANK_CHECK(rank, mem[i] == i + 6);
+			mem[i] = 99;
+		}
+		atomic_store(&world->mark[rank], 3);
+		rank_reach_mark(rank, ORIGIN, 3);
+		RANK_CHECK(rank, counted(BL_STAT_rma_served) <= served + 1); /* the last */
+		for (uint64_t i = 0; i < ASKED; i++)
+			RANK_CHECK(rank, mem[i] == (i ? 99 : 100));
+	} else {
+		while (one(rank, BL_RMA_WRITE, TARGET, MANY - 1, 1) ||
+		       !ep->dest[world_index[TARGET]]->commons) /* an atomic one needs more */
+			one(rank, BL_RMA_FETCH, TARGET, MANY - 1, 1);
+		atomic_store(&world->mark[rank], 1);
+		rank_reach_mark(rank, TARGET, 2);
+
+		uint64_t before = counted(BL_STAT_rma_taken_back);
+
+		for (uint64_t i = 0; i < ASKED; i++) {
+			RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, i, i));
+			RANK_CHECK(rank, !one(rank, BL_RMA_FETCH, TARGET, i, 6) && result == i);
+		}
+		RANK_CHECK(rank, counted(BL_STAT_rma_taken_back) == before + 2 * ASKED);
+		atomic_store(&world->mark[rank], 2);
+		rank_await(rank, &world->mark[TARGET], 3);
+		/* Behind them all. */
+		while (one(rank, BL_RMA_FETCH, TARGET, 0, 1) || result != 99)
+			rank_fail(rank, "it was %lu", (unsigned long)result);
+		atomic_store(&world->mark[rank], 3);
+	}
+	close_rank(rank, mr);
+}
+
+static void is_away(void **state)
+{
+	world_start(2, away_rank);
+	world_end(-1);
+}
+
+/* --- it stops in the middle -------------------------------------------------------- */
+
+struct stop_row {
+	struct row row;
+	enum bl_window window;
+	enum bl_rma_what kind;
+};
+
+static const struct stop_row stops[] = {
+	{{"before a write", "it has it in hand"}, BL_WINDOW_SERVING, BL_RMA_WRITE},
+	{{"after a write", "it has done it, and hasn't said so"}, BL_WINDOW_SERVED, BL_RMA_WRITE},
+	{{"before a read", "as above"}, BL_WINDOW_SERVING, BL_RMA_READ},
+	{{"before a fetch", "as above"}, BL_WINDOW_SERVING, BL_RMA_FETCH},
+	{{"after a fetch", "as above"}, BL_WINDOW_SERVED, BL_RMA_FETCH},
+};
+
+static const struct stop_row *stop_row;
+
+static void stop(void)
+{
+	atomic_store(&world->mark[TARGET], 2);
+	raise(SIGSTOP);
+}
+
+/* Operations on word 0, until the target is stopped in one: how many, with that. */
+static uint64_t until_stopped(int rank)
+{
+	struct bl_comp comp;
+	uint64_t count = 0;
+
+	for (;;) {
+		while (begin(stop_row->kind, TARGET, 0, 5) == -EAGAIN)
+			bl_ep_progress(ep);
+		count++;
+		while (bl_cq_read(cq, &comp, 1, sizeof comp, NULL) != 1)
+			if (atomic_load(&world->mark[TARGET]) == 2)
+				return count;
+		if (stop_row->kind == BL_RMA_FETCH)
+			RANK_CHECK(rank, result == 5 * (count - 1));
+	}
+}
+
+/* The call returns, operations with others go on, those with the same target wait; when that goes
+ * on, each is done once, in order. */
+static void stopped_rank(int rank)
+{
+	struct bl_mr *mr = open_rank(rank, 3, "always");
+
+	if (rank == ORIGIN) {
+		uint64_t count, left;
+
+		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, THIRD, 0, 5));
+		count = until_stopped(rank);
+		result = ~0ul;
+		RANK_CHECK(rank, begin(BL_RMA_WRITE, TARGET, 0, 3) == -EAGAIN);
+		RANK_CHECK(rank, bl_rma_pending(ep, ep->dest[world_index[TARGET]]));
+		kill(world->pid[TARGET], SIGCONT);
+		RANK_CHECK(rank, !end(rank));
+		left = stop_row->kind == BL_RMA_FETCH ? 5 * count : stop_row->kind ? 5 : 0;
+		if (stop_row->kind == BL_RMA_FETCH)
+			RANK_CHECK(rank, result == left - 5);
+		RANK_CHECK(rank, !one(rank, BL_RMA_READ, TARGET, 0, 0) && result == left);
+		atomic_store(&world->mark[rank], 1);
+	} else {
+		if (rank == TARGET) {
+			what = stop;
+			where = stop_row->window;
+		}
+		rank_reach_mark(rank, ORIGIN, 1);
+	}
+	close_rank(rank, mr);
+}
+
+static void stops_in(void **state)
+{
+	stop_row = TABLE_ROW(struct stop_row, state);
+	world_start(3, stopped_rank);
+	world_end(-1);
+}
+
+/* --- the lock of its memory is another's ------------------------------------------- */
+
+/* Begins, or is refused; nothing ends while the lock is held. */
+static bool begins_in_vain(int rank)
+{
+	struct bl_comp comp;
+
+	for (int i = 0; i < 100; i++) {
+		int err = begin(BL_RMA_FETCH, TARGET, 0, 1);
+
+		RANK_CHECK(rank, !err || err == -EAGAIN);
+		RANK_CHECK(rank, bl_cq_read(cq, &comp, 1, sizeof comp, NULL) == -EAGAIN);
+		if (!err)
+			return true;
+	}
+	return false;
+}
+
+static void locked_rank(int rank)
+{
+	struct bl_commons_wait wait = {0};
+	struct bl_mr *mr;
+	bool begun;
+
+	mr = open_rank(rank, 3, rank == THIRD ? "never" : "always");
+	if (rank == THIRD) {
+		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 1, 1));
+		rank_reach_mark(rank, ORIGIN, 1);
+		RANK_CHECK(rank, !bl_commons_lock(ep->dest[world_index[TARGET]]->commons, &wait));
+		atomic_store(&world->mark[rank], 1);
+		rank_reach_mark(rank, ORIGIN, 2);
+		bl_commons_unlock(ep->dest[world_index[TARGET]]->commons);
+	} else if (rank == ORIGIN) {
+		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 0, 1));
+		atomic_store(&world->mark[rank], 1);
+		rank_reach_mark(rank, THIRD, 1);
+		begun = begins_in_vain(rank);
+		atomic_store(&world->mark[rank], 2);
+		RANK_CHECK(rank, !(begun ? end(rank) : one(rank, BL_RMA_FETCH, TARGET, 0, 1)));
+		RANK_CHECK(rank, result == 1);
+		RANK_CHECK(rank, !one(rank, BL_RMA_READ, TARGET, 0, 0) && result == 2);
+		atomic_store(&world->mark[rank], 3);
+	}
+	rank_reach_mark(rank, ORIGIN, 3);
+	close_rank(rank, mr);
+}
+
+static void is_locked(void **state)
+{
+	world_start(3, locked_rank);
+	world_end(-1);
+}
+
+/* --- one of them dies -------------------------------------------------------------- */
+
+struct death_row {
+	struct row row;
+	enum bl_window window; /* of the target's */
+	int victim;
+};
+
+static const struct death_row deaths[] = {
+	{{"target, before", "it has it in hand"}, BL_WINDOW_SERVING, TARGET},
+	{{"target, after", "it has done it, and hasn't said so"}, BL_WINDOW_SERVED, TARGET},
+	{{"origin, before", "the target has it in hand"}, BL_WINDOW_SERVING, ORIGIN},
+	{{"origin, after", "nobody is there to be told"}, BL_WINDOW_SERVED, ORIGIN},
+};
+
+static const struct death_row *death_row;
+
+static void death(void)
+{
+	atomic_store(&world->hurt_at, bl_clock_ns());
+	kill(world->pid[death_row->victim], SIGKILL);
+}
+
+static void death_rank(int rank)
+{
+	struct bl_mr *mr = open_rank(rank, 3, "always");
+	int err;
+
+	if (rank == TARGET) {
+		what = death;
+		where = death_row->window;
+	}
+	if (rank == ORIGIN) { /* dies, or sees the other's death */
+		while (!(err = one(rank, BL_RMA_FETCH, TARGET, 0, 1)))
+			;
+		if (err != ECONNRESET)
+			rank_fail(rank, "the target died: %s", strerror(err));
+		promise_noticed(rank);
+		RANK_CHECK(rank, one(rank, BL_RMA_WRITE, TARGET, 1, 1) == ECONNRESET);
+	} else {
+		while (!atomic_load(&world->hurt_at))
+			bl_ep_progress(ep);
+	}
+	/* The survivors go on with each other. */
+	if (rank == THIRD) {
+		int other = death_row->victim == TARGET ? ORIGIN : TARGET;
+
+		for (uint64_t i = 0; i < 100; i++)
+			RANK_CHECK(rank, !one(rank, BL_RMA_FETCH, other, 2, 1) && result == i);
+	}
+	atomic_fetch_add(&world->mark[THIRD], 1);
+	rank_reach_mark(rank, THIRD, 2);
+	close_rank(rank, mr);
+}
+
+static void dies(void **state)
+{
+	death_row = TABLE_ROW(struct death_row, state);
+	promise_watch();
+	for (unsigned i = world_kills(20); i--;) {
+		world_start(3, death_rank);
+		promise_await_death(death_row->victim);
+		world_end(death_row->victim);
+		if (death_row->victim == TARGET)
+			promise_judge(promise_late(ORIGIN));
+	}
+}
+
+int main(void)
+{
+	TABLE_TEST(waits);
+	TABLE_TEST(is_away);
+	TABLE_ROWS("stops", stops_in, stops);
+	TABLE_TEST(is_locked);
+	TABLE_ROWS("dies", dies, deaths);
+	return table_run("serve");
+}
