@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/*
- * rma.c: the origin's side of one-sided operations; see rma.h. Serialised by the
- * domain. What is read out of a target's table is checked on a private copy.
- */
+/* rma.c: the origin's side of one-sided operations; see rma.h. Serialised by the domain. */
 #include "core/again.h"
 #include "core/rma.h"
 
@@ -153,152 +150,6 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		   });
 }
 
-/* --- a target's memory ------------------------------------------------------ */
-
-uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op)
-{
-	switch (what) {
-	case BL_RMA_READ:
-		return BL_MR_READ;
-	case BL_RMA_WRITE:
-	case BL_RMA_ATOMIC:
-		return BL_MR_WRITE;
-	default:
-		return op == BL_ATOMIC_OP_READ ? BL_MR_READ : BL_MR_READ | BL_MR_WRITE;
-	}
-}
-
-uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op)
-{
-	uint32_t need = bl_rma_need(what, op);
-
-	return (need & BL_MR_READ ? BL_MR_EVENT_READ : 0) |
-	       (need & BL_MR_WRITE ? BL_MR_EVENT_WRITE : 0);
-}
-
-/* The entry of a key, known already or read now; what was known before the target
- * closed a registration is forgotten. The target waits for us: bl_lane.rma_busy. */
-static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_entry **out)
-{
-	struct bl_mr_entry *entry = &rp->cache[bl_mr_place(key, BL_RMA_CACHE - 1)];
-	/* acquire: pairs with the release in mr.c's change_end */
-	uint64_t epoch = atomic_load_explicit(&rp->peer->header->mr.closed, memory_order_acquire);
-	int err;
-
-	if (unlikely(epoch != rp->epoch)) {
-		memset(rp->cache, 0, sizeof rp->cache);
-		rp->epoch = epoch;
-	}
-	*out = entry;
-	if (likely(entry->flags && entry->key == key))
-		return 0;
-	entry->flags = 0;
-	err = bl_mr_read(rp->peer, key, entry);
-	if (err)
-		entry->flags = 0;
-	return err;
-}
-
-static int find_memory(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem)
-{
-	uint32_t need = bl_rma_need(rma->what, rma->op);
-
-	mem->n = (uint32_t)rma->nplace;
-	mem->flags = 0;
-	for (size_t i = 0; i < rma->nplace; i++) {
-		struct bl_rma_spot *spot = &mem->spot[i];
-		const struct bl_mr_entry *entry;
-		int err;
-
-		spot->n = 0;
-		spot->len = rma->place[i].len;
-		err = entry_of(rp, rma->place[i].key, &entry);
-		if (!spot->len) { /* any key will do; but a region may count it */
-			if (err == -EAGAIN || err == -EOPNOTSUPP)
-				return err;
-			mem->flags |= err ? 0 : entry->flags;
-			continue;
-		}
-		if (!err)
-			err = bl_mr_translate(entry, &rma->place[i], need, spot->iov, &spot->n);
-		if (err)
-			return err;
-		mem->flags |= entry->flags;
-	}
-	return 0;
-}
-
-/* Our own memory, by our own table; it may not be there: by the kernel where it lets us. */
-static bool move_there(const struct bl_domain *domain, bool write, const struct iovec *mem,
-		       const struct iovec *mine, size_t len)
-{
-	if (!bl_mr_is_there(domain, mem->iov_base, len, write))
-		return false;
-	if (write)
-		bl_move(mem->iov_base, mine->iov_base, len);
-	else
-		bl_move(mine->iov_base, mem->iov_base, len);
-	return true;
-}
-
-static int move_own(struct bl_domain *domain, bool write, const struct iovec *mem, size_t nmem,
-		    const struct iovec *mine, size_t nmine, size_t len)
-{
-	struct bl_copy_pair own, self;
-	bool whole = nmem == 1 && nmine == 1;
-	int err;
-
-	if (whole && move_there(domain, write, mem, mine, len))
-		return 0;
-	own = bl_copy_own_pair();
-	err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
-		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
-	if (!err && whole)
-		bl_mr_was_there(domain, mem->iov_base, len, write);
-	if (err != -EOPNOTSUPP)
-		return err;
-	self = (struct bl_copy_pair){.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
-	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, 0, len)
-		     : bl_copy_pull(&self, mine, nmine, mem, nmem, 0, len);
-}
-
-int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
-		const struct iovec *mine, size_t nmine, size_t len)
-{
-	struct iovec a[BL_IOV_MAX], b[BL_IOV_MAX];
-	struct bl_copy_pair own;
-	size_t done = 0;
-
-	if (pair && pair->pull == BL_COPY_SELF) { /* believe no header: the kernel checks */
-		own = bl_copy_own_pair();
-		pair = &own;
-	}
-
-	for (uint32_t i = 0; i < mem->n && done < len; i++) {
-		const struct bl_rma_spot *spot = &mem->spot[i];
-		size_t n, na, nb;
-		int err;
-
-		if (off >= spot->len) {
-			off -= spot->len;
-			continue;
-		}
-		n = bl_min(spot->len - off, len - done);
-		na = bl_iov_slice(mine, nmine, done, n, a);
-		nb = bl_iov_slice(spot->iov, spot->n, off, n, b);
-		if (!pair)
-			err = move_own(mem->own, write, b, nb, a, na, n);
-		else
-			err = write ? bl_copy_push(pair, a, na, b, nb, 0, n)
-				    : bl_copy_pull(pair, a, na, b, nb, 0, n);
-		if (err)
-			return err;
-		done += n;
-		off = 0;
-	}
-	return 0;
-}
-
 /* --- directly --------------------------------------------------------------- */
 
 static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
@@ -342,7 +193,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 
 	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
 	if (!*err)
-		*err = find_memory(rp, rma, &mem);
+		*err = bl_rma_find(rp, rma, &mem);
 	if (unlikely(*err))
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;

@@ -115,6 +115,13 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
  * but for one, changes memory (fi_mr(3)). For an endpoint's counters it is a read. */
 uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op);
 
+/* Where an operation's places are in the target's memory, by its table. 0; -EKEYREJECTED, -EACCES,
+ * -EINVAL: it may not; -EAGAIN: the table is changing; -EOPNOTSUPP: the kernel doesn't let us read
+ * it; -ESRCH. The target waits for us: bl_lane.rma_busy. */
+int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem);
+/* Where places of our own memory are, by our own. 0, -EKEYREJECTED, -EACCES, -EINVAL. */
+int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t nplace,
+		    uint32_t need, struct bl_rma_memory *mem);
 /* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
  * whose; NULL: it is ours (mem->own), but may not be there (-EFAULT). */
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,

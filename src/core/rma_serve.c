@@ -98,28 +98,9 @@ void bl_rma_drop_job(struct bl_rma_peer *rp)
 
 static int find_memory(struct bl_ep *ep, struct bl_rma_job *job)
 {
-	uint32_t need = bl_rma_need(job->ask.what, job->ask.op);
-
 	job->closed = ep->domain->mr.closed;
-	job->mem.own = ep->domain;
-	job->mem.n = job->ask.nplace;
-	for (uint32_t i = 0; i < job->ask.nplace; i++) {
-		struct bl_rma_spot *spot = &job->mem.spot[i];
-		const struct bl_rma_place *place = &job->ask.place[i];
-		const struct bl_mr_entry *entry;
-		int err;
-
-		spot->n = 0;
-		spot->len = place->len;
-		if (!place->len)
-			continue;
-		entry = bl_mr_find(ep->domain, place->key, NULL);
-		err = entry ? bl_mr_translate(entry, place, need, spot->iov, &spot->n)
-			    : -EKEYREJECTED;
-		if (err)
-			return err;
-	}
-	return 0;
+	return bl_rma_find_own(ep, job->ask.place, job->ask.nplace,
+			       bl_rma_need(job->ask.what, job->ask.op), &job->mem);
 }
 
 /* The memory is still registered; false: the job has failed. */

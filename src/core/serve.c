@@ -33,10 +33,11 @@ static size_t comes(enum bl_rma_what what, size_t len)
 	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? len : 0;
 }
 
-static bool is_short(enum bl_rma_what what, uint8_t op, size_t len)
+/* len: of all places. */
+static bool is_short(enum bl_rma_what what, uint8_t op, size_t nplace, size_t len)
 {
-	return len && len <= BL_SERVE_BYTES && goes(what, op, len) <= BL_SERVE_BYTES &&
-	       comes(what, len) <= BL_SERVED_BYTES;
+	return nplace && nplace <= BL_IOV_MAX && len && len <= BL_SLOT_INLINE &&
+	       goes(what, op, len) <= BL_SERVE_BYTES(nplace) && comes(what, len) <= BL_SERVED_BYTES;
 }
 
 /* --- the origin ------------------------------------------------------------ */
@@ -66,23 +67,25 @@ static _Atomic uint32_t *ours_of(const struct bl_peer *peer, uint32_t n)
 /* Send it; returns the packet's number. */
 static uint32_t ask(struct bl_peer *peer, const struct bl_rma *rma, size_t len, uint64_t number)
 {
-	struct {
+	union {
 		struct bl_rma_serve serve;
-		uint8_t bytes[BL_SERVE_BYTES];
+		uint8_t bytes[BL_SLOT_INLINE];
 	} out;
 	uint32_t n = peer->tx.next;
-	size_t put = 0;
+	size_t put = BL_SERVE_HEAD(rma->nplace);
 
-	out.serve = (struct bl_rma_serve){.what = (uint8_t)rma->what,
-					  .type = rma->type,
-					  .op = rma->op,
-					  .place = rma->place[0]};
+	atomic_init(&out.serve.ours, 0);
+	out.serve.what = (uint8_t)rma->what;
+	out.serve.type = rma->type;
+	out.serve.op = rma->op;
+	out.serve.nplace = (uint8_t)rma->nplace;
+	memcpy(out.serve.place, rma->place, rma->nplace * sizeof rma->place[0]);
 	if (has_operand(rma->what, rma->op))
-		put = bl_iov_gather(out.bytes, rma->iov, rma->niov, 0, len);
+		put += bl_iov_gather(out.bytes + put, rma->iov, rma->niov, 0, len);
 	if (rma->what == BL_RMA_COMPARE)
 		put += bl_iov_gather(out.bytes + put, rma->compare, rma->ncompare, 0, len);
 	bl_put_packet(peer, BL_OP_RMA_SERVE, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
-		      number, rma->data, &out, sizeof out.serve + put);
+		      number, rma->data, &out, put);
 	return n;
 }
 
@@ -126,8 +129,8 @@ int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, 
 static bool is_suited(const struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma,
 		      size_t len)
 {
-	return rma->nplace == 1 && is_short(rma->what, rma->op, len) &&
-	       peer->copy.pull != BL_COPY_SELF && !ep->domain->working;
+	return is_short(rma->what, rma->op, rma->nplace, len) && peer->copy.pull != BL_COPY_SELF &&
+	       !ep->domain->working;
 }
 
 int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
@@ -177,34 +180,43 @@ int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 /* --- the target ------------------------------------------------------------ */
 
 /* What is asked for, once it makes sense, with operands and what comes back in `bytes`. */
-static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, uint8_t *bytes)
+static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, size_t len, uint8_t *bytes)
 {
-	const struct bl_rma_place *place = &serve->place;
-	const struct bl_rma_ask part = {.nplace = 1,
+	const struct bl_rma_ask part = {.nplace = serve->nplace,
 					.what = serve->what,
 					.type = serve->type,
 					.op = serve->op,
-					.len = place->len};
-	const struct bl_mr_entry *entry = bl_mr_find(ep->domain, place->key, NULL);
-	struct iovec mine = {bytes, place->len};
+					.len = len};
+	struct iovec mine = {bytes, len};
 	struct bl_rma_memory mem;
 	size_t off = 0;
 	int err;
 
-	mem.n = 1;
-	mem.len = mem.spot[0].len = place->len;
-	mem.own = ep->domain;
-	err = entry ? bl_mr_translate(entry, place, bl_rma_need(serve->what, serve->op),
-				      mem.spot[0].iov, &mem.spot[0].n)
-		    : -EKEYREJECTED;
+	mem.len = len;
+	err = bl_rma_find_own(ep, serve->place, serve->nplace, bl_rma_need(serve->what, serve->op),
+			      &mem);
 	if (err)
 		return err;
 	if (serve->what < BL_RMA_ATOMIC)
-		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1,
-				   place->len);
-	if (!bl_atomic_fits(serve->what, serve->type, serve->op, place->len))
+		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1, len);
+	if (!bl_atomic_fits(serve->what, serve->type, serve->op, len))
 		return -EINVAL;
 	return bl_atomic_own(ep, &part, &mem, (char *)bytes, &off);
+}
+
+/* Its length, or 0: it makes no sense. size: of the packet. */
+static size_t length(const struct bl_rma_serve *serve, uint32_t size)
+{
+	size_t len = 0;
+
+	if (serve->what >= BL_RMA_WHATS || serve->nplace > BL_IOV_MAX)
+		return 0;
+	for (uint32_t i = 0; i < serve->nplace; i++)
+		if (__builtin_add_overflow(len, serve->place[i].len, &len))
+			return 0;
+	if (!is_short(serve->what, serve->op, serve->nplace, len))
+		return 0;
+	return size == BL_SERVE_HEAD(serve->nplace) + goes(serve->what, serve->op, len) ? len : 0;
 }
 
 static void say(struct bl_lane *lane, uint64_t number, uint32_t how)
@@ -218,13 +230,13 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 {
 	const struct bl_rma_serve *theirs = bytes;
 	struct bl_lane *lane = peer->rx.lane;
-	alignas(16) uint8_t moved[BL_SERVE_BYTES];
-	uint32_t len = BL_HEAD_LEN(head);
+	alignas(16) uint8_t moved[BL_SLOT_INLINE];
+	uint32_t size = BL_HEAD_LEN(head);
 	struct bl_rma_serve serve;
-	size_t in;
+	size_t len;
 	int err;
 
-	if (len < sizeof serve || len > BL_SLOT_INLINE)
+	if (size < BL_SERVE_HEAD(1) || size > BL_SLOT_INLINE)
 		return -EPROTO;
 	/* seq_cst: pairs with taken_back() */
 	atomic_exchange_explicit(&lane->serving, number, memory_order_seq_cst);
@@ -233,17 +245,16 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		return 0;
 	}
 	bl_window(BL_WINDOW_SERVING, NULL);
-	memcpy(&serve, theirs, sizeof serve);
-	if (serve.what >= BL_RMA_WHATS || !is_short(serve.what, serve.op, serve.place.len))
+	memcpy(&serve, theirs, bl_min(size, sizeof serve));
+	len = length(&serve, size);
+	if (!len)
 		return -EPROTO;
-	in = goes(serve.what, serve.op, serve.place.len);
-	if (len != sizeof serve + in)
-		return -EPROTO;
-	memcpy(moved, theirs + 1, in);
-	err = do_it(ep, &serve, moved);
+	memcpy(moved, (const char *)theirs + BL_SERVE_HEAD(serve.nplace),
+	       goes(serve.what, serve.op, len));
+	err = do_it(ep, &serve, len, moved);
 	bl_window(BL_WINDOW_SERVED, NULL);
 	if (!err)
-		memcpy(lane->result, moved, comes(serve.what, serve.place.len));
+		memcpy(lane->result, moved, comes(serve.what, len));
 	/* release: pairs with the acquire in bl_serve_look() */
 	atomic_store_explicit(&lane->served,
 			      BL_SERVED(number, err == -EAGAIN ? BL_SERVED_NOT : (uint32_t)-err),
@@ -251,9 +262,9 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	if (err == -EAGAIN)
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
-	bl_stat_add(ep, BL_STAT_rma_served_bytes, serve.place.len);
+	bl_stat_add(ep, BL_STAT_rma_served_bytes, len);
 	if (!err)
-		bl_rma_tell(ep, sink, peer, serve.what, serve.op, &serve.place, 1, serve.place.len,
+		bl_rma_tell(ep, sink, peer, serve.what, serve.op, serve.place, serve.nplace, len,
 			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
 	return 0;
 }

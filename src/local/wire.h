@@ -48,7 +48,7 @@
 #define BL_SLOT_SIZE	    320u
 #define BL_SLOT_INLINE	    288u /* bytes of a message in its slot */
 #define BL_SLOT_FIRST	    40u	 /* of them in the slot's first line */
-#define BL_COOPS	    46u
+#define BL_COOPS	    45u
 #define BL_ADVERTS	    14u
 #define BL_SCATTERS	    8u	   /* of them, the last ones: for receives of several pieces, too */
 #define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
@@ -277,19 +277,22 @@ struct bl_rma_ask {
 static_assert(sizeof(struct bl_rma_ask) == 216, "shared layout");
 static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
 
-/* RMA_SERVE: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Operands
- * follow, then what they are compared with. Who does it: core/serve.h. */
+/* RMA_SERVE: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Behind the
+ * places are the operands, then what they are compared with. Who does it: core/serve.h. */
 struct bl_rma_serve {
 	_Atomic uint32_t ours;	/* the origin writes: 1 if it has taken it back */
 	uint8_t what, type, op; /* as in struct bl_rma_ask */
-	uint8_t pad;
-	struct bl_rma_place place;
+	uint8_t nplace;
+	struct bl_rma_place place[8];
 };
-#define BL_SERVE_BYTES (BL_SLOT_INLINE - (uint32_t)sizeof(struct bl_rma_serve))
-static_assert(sizeof(struct bl_rma_serve) == 32, "shared layout");
-static_assert(offsetof(struct bl_slot, bytes) % 4 == 0, "`ours` is a whole word");
+/* With n places: what is before the operands, and how many bytes of them there are at most. */
+#define BL_SERVE_HEAD(n)  (8u + (uint32_t)(n) * (uint32_t)sizeof(struct bl_rma_place))
+#define BL_SERVE_BYTES(n) (BL_SLOT_INLINE - BL_SERVE_HEAD(n))
+static_assert(offsetof(struct bl_rma_serve, place) == 8, "shared layout");
+static_assert(sizeof(struct bl_rma_serve) < BL_SLOT_INLINE, "it fits a slot, with operands");
+static_assert(offsetof(struct bl_slot, bytes) % 8 == 0, "`ours` is a whole word");
 
-#define BL_SERVED_BYTES	  48u
+#define BL_SERVED_BYTES	  176u
 #define BL_SERVED(n, how) ((uint64_t)(n) << 16 | (how))
 #define BL_SERVED_NUMBER  (UINT64_MAX >> 16)
 #define BL_SERVED_HOW	  0xffffu
@@ -350,7 +353,7 @@ struct bl_lane {
 static_assert(sizeof(struct bl_lane) == BL_LANE_MOST, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) + BL_PAYLOAD_SIZE == BL_LANE_SIZE, "whole pages");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
-static_assert(offsetof(struct bl_lane, board) == 26624, "shared layout");
+static_assert(offsetof(struct bl_lane, board) == 26496, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");
 
 #define BL_TURN_AWAY 0x80000000u

@@ -63,7 +63,7 @@ static const struct which_row which[] = {
 	{{"sender away", "it may never take it"}, LEAST, ANNOUNCED, IS_AWAY, VM},
 	{{"refused", "we can't copy, should it not"}, LEAST, ANNOUNCED, .pull = BL_COPY_NOTHING},
 	{{"to itself", "one copy, by memcpy"}, LEAST, ANNOUNCED, .pull = BL_COPY_SELF},
-	{{"no descriptor", "there are 46, all in use"}, LEAST, ANNOUNCED, VM, .no_coop = true},
+	{{"no descriptor", "there are 45, all in use"}, LEAST, ANNOUNCED, VM, .no_coop = true},
 	{{"user leaves", "and may do so before the sender has taken it"},
 	 LEAST,
 	 ANNOUNCED,
