@@ -98,9 +98,11 @@ enum bl_knob_kind {
 	  "then: auto is for one that is used to go away; never also leaves posted receives to "   \
 	  "their owners.")                                                                         \
 	X(serve, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
-	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are the "       \
-	  "target's to do, which takes less time than a system call: auto is if it waits in the "  \
-	  "library, and does it within a microsecond; always asks each time, for tests.")          \
+	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are done by "   \
+	  "their target: auto is if it waits in the library, where a system call was measured to " \
+	  "take longer, and what it doesn't take up within a microsecond is done directly; "       \
+	  "always "                                                                                \
+	  "asks each time, for tests.")                                                            \
 	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
 	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \

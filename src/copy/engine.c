@@ -237,6 +237,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define SMALL	    1
 #define LARGE	    65536
 #define SLOWEST	    1000000.0
+#define SERVED_NS   500.0 /* what takes longer than two packets that cross, near or far */
 #define CHEAP_NS    250.0 /* a system call: one copy is as good as two, however short */
 #define FRESH_CALL  2.3	  /* as much longer lines of another's cache take than ours: the call, */
 #define FRESH_BYTES 1.27  /* and each KiB; */
@@ -481,6 +482,7 @@ static void measure(void)
 		}
 	}
 	free(memory);
+	plan.serve = once.ns >= SERVED_NS;
 	plan.eager_max = eager_class(kind, once.ns, &plan.dialogue_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)
 		plan.eager_max = plan.dialogue_max = knobs->eager_max;
@@ -513,14 +515,15 @@ static void measure(void)
 	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
 		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
-		 "both hands from %zu, pieces of %zu to %zu; in turn: %s",
+		 "both hands from %zu, pieces of %zu to %zu; in turn: %s; served: %s",
 		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
 		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max, plan.fresh_max,
 		 plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most, plan.both_hands_min,
 		 plan.chunk_half, plan.chunk_max,
 		 plan.crossing_only ? "what crosses"
 		 : plan.in_turn	    ? "all"
-				    : "nothing");
+				    : "nothing",
+		 plan.serve ? "yes" : "no");
 }
 
 const struct bl_copy_plan *bl_copy_plan(void)

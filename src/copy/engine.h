@@ -96,6 +96,7 @@ struct bl_copy_plan {
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */
+	bool serve;	   /* a call for a few bytes takes longer than asking a target that waits */
 	bool may_vm;	   /* the knob allows process_vm_* */
 	bool may_module;   /* and the module */
 	bool module_first; /* even where process_vm_* would do */

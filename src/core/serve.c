@@ -49,6 +49,8 @@ static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
 
 	if (unlikely(knob))
 		return knob == BL_SERVE_ALWAYS;
+	if (unlikely(!bl_copy_plan()->serve))
+		return false;
 	if (rp->shun) {
 		rp->shun--;
 		return false;
