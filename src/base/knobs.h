@@ -101,8 +101,8 @@ enum bl_knob_kind {
 	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are done by "   \
 	  "their target: auto is if it waits in the library, where a system call was measured to " \
 	  "take longer, and what it doesn't take up within a microsecond is done directly; "       \
-	  "always "                                                                                \
-	  "asks each time, for tests.")                                                            \
+	  "always asks each time, for tests; never is for programs that unmap registered memory "  \
+	  "while others use it.")                                                                  \
 	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
 	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \

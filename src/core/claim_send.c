@@ -48,6 +48,12 @@ bool bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer)
 	return silent_for(peer) >= 0 && bl_peer_here(ep, peer);
 }
 
+bool bl_peer_waits(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	/* It may have said so after our clock was read. */
+	return silent_for(peer) > -(int64_t)bl_ticks_per_us() && bl_peer_here(ep, peer);
+}
+
 static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)
 {
 	const struct bl_slot *slot = &peer->tx.slot[n % BL_SLOTS];

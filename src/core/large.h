@@ -208,6 +208,8 @@ void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer);
 /* And it isn't copying. */
 bool bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer);
+/* The same, also of one who says so all the time. */
+bool bl_peer_waits(const struct bl_ep *ep, const struct bl_peer *peer);
 /* So are we. */
 static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
 {

@@ -324,7 +324,7 @@ const struct bl_mr_entry *bl_mr_find(struct bl_domain *domain, uint64_t key, str
 	return &domain->mr.entry[at];
 }
 
-#define THERE_US 1000u
+#define THERE_US 100u
 #define PAGE	 4096u /* or a part of one */
 
 /* 0: it isn't within one. */

@@ -88,7 +88,7 @@ const struct bl_mr_entry *bl_mr_find(struct bl_domain *domain, uint64_t key, str
 
 /*
  * Whether our own memory, which others name, may be touched by ourselves: all of it lies in one
- * page that the kernel read or wrote for us within the last millisecond, under the registrations
+ * page that the kernel read or wrote for us within the last 100 us, under the registrations
  * that there are now. Who takes memory away that is registered, and that others use, within that
  * time, makes an error that ends the process instead of their operation.
  */

@@ -38,6 +38,8 @@ struct bl_rma_rest {
 	struct bl_work work; /* its description, with copies of what that points to */
 	size_t len, off;     /* done up to here; or */
 	uint64_t served;     /* the target has it, under this number; else 0 */
+	struct iovec kept[2];
+	uint8_t copy[BL_SLOT_INLINE]; /* BL_INJECT, of one that the target has: its operands */
 };
 
 static struct bl_sink no_sink = BL_SINK_NONE;
@@ -250,56 +252,81 @@ static void end_served(struct bl_ep *ep, const struct bl_rma *rma, size_t len, i
 	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
 }
 
-/* The rest of it follows with progress. */
+/* Before a target may have one: memory for that, of which there is one for each. */
+static bool may_leave(struct bl_rma_peer *rp)
+{
+	if (unlikely(!rp->spare))
+		rp->spare = malloc(sizeof *rp->spare);
+	return rp->spare != NULL;
+}
+
+/* What is injected is its user's again. */
+static void keep_bytes(struct bl_rma_rest *rest)
+{
+	struct bl_rma *rma = &rest->work.rma;
+	size_t len = rest->len;
+
+	if (!(rma->flags & BL_INJECT) || rma->what == BL_RMA_READ)
+		return;
+	if (rma->op != BL_ATOMIC_OP_READ) {
+		rest->kept[0] = (struct iovec){rest->copy, len};
+		bl_iov_gather(rest->copy, rma->iov, rma->niov, 0, len);
+		rma->iov = &rest->kept[0];
+		rma->niov = 1;
+	}
+	if (rma->what == BL_RMA_COMPARE) {
+		rest->kept[1] = (struct iovec){rest->copy + len, len};
+		bl_iov_gather(rest->copy + len, rma->compare, rma->ncompare, 0, len);
+		rma->compare = &rest->kept[1];
+		rma->ncompare = 1;
+	}
+}
+
+/* The rest of it follows with progress: from `off` on, or what the target says of `served`. */
 static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
 			      size_t len, size_t off, uint64_t served)
 {
-	struct bl_rma_rest *rest = malloc(sizeof *rest);
+	struct bl_rma_rest *rest;
 
-	if (!rest) {
+	if (!may_leave(rp)) {
 		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, ENOMEM);
 		return 0;
 	}
+	rest = rp->spare;
+	rp->spare = NULL;
 	rest->work = (struct bl_work){.what = BL_WORK_RMA, .rma = *rma};
 	bl_work_own(&rest->work);
 	rest->len = len;
 	rest->off = off;
 	rest->served = served;
+	if (served)
+		keep_bytes(rest);
 	rp->rest = rest;
 	bl_rma_activate(ep, rp);
 	return 0;
 }
 
-bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
+static void drop_rest(struct bl_rma_peer *rp)
+{
+	free(rp->spare);
+	rp->spare = rp->rest;
+	rp->rest = NULL;
+}
+
+/* What the target has said of one that it has: true: it is over. */
+static bool rest_is_served(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
 	struct bl_rma_rest *rest = rp->rest;
-	const struct bl_rma *rma;
-	int ret, err;
+	int err, ret = bl_serve_look(rp, &rest->work.rma, rest->len, rest->served, &err);
 
-	if (likely(!rest))
+	if (ret == BL_SERVE_LEFT)
 		return false;
-	rma = &rest->work.rma;
-	if (rest->served) {
-		ret = bl_serve_look(rp, rma, rest->len, rest->served, &err);
-		if (ret == BL_SERVE_LEFT)
-			return true;
-		rest->served = 0;
-		if (!ret) {
-			rp->rest = NULL;
-			end_served(ep, rma, rest->len, err);
-			free(rest);
-			return false;
-		}
-	}
-	err = direct(ep, rp, rma, rest->len, &rest->off);
-	if (err == -EAGAIN || err == NO_ROOM)
-		return true;
-	rp->rest = NULL;
-	if (err)
-		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, rest->len,
-			 EPERM); /* no other way may begin anew */
-	free(rest);
-	return false;
+	rest->served = 0;
+	if (ret)
+		return false;
+	end_served(ep, &rest->work.rma, rest->len, err);
+	drop_rest(rp);
+	return true;
 }
 
 /* --- by message --------------------------------------------------------------- */
@@ -513,6 +540,31 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 		bl_rma_activate(ep, rp);
 }
 
+bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_rma_rest *rest = rp->rest;
+	const struct bl_rma *rma;
+	int err;
+
+	if (likely(!rest))
+		return false;
+	if (rest->served && rest_is_served(ep, rp))
+		return false;
+	if (rest->served)
+		return true;
+	rma = &rest->work.rma;
+	err = direct(ep, rp, rma, rest->len, &rest->off);
+	if (err == -EOPNOTSUPP && !rest->off)
+		err = by_message(ep, rp, rma, rest->len);
+	if (err == -EAGAIN || err == NO_ROOM)
+		return true;
+	if (err) /* where a part is done no other way may begin anew */
+		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, rest->len,
+			 err == -EOPNOTSUPP ? EPERM : -err);
+	drop_rest(rp);
+	return false;
+}
+
 /* --- both ---------------------------------------------------------------------- */
 
 /* All lengths agree; that of the operation through *len. */
@@ -580,7 +632,7 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 		return not_yet(ep, peer, rma);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
-		ret = bl_serve_ask(ep, rp, rma, len, &number, &err);
+		ret = may_leave(rp) ? bl_serve_ask(ep, rp, rma, len, &number, &err) : -EOPNOTSUPP;
 		if (ret == BL_SERVE_LEFT)
 			return leave_rest(ep, rp, rma, len, 0, number);
 		if (!ret) {
@@ -607,13 +659,14 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	if (!rp)
 		return;
 	deactivate(ep, rp);
-	if (rp->rest) {
+	if (rp->rest && !(rp->rest->served && rest_is_served(ep, rp))) {
 		const struct bl_rma *rma = &rp->rest->work.rma;
 
 		complete(ep, sink, rma->work, rma->what, rma->flags, rma->context, rp->rest->len,
 			 err);
-		free(rp->rest);
+		drop_rest(rp);
 	}
+	free(rp->spare);
 	while (rp->head) {
 		struct bl_rma_op *op = pop(rp);
 
@@ -639,6 +692,7 @@ void bl_rma_close(struct bl_ep *ep)
 			continue;
 		deactivate(ep, rp);
 		free(rp->rest);
+		free(rp->spare);
 		while (rp->head)
 			free(pop(rp));
 		bl_rma_drop_job(rp);

@@ -76,12 +76,14 @@ struct bl_rma_memory {
 	uint32_t n;
 	uint32_t flags; /* of all entries together */
 	size_t len;
-	struct bl_domain *own; /* whose registrations they are, of our own */
+	/* Of our own memory: whose it is, if it may be touched by hand where it has just been found
+	 * to be there (bl_mr_is_there); else NULL. */
+	struct bl_domain *own;
 };
 
 #define BL_RMA_CACHE 16u
 
-struct bl_rma_rest; /* rma.c: an atomic operation, a part of which is done */
+struct bl_rma_rest; /* rma.c: an atomic operation, a part of which is done, or one that is served */
 struct bl_rma_op;   /* rma.c: an operation that the target does for us */
 struct bl_rma_job;  /* rma_serve.c: one that we do for an origin */
 
@@ -91,6 +93,7 @@ struct bl_rma_peer {
 	uint64_t epoch;				/* bl_seg_mr.closed, when the cache was begun */
 	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
 	struct bl_rma_rest *rest;		/* begun, before all that comes later; NULL */
+	struct bl_rma_rest *spare;		/* memory for one; NULL */
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
 	struct bl_commons_wait wait; /* for the lock of its memory */
@@ -99,6 +102,7 @@ struct bl_rma_peer {
 	 * it isn't asked to serve, and will not be after the next in vain */
 	uint64_t waits_until;
 	uint32_t shun, shun_next;
+	uint64_t vain; /* the last one that it was asked for in vain; 0: none */
 	struct bl_rma_peer *next_active;
 	bool active; /* in bl_ep.rma_active, and counted in bl_ep.work */
 };
@@ -144,7 +148,7 @@ int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, 
 		  uint64_t tag, uint64_t data, const void *bytes);
 /* A step for all that is active. rma_serve.c */
 void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink);
-/* Go on with an atomic operation of which a part is done; true: there is still more. rma.c */
+/* Go on with what has been left (bl_rma_rest); true: there is still more. rma.c */
 bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp);
 /* Send what fits of the first operation; true: there is more. rma.c */
 bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp);

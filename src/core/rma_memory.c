@@ -85,7 +85,6 @@ int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_
 int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t nplace,
 		    uint32_t need, struct bl_rma_memory *mem)
 {
-	mem->own = ep->domain;
 	mem->n = nplace;
 	for (uint32_t i = 0; i < nplace; i++) {
 		struct bl_rma_spot *spot = &mem->spot[i];
@@ -125,12 +124,12 @@ static int move_own(struct bl_domain *domain, bool write, const struct iovec *me
 	bool whole = nmem == 1 && nmine == 1;
 	int err;
 
-	if (whole && move_there(domain, write, mem, mine, len))
+	if (domain && whole && move_there(domain, write, mem, mine, len))
 		return 0;
 	own = bl_copy_own_pair();
 	err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
 		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
-	if (!err && whole)
+	if (!err && domain && whole)
 		bl_mr_was_there(domain, mem->iov_base, len, write);
 	if (err != -EOPNOTSUPP)
 		return err;

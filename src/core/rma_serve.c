@@ -99,6 +99,7 @@ void bl_rma_drop_job(struct bl_rma_peer *rp)
 static int find_memory(struct bl_ep *ep, struct bl_rma_job *job)
 {
 	job->closed = ep->domain->mr.closed;
+	job->mem.own = NULL;
 	return bl_rma_find_own(ep, job->ask.place, job->ask.nplace,
 			       bl_rma_need(job->ask.what, job->ask.op), &job->mem);
 }

@@ -18,6 +18,7 @@
 #define SERVES_US   20u /* it has done it by then, or has lost its core */
 #define SHUN_MOST   64u /* operations that aren't asked for after one in vain, at most */
 
+/* op: of an atomic operation; else 0. */
 static bool has_operand(enum bl_rma_what what, uint8_t op)
 {
 	return what != BL_RMA_READ && op != BL_ATOMIC_OP_READ;
@@ -42,6 +43,14 @@ static bool is_short(enum bl_rma_what what, uint8_t op, size_t nplace, size_t le
 
 /* --- the origin ------------------------------------------------------------ */
 
+/* What was asked for in vain still takes a place of the ring. */
+static bool is_unread(const struct bl_rma_peer *rp)
+{
+	uint64_t served = atomic_load_explicit(&rp->peer->tx.lane->served, memory_order_relaxed);
+
+	return rp->vain && served >> 16 != (rp->vain & BL_SERVED_NUMBER);
+}
+
 /* The target waits, as far as can be seen from here. */
 static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
 {
@@ -55,8 +64,10 @@ static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
 		rp->shun--;
 		return false;
 	}
+	if (unlikely(is_unread(rp)))
+		return false;
 	/* It takes a line from the other to look. */
-	return !bl_is_due(now, rp->waits_until) || bl_peer_here(ep, rp->peer);
+	return !bl_is_due(now, rp->waits_until) || bl_peer_waits(ep, rp->peer);
 }
 
 static _Atomic uint32_t *ours_of(const struct bl_peer *peer, uint32_t n)
@@ -100,8 +111,9 @@ static bool taken_back(struct bl_ep *ep, struct bl_rma_peer *rp, uint32_t n, uin
 	return atomic_load_explicit(&rp->peer->tx.lane->serving, memory_order_seq_cst) != number;
 }
 
-static void in_vain(struct bl_ep *ep, struct bl_rma_peer *rp)
+static void in_vain(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t number)
 {
+	rp->vain = number;
 	rp->shun_next = (uint32_t)bl_min(2 * (size_t)rp->shun_next + 1, SHUN_MOST);
 	rp->shun = rp->shun_next;
 	rp->waits_until = 0;
@@ -131,8 +143,8 @@ int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, 
 static bool is_suited(const struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma,
 		      size_t len)
 {
-	return is_short(rma->what, rma->op, rma->nplace, len) && peer->copy.pull != BL_COPY_SELF &&
-	       !ep->domain->working;
+	return is_short(rma->what, rma->op, rma->nplace, len) && !(rma->flags & BL_FENCE) &&
+	       peer->copy.pull != BL_COPY_SELF && !ep->domain->working;
 }
 
 int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
@@ -155,26 +167,29 @@ int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 	while ((ret = bl_serve_look(rp, rma, len, *number, err)) == BL_SERVE_LEFT) {
 		struct bl_sink none = BL_SINK_NONE;
 
-		/* It may be waiting for the same of us. */
+		now = bl_ticks();
+		if (bl_is_due(now, until)) {
+			if (theirs)
+				return BL_SERVE_LEFT;
+			/* Its packet is there: it hasn't been served, and nothing was sent since.
+			 */
+			theirs = !taken_back(ep, rp, n, *number);
+			if (!theirs) {
+				ret = -EOPNOTSUPP;
+				break;
+			}
+			until = now + SERVES_US * bl_ticks_per_us();
+		}
+		/* It may be waiting for the same of us. (Or of another that we don't poll each
+		 * time: then it waits in vain.) */
 		for (uint32_t i = 0; i < ep->local.nhot; i++)
 			bl_poll_peer(ep, &none, ep->local.hot[i]);
-		now = bl_ticks();
-		if (!bl_is_due(now, until))
-			continue;
-		if (theirs)
-			return BL_SERVE_LEFT;
-		theirs = !taken_back(ep, rp, n, *number);
-		if (!theirs) {
-			ret = -EOPNOTSUPP;
-			break;
-		}
-		until = now + SERVES_US * bl_ticks_per_us();
 	}
 	if (unlikely(ret)) {
-		in_vain(ep, rp);
+		in_vain(ep, rp, *number);
 		return ret;
 	}
-	rp->shun_next = 0;
+	rp->vain = rp->shun_next = 0;
 	rp->waits_until = now + WAITS_US * bl_ticks_per_us();
 	return 0;
 }
@@ -194,6 +209,7 @@ static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, size_t len,
 	size_t off = 0;
 	int err;
 
+	mem.own = ep->domain;
 	mem.len = len;
 	err = bl_rma_find_own(ep, serve->place, serve->nplace, bl_rma_need(serve->what, serve->op),
 			      &mem);
@@ -211,7 +227,8 @@ static size_t length(const struct bl_rma_serve *serve, uint32_t size)
 {
 	size_t len = 0;
 
-	if (serve->what >= BL_RMA_WHATS || serve->nplace > BL_IOV_MAX)
+	if (serve->what >= BL_RMA_WHATS || (serve->what < BL_RMA_ATOMIC && serve->op) ||
+	    serve->nplace > BL_IOV_MAX || size < BL_SERVE_HEAD(serve->nplace))
 		return 0;
 	for (uint32_t i = 0; i < serve->nplace; i++)
 		if (__builtin_add_overflow(len, serve->place[i].len, &len))
@@ -232,9 +249,10 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 {
 	const struct bl_rma_serve *theirs = bytes;
 	struct bl_lane *lane = peer->rx.lane;
-	alignas(16) uint8_t moved[BL_SLOT_INLINE];
+	alignas(16) uint8_t moved[BL_SLOT_INLINE] = {0};
 	uint32_t size = BL_HEAD_LEN(head);
 	struct bl_rma_serve serve;
+	bool not_now;
 	size_t len;
 	int err;
 
@@ -254,14 +272,13 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	memcpy(moved, (const char *)theirs + BL_SERVE_HEAD(serve.nplace),
 	       goes(serve.what, serve.op, len));
 	err = do_it(ep, &serve, len, moved);
+	/* Nothing is done: its lock is taken, or can't be. */
+	not_now = err == -EAGAIN || err == -EOPNOTSUPP;
 	bl_window(BL_WINDOW_SERVED, NULL);
 	if (!err)
 		memcpy(lane->result, moved, comes(serve.what, len));
-	/* release: pairs with the acquire in bl_serve_look() */
-	atomic_store_explicit(&lane->served,
-			      BL_SERVED(number, err == -EAGAIN ? BL_SERVED_NOT : (uint32_t)-err),
-			      memory_order_release);
-	if (err == -EAGAIN)
+	say(lane, number, not_now ? BL_SERVED_NOT : (uint32_t)-err);
+	if (not_now)
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, len);

@@ -26,8 +26,9 @@
  * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
  * the same target that comes later. Two that ask each other serve each other while they wait.
  *
- * The target touches its memory itself only where the kernel has found it to be there a moment
- * ago (struct bl_there): a bad address ends an operation, not a process.
+ * The target touches its memory itself only where the kernel has found it to be there within the
+ * last 100 us (struct bl_there): a bad address ends an operation. Only who takes away memory that
+ * is registered, and used by others within that time, ends with a fault.
  *
  * Serialised by the domain.
  */

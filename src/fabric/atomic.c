@@ -329,8 +329,8 @@ ssize_t bl_fi_compare_defer(const struct fi_op_compare_atomic *op, struct bl_wor
 
 /* --- what there is ------------------------------------------------------------ */
 
-#define ELEMENTS_MOST ((size_t)1 << 30) /* more are done as well, but programs keep it in an int   \
-					 */
+/* More are done as well, but programs keep it in an int. */
+#define ELEMENTS_MOST ((size_t)1 << 30)
 
 static int valid(enum bl_rma_what what, enum fi_datatype type, enum fi_op op, size_t *count)
 {

@@ -54,9 +54,11 @@ static uint32_t random_head(uint64_t x)
 					   131072,
 					   BL_DIALOGUE_MOST,
 					   BL_DIALOGUE_MOST + 1,
-					   sizeof(struct bl_rma_ask)};
+					   sizeof(struct bl_rma_ask),
+					   BL_SERVE_HEAD(1),
+					   BL_SERVE_HEAD(1) + 8};
 
-	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_DONE,
+	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_SERVE,
 		       x / 1000 % 32);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/atomic.h"
+#include "core/large.h"
 #include "core/rma.h"
 #include "fault/promise.h"
 
@@ -21,6 +22,7 @@
 #define MANY   1000
 
 static uint64_t mem[MANY], operand, result;
+static bool injects;
 
 /* What happens to the target the next time that it comes there; 0: nothing. */
 static enum bl_window where;
@@ -67,9 +69,15 @@ static int begin(enum bl_rma_what kind, int to, uint64_t at, uint64_t value)
 			     .dest = world_index[to],
 			     .context = &operand,
 			     .flags = BL_COMPLETION};
+	int err;
 
+	if (injects)
+		rma.flags |= BL_INJECT;
 	operand = value;
-	return bl_rma(ep, &rma);
+	err = bl_rma(ep, &rma);
+	if (injects)
+		operand = ~0ul; /* it is ours again */
+	return err;
 }
 
 /* The end of one that has begun: 0 or a positive errno. */
@@ -110,10 +118,9 @@ static struct bl_mr *open_rank(int rank, int count, const char *asks)
 	setenv("FI_BEELINE_SERVE", asks, 1);
 	rank_open(rank, count);
 	mr = reg(rank);
-	if (rank == TARGET)
-		atomic_store(&world->mark[rank], 1);
-	else
-		rank_reach_mark(rank, TARGET, 1);
+	atomic_store(&world->enough[rank], 1);
+	for (int other = 0; other < count; other++) /* all of it is registered */
+		rank_await(rank, &world->enough[other], 1);
 	return mr;
 }
 
@@ -325,6 +332,7 @@ static void locked_rank(int rank)
 	struct bl_mr *mr;
 	bool begun;
 
+	injects = true;
 	mr = open_rank(rank, 3, rank == THIRD ? "never" : "always");
 	if (rank == THIRD) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 1, 1));
@@ -422,6 +430,106 @@ static void dies(void **state)
 	}
 }
 
+/* --- an origin lies ---------------------------------------------------------------- */
+
+struct lie_row {
+	struct row row;
+	uint8_t what, op, nplace;
+	uint64_t len;
+	uint32_t size; /* of the packet */
+};
+
+static const struct lie_row lies[] = {
+	{{"write of an atomic operation", "no operands come, and the stack isn't written"},
+	 BL_RMA_WRITE,
+	 BL_ATOMIC_OP_READ,
+	 1,
+	 256,
+	 BL_SERVE_HEAD(1)},
+	{{"write without bytes", "the same"}, BL_RMA_WRITE, 0, 1, 8, BL_SERVE_HEAD(1)},
+	{{"too long", "more than a slot has"}, BL_RMA_WRITE, 0, 1, 257, BL_SLOT_INLINE},
+	{{"brings too much", "more than there is room for"},
+	 BL_RMA_READ,
+	 0,
+	 1,
+	 177,
+	 BL_SERVE_HEAD(1)},
+	{{"no place", "of nothing"}, BL_RMA_READ, 0, 0, 0, BL_SERVE_HEAD(1)},
+	{{"too many places", "nine"}, BL_RMA_READ, 0, 9, 8, BL_SERVE_HEAD(8)},
+	{{"fewer places than it says", "the packet ends before"},
+	 BL_RMA_READ,
+	 0,
+	 8,
+	 8,
+	 BL_SERVE_HEAD(2)},
+	{{"lengths that overflow", "their sum is short"},
+	 BL_RMA_READ,
+	 0,
+	 2,
+	 1ull << 63,
+	 BL_SERVE_HEAD(2)},
+	{{"no such kind", "the first that isn't"}, BL_RMA_WHATS, 0, 1, 8, BL_SERVE_HEAD(1) + 8},
+	{{"short", "a place is cut off"}, BL_RMA_READ, 0, 1, 8, BL_SERVE_HEAD(1) - 1},
+};
+
+static const struct lie_row *lie_row;
+
+static void lie(struct bl_peer *peer)
+{
+	union {
+		struct bl_rma_serve serve;
+		uint8_t bytes[BL_SLOT_INLINE];
+	} out = {.serve = {.what = lie_row->what, .op = lie_row->op, .nplace = lie_row->nplace}};
+
+	for (size_t i = 0; i < bl_countof(out.serve.place); i++)
+		out.serve.place[i] = (struct bl_rma_place){0, lie_row->len, KEY};
+	bl_put_packet(peer, BL_OP_RMA_SERVE, 0, 1, 0, &out, lie_row->size);
+}
+
+static bool is_given_up(int of)
+{
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		const struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && !memcmp(peer->addr.id, world->addr[of].id, sizeof peer->addr.id))
+			return peer->broken || peer->dead;
+	}
+	return false;
+}
+
+/* Who lies isn't listened to any more, and nothing is touched. */
+static void lying_rank(int rank)
+{
+	struct deadline late = deadline_in(WORLD_NS / 2);
+	struct bl_mr *mr;
+
+	memset(mem, 0x11, sizeof mem);
+	rank_is_mad = rank == ORIGIN;
+	mr = open_rank(rank, 2, "always");
+	if (rank == ORIGIN) {
+		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, 0, mem[0]));
+		lie(ep->dest[world_index[TARGET]]);
+		rank_await(rank, &world->mark[TARGET], 1);
+	} else {
+		while (!is_given_up(ORIGIN)) {
+			bl_ep_progress(ep);
+			if (deadline_over(&late))
+				rank_fail(rank, "a lie is believed");
+		}
+		for (uint64_t i = 0; i < MANY; i++)
+			RANK_CHECK(rank, mem[i] == 0x1111111111111111u);
+		atomic_store(&world->mark[rank], 1);
+	}
+	close_rank(rank, mr);
+}
+
+static void lies_to(void **state)
+{
+	lie_row = TABLE_ROW(struct lie_row, state);
+	world_start(2, lying_rank);
+	world_end(ORIGIN);
+}
+
 int main(void)
 {
 	TABLE_TEST(waits);
@@ -429,5 +537,6 @@ int main(void)
 	TABLE_ROWS("stops", stops_in, stops);
 	TABLE_TEST(is_locked);
 	TABLE_ROWS("dies", dies, deaths);
+	TABLE_ROWS("lies", lies_to, lies);
 	return table_run("serve");
 }

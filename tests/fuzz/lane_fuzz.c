@@ -331,6 +331,35 @@ static void ask(struct input *in)
 	atomic_store(&slot->seq, w.peer->rx.next + 1);
 }
 
+/* The same for one that we are asked to serve: state, places and operands as it comes. */
+static void ask_to_serve(struct input *in)
+{
+	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
+	union {
+		struct bl_rma_serve serve;
+		uint8_t bytes[BL_SLOT_INLINE];
+	} out = {0};
+	uint32_t len, nplace = (uint32_t)number(in, 1) % (BL_IOV_MAX + 2);
+
+	atomic_init(&out.serve.ours, number(in, 1) & 1);
+	out.serve.what = (uint8_t)number(in, 1) % (BL_RMA_WHATS + 1);
+	out.serve.type = (uint8_t)number(in, 1);
+	out.serve.op = (uint8_t)number(in, 1) % BL_ATOMIC_OPS;
+	out.serve.nplace = (uint8_t)nplace;
+	for (uint32_t i = 0; i < nplace && i < bl_countof(out.serve.place); i++)
+		out.serve.place[i] = (struct bl_rma_place){number(in, 2), number(in, 1),
+							   KEY + (number(in, 1) & 0x80)};
+	len = (uint32_t)bl_min(BL_SERVE_HEAD(nplace) + (number(in, 1) & 0xff),
+			       (size_t)BL_SLOT_INLINE);
+	if (len > BL_SERVE_HEAD(nplace))
+		take(in, out.bytes + BL_SERVE_HEAD(nplace), len - BL_SERVE_HEAD(nplace));
+	slot->head = BL_HEAD(len, BL_OP_RMA_SERVE, number(in, 1) & BL_SLOT_DATA);
+	slot->tag = number(in, 1);
+	slot->data = 0;
+	memcpy(slot->bytes, &out, sizeof out);
+	atomic_store(&slot->seq, w.peer->rx.next + 1);
+}
+
 /* What it is to write there, or operands. */
 static void ask_bytes(struct input *in)
 {
@@ -496,6 +525,8 @@ static void step(struct input *in)
 			packet(in, theirs(number(in, 1)));
 		else if (what >= 250)
 			operate(in);
+		else if (what == 249)
+			ask_to_serve(in);
 		else if (what % 3 == 0)
 			ask(in);
 		else if (what % 3 == 1)

@@ -22,7 +22,7 @@ static const struct head_row heads[] = {
 	{{"nothing", "no other bit is set"}, 0, 0, 0},
 	{{"longest", "all bits of the length"}, BL_DIALOGUE_MOST, BL_OP_TAGGED, 0},
 	{{"all of a length", "20 bits, more than there can be"}, 0xfffff, 0, 0},
-	{{"last operation", "the largest that there is"}, 0, BL_OP_RMA_DONE, 0},
+	{{"last operation", "the largest that there is"}, 0, BL_OP_RMA_SERVE, 0},
 	{{"all of an operation", "4 bits, more than there are"}, 0, 0xf, 0},
 	{{"first flag", "the lowest beside the operation"}, 0, BL_OP_TAGGED, BL_SLOT_DATA},
 	{{"last flag", "the neighbour of the two bits"}, 289, BL_OP_TAGGED, BL_SLOT_PAST},
