@@ -45,6 +45,7 @@ ONE_SIDED = {
     "reads": "reads",
     "writes": "writes",
     "atomics": "atomics",
+    "by_target": "short, by their target, which waited",
     "by_proxy": "by proxy (done by their target, for this process)",
     "served": "served (done here, for others)",
 }

@@ -83,7 +83,8 @@ def traffic(start_pair) -> Callable[..., Traffic]:
 
 @pytest.fixture
 def onesided(start_pair) -> Callable[..., Traffic]:
-    return functools.partial(start_pair, "onesided")
+    """A target that waits does what is short, or doesn't, as it comes: not unless asked for."""
+    return lambda **env: start_pair("onesided", **({"FI_BEELINE_SERVE": "never"} | env))
 
 
 @pytest.fixture
@@ -420,6 +421,21 @@ def test_one_sided_operations(command: str, name: str, onesided, look, beeline) 
     assert mine["one_sided"] == nothing | done and theirs["one_sided"] == nothing
     assert mine["fallbacks"] == []
     assert f"one-sided: 7 {name}, 8.23 kB\n" in beeline("stat", str(both.parent)).stdout
+
+
+@pytest.mark.parametrize(("command", "name"), OPERATIONS)
+def test_one_sided_operations_by_target(command: str, name: str, onesided, look, beeline) -> None:
+    both = onesided(FI_BEELINE_SERVE="always")
+    late, asked, served = time.monotonic() + DEADLINE, 0, 0
+    while not served and time.monotonic() < late:  # until it has had a core at the time
+        both.do(f"{command} 8 50", f"{command} 4096 1")
+        asked += 50
+        mine, theirs = look(both.parent), look(both.child)
+        served = mine["one_sided"]["by_target"]
+    assert served == theirs["one_sided"]["served"] > 0
+    assert mine["one_sided"]["by_target_bytes"] == 8 * served
+    assert mine["one_sided"][name] == asked - served + asked // 50
+    assert "short, by their target" in beeline("stat", str(both.parent)).stdout
 
 
 @pytest.mark.parametrize(("command", "name"), OPERATIONS)
