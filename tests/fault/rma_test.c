@@ -504,6 +504,8 @@ static void closed_under_a_dying_copy(void **state)
 
 int main(void)
 {
+	/* Short ones, too, by the origin's hand, or by message: serve_test.c has the others. */
+	setenv("FI_BEELINE_SERVE", "never", 1);
 	TABLE_ROWS("target dies", target_dies, targets);
 	TABLE_TEST(origin_dies);
 	TABLE_TEST(holder_dies);
