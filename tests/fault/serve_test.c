@@ -23,6 +23,7 @@
 
 static uint64_t mem[MANY], operand, result;
 static bool injects;
+static pid_t stopped; /* who is to go on: it may be about to stop only now */
 
 /* What happens to the target the next time that it comes there; 0: nothing. */
 static enum bl_window where;
@@ -88,9 +89,12 @@ static int end(int rank)
 	struct bl_comp comp;
 	ssize_t n;
 
-	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN)
+	while ((n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL)) == -EAGAIN) {
+		if (stopped)
+			kill(stopped, SIGCONT);
 		if (deadline_over(&late))
 			rank_fail(rank, "an operation doesn't end");
+	}
 	if (n == 1)
 		return 0;
 	RANK_CHECK(rank, n == -BL_EAVAIL && bl_cq_readerr(cq, &failed) == 1 && failed.err > 0);
@@ -284,7 +288,7 @@ static void stopped_rank(int rank)
 		result = ~0ul;
 		RANK_CHECK(rank, begin(BL_RMA_WRITE, TARGET, 0, 3) == -EAGAIN);
 		RANK_CHECK(rank, bl_rma_pending(ep, ep->dest[world_index[TARGET]]));
-		kill(world->pid[TARGET], SIGCONT);
+		stopped = world->pid[TARGET];
 		RANK_CHECK(rank, !end(rank));
 		left = stop_row->kind == BL_RMA_FETCH ? 5 * count : stop_row->kind ? 5 : 0;
 		if (stop_row->kind == BL_RMA_FETCH)
