@@ -171,8 +171,8 @@ int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 		if (bl_is_due(now, until)) {
 			if (theirs)
 				return BL_SERVE_LEFT;
-			/* Its packet is there: it hasn't been served, and nothing was sent since.
-			 */
+			/* It hasn't been read (or it is served now), and nothing was sent since:
+			 * that is still its slot. */
 			theirs = !taken_back(ep, rp, n, *number);
 			if (!theirs) {
 				ret = -EOPNOTSUPP;

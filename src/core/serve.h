@@ -24,7 +24,8 @@
  * it alone writes and nobody reads but for this, so that it costs nothing to say.
  *
  * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
- * the same target that comes later. Two that ask each other serve each other while they wait.
+ * the same target that comes later. Two that ask each other serve each other while they wait,
+ * if each is one whom the other polls each time.
  *
  * The target touches its memory itself only where the kernel has found it to be there within the
  * last 100 us (struct bl_there): a bad address ends an operation. Only who takes away memory that

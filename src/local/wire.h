@@ -326,8 +326,7 @@ struct bl_lane {
 	_Atomic uint32_t wants_room;
 	/* Of them, for those who count: bytes, packets longer than a slot, theirs. */
 	_Atomic uint64_t consumed_bytes, consumed_long, consumed_long_bytes;
-	/* Of the sender's operations, the last that it has found and is about to serve; `served`.
-	 */
+	/* The receiver writes: the last of the sender's operations that it has found. */
 	_Atomic uint64_t serving;
 	uint8_t pad0[BL_LINE - 40];
 	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
