@@ -69,7 +69,7 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
 #define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
-#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 4 or later */
+#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 3 or later */
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
@@ -86,7 +86,7 @@ struct bl_copy_plan {
 	size_t fresh_max; /* up to here they do in turn, if one was seen to take longer than */
 	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
 	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
-	bool used_near;			 /* what is used goes in turn near by, too */
+	size_t used_near;		 /* what is used goes in turn near by, too, up to here */
 	size_t past_min;    /* from here on stores pass the caches by where the other is far */
 	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
 	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */
@@ -94,6 +94,7 @@ struct bl_copy_plan {
 	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
 	bool deep;	    /* large messages of a stream go through them, too; core/send.c */
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */
+	bool grows_far;	    /* what is waited for does far away, too; core/send.c */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */
 	bool serve;	   /* a call for a few bytes takes longer than asking a target that waits */

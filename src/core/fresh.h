@@ -78,9 +78,10 @@ static inline void bl_fresh_back(struct bl_ep *ep)
 		bl_fresh_back_at(ep, bl_ticks());
 }
 
-static inline bool bl_fresh_is_used(const struct bl_ep *ep, const struct bl_peer *peer)
+static inline bool bl_fresh_is_used(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	return ep->uses == BL_FRESH_AFTER && (bl_copy_plan()->used_near || bl_tx_is_far(&peer->tx));
+	return ep->uses == BL_FRESH_AFTER &&
+	       (len <= bl_copy_plan()->used_near || bl_tx_is_far(&peer->tx));
 }
 
 /* Receiver: its own copy of at least half of the message took from then to then (ticks). If the
@@ -97,7 +98,8 @@ static inline void bl_fresh_judge(const struct bl_ep *ep, struct bl_transfer *t,
 		return;
 	t->verdict |= BL_FIN_JUDGED;
 	took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
-	if ((took > call + (uint64_t)plan->fresh_per_kb * len || bl_fresh_is_used(ep, t->peer)) &&
+	if ((took > call + (uint64_t)plan->fresh_per_kb * len ||
+	     bl_fresh_is_used(ep, t->peer, t->want)) &&
 	    took < call + (uint64_t)plan->fresh_per_kb_most * len)
 		t->verdict |= BL_FIN_FRESH;
 	else

@@ -190,10 +190,9 @@ size_t bl_carry_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
-	bool tight =
-		tx->pay_most > BL_PAYLOAD_SIZE &&
-		tx->pay_most + tx->dialogue_room < BL_PAYLOAD_OF(bl_stretch_most(&ep->local)) &&
-		bl_tx_probes();
+	size_t enough = bl_min(bl_stretch_most(&ep->local), ep->local.seg.lane_enough);
+	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
+		     tx->pay_most + tx->dialogue_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
 
 	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->carry_max
 									  : plan->carry_far;
@@ -464,12 +463,14 @@ static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *
 
 /*
  * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
- * Where messages cross, each is copied in first; far away nothing is gained.
+ * Where messages cross, each is copied in first; far away nothing is gained on some machines.
  */
 static bool grows(const struct bl_tx *tx, size_t len)
 {
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
 	return len >= GROWS_MIN &&
-	       (bl_copy_plan()->grows || (bl_tx_in_dialogue(tx) && !bl_tx_is_far(tx)));
+	       (plan->grows || (bl_tx_in_dialogue(tx) && (plan->grows_far || !bl_tx_is_far(tx))));
 }
 
 /* Published with its first piece. */

@@ -136,8 +136,9 @@ struct bl_segment {
 	void *life_page;	     /* BL_SEG_HEADER before the header, private; see service.c */
 	int bells_fd;
 	struct bl_bells *bells;
-	int node;	  /* NUMA node, or negative */
-	size_t lane_span; /* bytes that a lane can be stretched to: its file's */
+	int node;	    /* NUMA node, or negative */
+	size_t lane_span;   /* bytes that a lane can be stretched to: its file's */
+	size_t lane_enough; /* in a shorter one lines cross from cache to cache; stretch.c */
 	/* Bytes that we may take without asking for room again; since when. */
 	size_t granted;
 	uint64_t granted_at;
@@ -243,6 +244,9 @@ bl_cold void bl_stretch_dialogue(struct bl_peer *peer, size_t len);
 /* Bytes that a lane may grow to on this machine: BL_LANE_SIZE, BL_LANE_LONG, BL_LANE_TURNS or
  * BL_LANE_MOST. Any thread. */
 size_t bl_stretch_span(void);
+/* How long it has to be for its lines to have left a core's own cache when they are stored to
+ * again. Any thread. */
+size_t bl_stretch_enough(void);
 /* And how long it is made at first, at most; what is left of its span is for its dialogue buffer.
  */
 size_t bl_stretch_most(const struct bl_local *local);

@@ -261,6 +261,7 @@ int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr)
 	seg->bells_fd = -1;
 	seg->node = bl_knobs()->numa ? -1 : bl_place_node();
 	seg->lane_span = bl_stretch_span();
+	seg->lane_enough = bl_stretch_enough();
 	if (!fits_file_limit(seg->lane_span))
 		seg->lane_span = fits_file_limit(BL_LANE_LONG) ? BL_LANE_LONG : BL_LANE_SIZE;
 	err = open_header(seg);

@@ -9,9 +9,9 @@
  * to the one that is worth a system call. Where that is dear (bl_copy_plan), those neighbours get
  * one to whom long packets go, or whose rings have been filled many times, but not more than a few:
  * the memory is the endpoint's. How long it is to be depends on a core's own (second-level) cache:
- * 512 KiB are enough where that has 512 KiB (AMD EPYC up to Milan); where it has 1 MiB, all lines
- * of 512 KiB stay there, and 2 MiB are twice as quick. Where it has 2 MiB it would take more than
- * that.
+ * 512 KiB are enough where that has 512 KiB (AMD EPYC up to Milan), and 2 MiB have room for a
+ * longer dialogue buffer as well; where it has 1 MiB, all lines of 512 KiB stay there, and 2 MiB
+ * are twice as quick. Where it has 2 MiB it would take more than that.
  *
  * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
  * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
@@ -49,6 +49,7 @@ size_t bl_stretch_span(void)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	size_t cache = bl_place_cache();
+	bool longer;
 
 	if (bl_knobs()->stretch == NEVER)
 		return BL_LANE_SIZE;
@@ -56,8 +57,13 @@ size_t bl_stretch_span(void)
 		return BL_LANE_SIZE;
 	if (plan->by_stream)
 		return plan->fresh_max > BL_DIALOGUE_SIZE ? BL_LANE_TURNS : BL_LANE_LONG;
-	return cache > BL_LANE_LONG && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST
-										   : BL_LANE_LONG;
+	longer = cache > BL_LANE_LONG || plan->fresh_max > BL_DIALOGUE_SIZE;
+	return longer && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST : BL_LANE_LONG;
+}
+
+size_t bl_stretch_enough(void)
+{
+	return bl_place_cache() > BL_LANE_LONG ? BL_LANE_MOST : BL_LANE_LONG;
 }
 
 static bool is_worth_it(const struct bl_peer *peer)

@@ -299,7 +299,7 @@ static void plan_is_sane(void **state)
 	assert_true(plan->carry_turn <= plan->carry_max);
 	assert_int_equal(plan->by_stream, !plan->carry_max);
 	assert_true(plan->in_turn || !plan->crossing_only);
-	/* Where nothing is carried, or two copies are much quicker than one (Zen 4, Zen 5). */
+	/* Where nothing is carried, or two copies are much quicker than one (Zen 3 and later). */
 	assert_true(!plan->deep || !plan->by_stream);
 	assert_int_equal(plan->fresh_max, !plan->in_turn    ? 0
 					  : plan->by_stream ? bl_copy_fresh_max(bl_place_cache())
@@ -308,6 +308,7 @@ static void plan_is_sane(void **state)
 	assert_int_equal(plan->turn_max,
 			 plan->deep && plan->in_turn && !plan->used_near ? 256 << 10 : 0);
 	assert_true(plan->turn_max <= plan->fresh_max);
+	assert_true(plan->used_near <= 512 << 10);
 	assert_false(plan->grows); /* by itself */
 	assert_true(plan->stream_max >= plan->carry_max);
 	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));

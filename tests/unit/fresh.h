@@ -57,7 +57,7 @@ static inline void open_fresh(void)
 	plan()->in_turn = plan()->crossing_only = true;
 	plan()->fresh_max = FRESH;
 	plan()->turn_max = 0;
-	plan()->deep = false;
+	plan()->deep = plan()->grows_far = false;
 	copies_take_long(true);
 	bl_tx_here_ns = UINT32_MAX; /* no line's time says how far it is: the tests do */
 	open_pair();

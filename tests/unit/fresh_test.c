@@ -98,7 +98,8 @@ struct judge_row {
 	bool others, lent;
 	uint64_t verdict;
 	uint8_t uses;
-	bool near, used_near;
+	bool near;
+	size_t used_near; /* KiB */
 };
 
 static const struct judge_row judge[] = {
@@ -137,7 +138,15 @@ static const struct judge_row judge[] = {
 	 .verdict = BL_FIN_VERDICT,
 	 .uses = BL_FRESH_AFTER,
 	 .near = true,
-	 .used_near = true},
+	 .used_near = 64},
+	{{"quick, used near by, longer than what costs something there", "one copy is as good"},
+	 64,
+	 64,
+	 65,
+	 .verdict = BL_FIN_JUDGED,
+	 .uses = BL_FRESH_AFTER,
+	 .near = true,
+	 .used_near = 63},
 	{{"slower than lines are, used", "its pages are new"},
 	 64,
 	 64,
@@ -155,7 +164,7 @@ static void judge_a_copy(void **state)
 	open_fresh();
 	plan()->fresh_ns = plan()->fresh_per_kb = 1000000;
 	plan()->fresh_per_kb_most = 4000000;
-	plan()->used_near = row->used_near;
+	plan()->used_near = row->used_near << 10;
 	sender->uses = row->uses;
 	p.tx.slow = row->near ? 0 : 7;
 	bl_fresh_judge(sender, &t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());

@@ -18,7 +18,7 @@ struct way_row {
 	bool posted;   /* before they are sent */
 	uint32_t room; /* of the other's buffer; 0: for all of them */
 	size_t turn;   /* bytes that go in turn near by, whatever is known of them */
-	bool deep;
+	bool deep, grows_far;
 };
 
 #define TURN 262144u
@@ -112,6 +112,13 @@ static const struct way_row ways[] = {
 	 .len = LEN,
 	 .far = true,
 	 .deep = true},
+	{{"far away, where it grows there, too", "read while it is written"},
+	 "ABABABABABAB",
+	 "rrrrrpgggggg",
+	 .len = LEN,
+	 .far = true,
+	 .deep = true,
+	 .grows_far = true},
 	{{"near by", "whether it was just written or not"},
 	 "ABABABABABAB",
 	 "rrrrrpgggggg",
@@ -178,6 +185,7 @@ static void which_way(void **state)
 	copies_take_long(true);
 	plan()->turn_max = row->turn;
 	plan()->deep = row->deep;
+	plan()->grows_far = row->grows_far;
 	waits_here = !row->leaves;
 	if (!row->is_short)
 		stretch_both();

@@ -342,7 +342,7 @@ struct growth_row {
 	struct row row;
 	uint32_t len;
 	uint8_t replies, slow;
-	bool always, grows;
+	bool always, grows, far; /* far away, too */
 };
 
 static const struct growth_row growths[] = {
@@ -350,6 +350,8 @@ static const struct growth_row growths[] = {
 	{{"a byte less", "is written at once"}, 8191, 7, 0, false, false},
 	{{"crossing", "the other writes, too"}, 20000, 5, 0, false, false},
 	{{"far", "nothing is gained"}, 20000, 7, BL_FAR, false, false},
+	{{"far, where something is", "it is being read"}, 20000, 7, BL_FAR, false, true, true},
+	{{"far, crossing", "the other writes, too"}, 20000, 5, BL_FAR, false, false, true},
 	{{"always", "by the knob"}, 8192, 0, BL_FAR, true, true},
 	{{"always, a byte less", "too short"}, 8191, 7, 0, true, false},
 };
@@ -362,6 +364,7 @@ static void what_grows(void **state)
 
 	open_pair();
 	plan->grows = row->always;
+	plan->grows_far = row->far;
 	peer()->tx.nlong = BL_STRETCH_USES;
 	bl_stretch_look(peer());
 	tx = &peer()->tx;

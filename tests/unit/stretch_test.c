@@ -478,10 +478,17 @@ static const struct buffer_row buffers[] = {
 	 .span = BL_LANE_MOST,
 	 .size = BL_LANE_MOST - (KB512 - BL_DIALOGUE_SIZE),
 	 .then = KB512},
-	{{"carried and just written, small cache", "nothing is left"},
+	{{"carried and just written, small cache", "the same"},
 	 512 << 10,
 	 false,
 	 KB512,
+	 .span = BL_LANE_MOST,
+	 .size = BL_LANE_MOST - (KB512 - BL_DIALOGUE_SIZE),
+	 .then = KB512},
+	{{"carried and just written, not longer, small cache", "nothing is left"},
+	 512 << 10,
+	 false,
+	 BL_DIALOGUE_SIZE,
 	 .span = BL_LANE_LONG,
 	 .size = BL_LANE_LONG,
 	 .then = BL_DIALOGUE_SIZE},
@@ -649,7 +656,8 @@ static void lane_of_any_size(void **state)
 struct far_row {
 	struct row row;
 	bool far, tight; /* its ring is shorter than it would be with more memory */
-	bool buffer;	 /* some of the lane is for dialogues */
+	bool buffer;	 /* some of the lane is for dialogues, */
+	bool more;	 /* and more may be */
 	bool timed;	 /* by its stores */
 	uint32_t sent;	 /* packets since a message has come */
 	size_t to;
@@ -660,6 +668,11 @@ struct far_row {
 static const struct far_row fars[] = {
 	{{"near", "by what is carried anywhere"}, .sent = 1, .to = CARRIED},
 	{{"near, with a buffer", "the same"}, .buffer = true, .sent = 1, .to = CARRIED},
+	{{"near, room for more", "but the cache holds no more"},
+	 .buffer = true,
+	 .more = true,
+	 .sent = 1,
+	 .to = CARRIED},
 	{{"far", "as long as both wait"}, .far = true, .sent = 1, .to = FAR_TO},
 	{{"far, crossing", "a word, one of ours and an answer"},
 	 .far = true,
@@ -700,6 +713,7 @@ static void carried_to(void **state)
 	cache = row->tight ? 1 << 20 : 512 << 10;
 	plan->carry_far = FAR_TO;
 	plan->in_turn = row->buffer;
+	plan->fresh_max = row->more ? BL_DIALOGUE_MOST : 0;
 	open_pair();
 	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
 	sender->local.nlongest = 4;
@@ -729,6 +743,7 @@ static void carried_to(void **state)
 	cache = 512 << 10;
 	plan->carry_far = plan->carry_max;
 	plan->in_turn = false;
+	plan->fresh_max = 0;
 	atomic_store(&bl_tx_past_min, past_min);
 }
 
