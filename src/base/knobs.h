@@ -46,11 +46,11 @@ enum bl_knob_kind {
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
 	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
-	  "64 KiB. auto: 96 KiB (AMD from Zen 4 on: 128) where a system call was measured to be "  \
+	  "64 KiB. auto: 96 KiB (AMD from Zen 3 on: 128) where a system call was measured to be "  \
 	  "dear, and less to a neighbour that is far away; else none, but those of streams that "  \
 	  "FI_BEELINE_STRETCH names and, where FI_BEELINE_TURNS has two use one place, up to "     \
 	  "512 KiB what its sender has just written, which one copy was seen to take longer for "  \
-	  "(AMD from Zen 4 on: that as well, and what its receiver uses; from Zen 5 on near "      \
+	  "(AMD from Zen 3 on: that as well, and what its receiver uses; from Zen 5 on near "      \
 	  "by up to 256 KiB of anything). "                                                        \
 	  "0: none, but those of streams.")                                                        \
 	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
@@ -58,8 +58,9 @@ enum bl_knob_kind {
 	  "are FI_BEELINE_TURNS's, if it is used, or up to 512, and all 868, once there is "       \
 	  "something longer for them that was just written). Where messages are carried "          \
 	  "(FI_BEELINE_CARRY_MAX), so that those up to that length go through it whole, and "      \
-	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB and "      \
-	  "less than 2 MiB; elsewhere for streams, many messages one after the other, those of "   \
+	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB, or that " \
+	  "much on AMD from Zen 3 on, and less than 2 MiB; elsewhere for streams, many messages "  \
+	  "one after the other, those of "                                                         \
 	  "up to 32 KiB whole unless system calls are very cheap, and for those who use "          \
 	  "FI_BEELINE_TURNS, but only where address space isn't limited (ulimit -v). auto is "     \
 	  "for up to 16 neighbours: where messages are carried, to whom packets of 4 KiB and "     \
@@ -69,24 +70,24 @@ enum bl_knob_kind {
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
 	  "to one place behind a longer ring (FI_BEELINE_STRETCH), in turn. crossing: only if "    \
 	  "both send at once, and 1 KiB and more, or what they have just written "                 \
-	  "(FI_BEELINE_CARRY_MAX). auto: where that was found faster, AMD EPYC with 1 MiB of "     \
-	  "second-level cache a core; crossing on Intel Xeon with 2 MiB, from Sapphire Rapids "    \
+	  "(FI_BEELINE_CARRY_MAX). auto: where that was found faster, AMD from Zen 3 on; "         \
+	  "crossing on Intel Xeon with 2 MiB, from Sapphire Rapids "                               \
 	  "on; else never. always has messages of 8 KiB and more grow there while they are "       \
 	  "read, even where both send at once; never offers no such place, but uses "              \
 	  "another's.")                                                                            \
 	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \
 	  "How a sender has what it writes next brought from the receiver's cache ahead: ask is "  \
 	  "by a prefetch; store is by storing something there (for an answer only where its "      \
-	  "receiver was found to be far away, which shows in a line's time on AMD from Zen 4 "     \
+	  "receiver was found to be far away, which shows in a line's time on AMD from Zen 3 "     \
 	  "on). auto: store where what was asked for was found to be lost again by the time that " \
-	  "it is written to, AMD EPYC with 1 MiB of second-level cache a core before Zen 5; else " \
+	  "it is written to, AMD's Zen 4; else "                                                   \
 	  "ask.")                                                                                  \
 	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \
 	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
 	  "Largest piece that either process takes when both copy one message. auto: 256 KiB; "    \
-	  "512 on Intel Xeon from Sapphire Rapids on, and up to 1 MiB on AMD from Zen 4 on.")      \
+	  "512 on Intel Xeon from Sapphire Rapids on, and up to 1 MiB on AMD from Zen 3 on.")      \
 	X(copy, BL_KNOB_CHOICE, 0, 0, 3, "auto|vm|ring|module",                                    \
 	  "How large messages move: vm is process_vm_readv and writev, ring is two copies "        \
 	  "through shared memory, module is beeline.ko where both processes have it, else as by "  \

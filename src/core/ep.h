@@ -282,8 +282,8 @@ struct bl_ep {
 	uint64_t carried_at;		 /* ticks: the last piece of any that is */
 	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;		 /* the same of such a read */
-	uint64_t got_at; /* ticks: the end of a large message whose use is to be seen; or 0 */
-	uint32_t got_bytes;
+	uint64_t got_at;      /* ticks: the end of a large message whose use is to be seen; or 0 */
+	uint32_t got_use_ns;  /* that this takes at least */
 	uint8_t uses;	      /* such messages in a row that were used; fresh.h */
 	uint32_t nstarved;    /* peers in whose rings a send found no room (bl_peer.starved) */
 	bool starved_for_now; /* one of those goes another way, later */

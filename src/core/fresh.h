@@ -49,16 +49,18 @@ static inline bool bl_fresh_may(size_t len)
  * away for long enough to have used what it has got, before it posts or sends again what is as
  * large.
  */
-#define BL_USED_NS_KB                                                                              \
-	10u /* of two who are near each other takes as much, far away ten times that */
+#define BL_USED_NS_KB	  10u /* of two who are near each other takes as much; far away ten times */
+#define BL_USED_FAR_NS_KB 30u /* that, and the wait for the other, who is no quicker, is longer */
 
 /* Time that it waits for something else counts as well: who has time for that has it for this. */
-static inline void bl_fresh_got(struct bl_ep *ep, size_t len)
+static inline void bl_fresh_got(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
+	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? BL_USED_FAR_NS_KB : BL_USED_NS_KB;
+
 	if (likely(!bl_copy_plan()->deep) || len < BL_CLAIM_MIN || !bl_fresh_may(len))
 		return;
 	ep->got_at = bl_ticks();
-	ep->got_bytes = (uint32_t)len;
+	ep->got_use_ns = (uint32_t)(len * per_kb / 1024);
 }
 
 static inline void bl_fresh_back_at(struct bl_ep *ep, uint64_t now)
@@ -66,7 +68,7 @@ static inline void bl_fresh_back_at(struct bl_ep *ep, uint64_t now)
 	uint64_t took = (now - ep->got_at) * 1000 / bl_ticks_per_us();
 
 	ep->got_at = 0;
-	if (took * 1024 < (uint64_t)ep->got_bytes * BL_USED_NS_KB)
+	if (took < ep->got_use_ns)
 		ep->uses = 0;
 	else
 		ep->uses += ep->uses < BL_FRESH_AFTER;

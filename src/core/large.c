@@ -83,7 +83,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
 	if (likely(!t->error))
-		bl_fresh_got(ep, t->want);
+		bl_fresh_got(ep, t->peer, t->want);
 	if (t->want >= BL_HUGE_LEAST && !t->streamed && !t->error)
 		bl_buffers_used(ep, t->peer, t->mine, t->nmine, t->want);
 	bl_transfer_free(ep, t);

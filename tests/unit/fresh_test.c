@@ -178,6 +178,7 @@ struct use_row {
 	size_t len;
 	uint64_t ns; /* that its user was away for */
 	uint8_t had, uses;
+	bool far;
 };
 
 #define KB100 102400u
@@ -186,6 +187,8 @@ static const struct use_row use[] = {
 	{{"long", "each line was touched"}, KB100, 10000000, 0, 1},
 	{{"just as long", "the same"}, KB100, 1000, 1, 2},
 	{{"less", "nobody looks at it"}, KB100, 990, 2, 0},
+	{{"far away, long", "lines take longer"}, KB100, 3000, 1, 2, true},
+	{{"far away, less", "the other was waited for"}, KB100, 2990, 2, 0, true},
 	{{"often", "no more than that"}, KB100, 10000000, BL_FRESH_AFTER, BL_FRESH_AFTER},
 	{{"short message", "of those nothing is known"}, MIDDLE, 10000000, 2, 2},
 	{{"too long a message", "the same"}, FRESH + 1, 0, 2, 2},
@@ -197,10 +200,11 @@ static void seen_to_be_used(void **state)
 
 	open_fresh();
 	sender->uses = row->had;
-	bl_fresh_got(sender, row->len);
+	sender->dest[0]->tx.slow = row->far ? BL_FAR : 0;
+	bl_fresh_got(sender, sender->dest[0], row->len);
 	assert_int_equal(sender->got_at, 0); /* where that doesn't matter */
 	plan()->deep = true;
-	bl_fresh_got(sender, row->len);
+	bl_fresh_got(sender, sender->dest[0], row->len);
 	assert_int_equal(sender->got_at != 0, bl_fresh_may(row->len));
 	if (sender->got_at) {
 		uint64_t now = bl_ticks(), since = row->ns * bl_ticks_per_us() / 1000;
