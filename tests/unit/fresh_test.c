@@ -184,14 +184,14 @@ struct use_row {
 #define KB100 102400u
 
 static const struct use_row use[] = {
-	{{"long", "each line was touched"}, KB100, 10000000, 0, 1},
-	{{"just as long", "the same"}, KB100, 1000, 1, 2},
-	{{"less", "nobody looks at it"}, KB100, 990, 2, 0},
+	{{"long", "each line was touched"}, KB100, 10000000, 0, 1, false},
+	{{"just as long", "the same"}, KB100, 1000, 1, 2, false},
+	{{"less", "nobody looks at it"}, KB100, 990, 2, 0, false},
 	{{"far away, long", "lines take longer"}, KB100, 3000, 1, 2, true},
 	{{"far away, less", "the other was waited for"}, KB100, 2990, 2, 0, true},
-	{{"often", "no more than that"}, KB100, 10000000, BL_FRESH_AFTER, BL_FRESH_AFTER},
-	{{"short message", "of those nothing is known"}, MIDDLE, 10000000, 2, 2},
-	{{"too long a message", "the same"}, FRESH + 1, 0, 2, 2},
+	{{"often", "no more than that"}, KB100, 10000000, BL_FRESH_AFTER, BL_FRESH_AFTER, false},
+	{{"short message", "of those nothing is known"}, MIDDLE, 10000000, 2, 2, false},
+	{{"too long a message", "the same"}, FRESH + 1, 0, 2, 2, false},
 };
 
 static void seen_to_be_used(void **state)

@@ -346,14 +346,14 @@ struct growth_row {
 };
 
 static const struct growth_row growths[] = {
-	{{"waited for", "it is being read"}, 8192, 7, 0, false, true},
-	{{"a byte less", "is written at once"}, 8191, 7, 0, false, false},
-	{{"crossing", "the other writes, too"}, 20000, 5, 0, false, false},
-	{{"far", "nothing is gained"}, 20000, 7, BL_FAR, false, false},
+	{{"waited for", "it is being read"}, 8192, 7, 0, false, true, false},
+	{{"a byte less", "is written at once"}, 8191, 7, 0, false, false, false},
+	{{"crossing", "the other writes, too"}, 20000, 5, 0, false, false, false},
+	{{"far", "nothing is gained"}, 20000, 7, BL_FAR, false, false, false},
 	{{"far, where something is", "it is being read"}, 20000, 7, BL_FAR, false, true, true},
 	{{"far, crossing", "the other writes, too"}, 20000, 5, BL_FAR, false, false, true},
-	{{"always", "by the knob"}, 8192, 0, BL_FAR, true, true},
-	{{"always, a byte less", "too short"}, 8191, 7, 0, true, false},
+	{{"always", "by the knob"}, 8192, 0, BL_FAR, true, true, false},
+	{{"always, a byte less", "too short"}, 8191, 7, 0, true, false, false},
 };
 
 static void what_grows(void **state)
