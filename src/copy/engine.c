@@ -5,9 +5,6 @@
  */
 #include "copy/engine.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,9 +15,9 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "copy/coop.h"
+#include "copy/kind.h"
 #include "copy/leader.h"
 #include "copy/move.h"
-#include "place/place.h"
 
 enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
 enum { OWN_AUTO, OWN_ASK, OWN_STORE };
@@ -243,10 +240,6 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define FRESH_BYTES 1.27  /* and each KiB; */
 #define FRESH_MOST  4.0	  /* if more than so much, it isn't lines, but new pages; core/fresh.h */
 #define STREAM_MAX  32768 /* bytes in a stream through a longer ring, where it is neither */
-#define LATER_CACHE (1u << 19) /* of a core of AMD's later kinds, from Zen 3 on, */
-#define ZEN4_CACHE  (1u << 20) /* and from Zen 4 on */
-#define INTEL_CACHE (2u << 20) /* and of Intel's, from Sapphire Rapids on, */
-#define AVX512_FP16 (1u << 23) /* which have this */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -266,21 +259,6 @@ static double time_vm(char *to, char *from, size_t len)
 	return (double)best * 1000.0 / (double)bl_ticks_per_us();
 }
 
-/* What differs between kinds of processors, but for what can be measured; docs/performance.md. */
-struct kind {
-	double dear_ns;		      /* a system call: two copies do for longer messages, ... */
-	size_t carry_max;	      /* of so many bytes, */
-	size_t carry_far, carry_turn; /* bl_copy_plan; 0: by what a call takes */
-	size_t chunk_max, chunk_half; /* bl_copy_plan */
-	bool deep;		      /* the same */
-	bool keeps;		      /* lines that were asked for, until they are written to */
-	size_t turn_max;	      /* bl_copy_plan */
-	size_t fresh_max;	      /* 0: only where nothing is carried; bl_copy_fresh_max */
-	size_t used_near;	      /* bl_copy_plan */
-	bool grows_far;		      /* the same */
-	uint32_t fresh_per_kb, fresh_per_kb_most; /* 0: by what is measured */
-};
-
 static struct bl_copy_plan plan;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -298,7 +276,7 @@ static size_t clamp_page(double value, size_t least, size_t most)
  * wide classes, so that the processes of a job agree on it even where one of them
  * measured on a busy core. See docs/performance.md for how the numbers were found.
  */
-static size_t eager_class(const struct kind *kind, double enter_ns, size_t *dialogue_max)
+static size_t eager_class(const struct bl_kind *kind, double enter_ns, size_t *dialogue_max)
 {
 	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < kind->dear_ns ? 6144 : 14336;
 
@@ -308,71 +286,6 @@ static size_t eager_class(const struct kind *kind, double enter_ns, size_t *dial
 }
 
 const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_in_turn = {760, 80};
-
-static const struct kind any_kind = {
-	.dear_ns = 1000,
-	.carry_max = 96 << 10,
-	.chunk_max = 256 << 10,
-	.chunk_half = 256 << 10,
-};
-
-/* Intel's Xeons from Sapphire Rapids on: 4 MiB in pieces of 512 KiB take a tenth less than in
- * pieces of 256. */
-static const struct kind xeon = {
-	.dear_ns = 1000,
-	.carry_max = 96 << 10,
-	.chunk_max = 512 << 10,
-	.chunk_half = 512 << 10,
-};
-
-/* A call takes 1.6 us, and 128 KiB in turn 5.9 near by, where one copy takes 7.7 to 8.9; far away
- * 96 KiB in turn 9.7 and by one copy 12, 128 KiB 12.5 and 9.7. */
-static const struct kind zen3 = {
-	.dear_ns = 1000,
-	.carry_max = 128 << 10,
-	.carry_turn = 96 << 10,
-	.chunk_max = 1 << 20,
-	.chunk_half = 512 << 10,
-	.deep = true,
-	.keeps = true,
-	.fresh_max = 512 << 10,
-	.used_near = 256 << 10,
-	.grows_far = true,
-	.fresh_per_kb = 150,
-	.fresh_per_kb_most = 400,
-};
-
-/* A call takes 1.3 us, and 128 KiB in turn 4.1; one piece of 1 MiB 12 % less than four of 256 KiB.
- * What lies in pages of 4 KiB takes 64 ns/KiB to be copied once, which is more than in turn: it
- * counts as fresh, whoever has its lines. */
-static const struct kind zen4 = {
-	.dear_ns = 1000,
-	.carry_max = 128 << 10,
-	.chunk_max = 1 << 20,
-	.chunk_half = 256 << 10,
-	.deep = true,
-	.fresh_max = 512 << 10,
-	.used_near = 512 << 10,
-	.fresh_per_kb = 60,
-	.fresh_per_kb_most = 400,
-};
-
-/* 64 KiB in turn take 1.3 us near by and 3.0 far away, and by one copy, whose call alone takes 0.9,
- * 2.9 and 3.4 to 4.5. */
-static const struct kind zen5 = {
-	.dear_ns = 500,
-	.carry_max = 128 << 10,
-	.carry_far = 24 << 10,
-	.carry_turn = 96 << 10,
-	.chunk_max = 1 << 20,
-	.chunk_half = 1 << 20,
-	.deep = true,
-	.keeps = true,
-	.turn_max = 256 << 10,
-	.fresh_max = 512 << 10,
-	.fresh_per_kb = 60,
-	.fresh_per_kb_most = 400,
-};
 
 size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
 			 size_t eager, size_t carry)
@@ -391,68 +304,12 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
 	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
 }
 
-#if defined(__x86_64__)
-static unsigned family(void)
+static void choose_turns(uint64_t turns, enum bl_turns kind)
 {
-	unsigned a = 0, b, c, d;
-
-	__get_cpuid(1, &a, &b, &c, &d);
-	return (a >> 8 & 15) + (a >> 20 & 255);
-}
-#endif
-
-/*
- * AMD's later kinds. What lies in another core's cache comes later
- * there than what lies in memory, so that short payloads pass the caches by, too, where the other
- * is far away (elsewhere the wait for the stores costs what they gain, below 4 KiB); and an answer
- * in the place of the message, by plain stores, is quickest, near by and far away.
- */
-static bool is_later_amd(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	return __builtin_cpu_is("amd") && family() >= 0x19 && bl_place_cache() >= LATER_CACHE;
-#else
-	return false;
-#endif
-}
-
-/*
- * Intel's Xeons from Sapphire Rapids on, which a feature tells: virtual machines say anything of
- * caches. Where both send at once an answer in the place of the message is the quicker one there,
- * too; one by one it isn't, for its lines can be asked for while it is waited for.
- */
-static bool is_later_intel(void)
-{
-#if defined(__x86_64__)
-	unsigned a, b, c, d;
-
-	__builtin_cpu_init();
-	return __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-	       d & AVX512_FP16 && bl_place_cache() >= INTEL_CACHE;
-#else
-	return false;
-#endif
-}
-
-static const struct kind *find_kind(void)
-{
-#if defined(__x86_64__)
-	if (is_later_amd())
-		return family() >= 0x1a ? &zen5 : bl_place_cache() >= ZEN4_CACHE ? &zen4 : &zen3;
-	if (is_later_intel())
-		return &xeon;
-#endif
-	return &any_kind;
-}
-
-static void choose_turns(uint64_t turns)
-{
-	bool intel = turns == TURNS_AUTO && is_later_intel();
-
-	plan.in_turn = turns == TURNS_ALWAYS || turns == TURNS_CROSSING || intel ||
-		       (turns == TURNS_AUTO && is_later_amd());
-	plan.crossing_only = turns == TURNS_CROSSING || intel;
+	plan.in_turn = turns == TURNS_ALWAYS || turns == TURNS_CROSSING ||
+		       (turns == TURNS_AUTO && kind != BL_TURNS_NONE);
+	plan.crossing_only =
+		turns == TURNS_CROSSING || (turns == TURNS_AUTO && kind == BL_TURNS_CROSSING);
 	plan.grows = turns == TURNS_ALWAYS;
 }
 
@@ -464,15 +321,16 @@ static size_t carry_far(size_t known, const struct bl_copy_cost *once,
 	return known ? known : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
 }
 
-static void choose_fresh(const struct kind *kind, const struct bl_copy_cost *once)
+static void choose_fresh(const struct bl_kind *kind, const struct bl_copy_cost *once, size_t cache)
 {
-	size_t most = plan.by_stream ? bl_copy_fresh_max(bl_place_cache()) : kind->fresh_max;
+	size_t most = plan.by_stream ? bl_copy_fresh_max(cache) : kind->fresh_max;
 
 	if (plan.in_turn && bl_knobs()->carry_max == BL_KNOB_AUTO)
 		plan.fresh_max = most;
 	if (plan.fresh_max && !plan.by_stream)
 		plan.turn_max = kind->turn_max;
 	plan.used_near = kind->used_near;
+	plan.used_far_ns_kb = kind->used_far_ns_kb;
 	plan.fresh_ns = (uint32_t)(FRESH_CALL * once->ns);
 	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
 	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
@@ -486,7 +344,8 @@ static void choose_fresh(const struct kind *kind, const struct bl_copy_cost *onc
 static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
-	const struct kind *kind = find_kind();
+	const struct bl_cpu cpu = bl_cpu_read();
+	const struct bl_kind *kind = bl_kind_of(&cpu);
 	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
@@ -519,27 +378,30 @@ static void measure(void)
 	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
 	plan.carry_far = carry_far(kind->carry_far, &once, &bl_copy_past);
 	plan.carry_turn = carry_far(kind->carry_turn, &once, &bl_copy_in_turn);
-	choose_turns(knobs->turns);
+	plan.carry_far = bl_min(plan.carry_far, plan.carry_turn);
+	choose_turns(knobs->turns, kind->turns);
 	plan.grows_far = kind->grows_far;
-	choose_fresh(kind, &once);
-	plan.own_by_store = knobs->own == OWN_STORE ||
-			    (knobs->own == OWN_AUTO && is_later_amd() && !kind->keeps);
-	plan.past_min =
-		is_later_amd() ? 289 : 4096; /* all that doesn't fit a slot: BL_SLOT_INLINE */
+	choose_fresh(kind, &once, cpu.cache);
+	plan.own_by_store =
+		knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && kind->own_by_store);
+	plan.past_min = kind->past_min;
+	plan.far_ns = kind->far_ns;
 	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
 							  : kind->chunk_max;
 	plan.chunk_half = knobs->chunk_max != BL_KNOB_AUTO ? plan.chunk_max : kind->chunk_half;
 	plan.may_vm = knobs->copy != COPY_RING;
 	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
 	plan.module_first = knobs->copy == COPY_MODULE;
-	bl_debug("copy plan: system call %.0f ns, %.0f ns/KiB; eager to %zu, in a dialogue to %zu, "
+	plan.kind = kind->name;
+	bl_debug("copy plan: kind %s, system call %.0f ns, %.0f ns/KiB; eager to %zu, in a "
+		 "dialogue to %zu, "
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
 		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
 		 "both hands from %zu, pieces of %zu to %zu; in turn: %s; served: %s",
-		 once.ns, once.per_kb, plan.eager_max, plan.dialogue_max, plan.inject_max,
-		 plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max, plan.fresh_max,
-		 plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most, plan.both_hands_min,
-		 plan.chunk_half, plan.chunk_max,
+		 plan.kind, once.ns, once.per_kb, plan.eager_max, plan.dialogue_max,
+		 plan.inject_max, plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max,
+		 plan.fresh_max, plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most,
+		 plan.both_hands_min, plan.chunk_half, plan.chunk_max,
 		 plan.crossing_only ? "what crosses"
 		 : plan.in_turn	    ? "all"
 				    : "nothing",

@@ -73,6 +73,7 @@ bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
+	const char *kind;      /* of processor; kind.h */
 	size_t eager_max;      /* up to here two short copies win */
 	size_t dialogue_max;   /* and up to here while the receiver waits for just this message */
 	size_t inject_max;     /* one of these two */
@@ -87,14 +88,16 @@ struct bl_copy_plan {
 	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
 	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
 	size_t used_near;		 /* what is used goes in turn near by, too, up to here */
-	size_t past_min;    /* from here on stores pass the caches by where the other is far */
-	bool in_turn;	    /* two in a dialogue write to one place in turn; local/ring.h */
-	bool crossing_only; /* but only if both send at once, BL_CROSSING_MIN and more */
-	bool own_by_store;  /* a line is to be stored to, to be ours; local/ring.h */
-	bool by_stream;	    /* nothing is carried: longer rings are for streams; local/stretch.c */
-	bool deep;	    /* large messages of a stream go through them, too; core/send.c */
-	bool grows;	    /* and what they write grows there, whether it is waited for or not */
-	bool grows_far;	    /* what is waited for does far away, too; core/send.c */
+	size_t past_min;	 /* from here on stores pass the caches by where the other is far */
+	uint32_t far_ns;	 /* which it is if one of its lines takes so long; local/ring.c */
+	uint32_t used_far_ns_kb; /* the least that use takes there; core/fresh.h */
+	bool in_turn;		 /* two in a dialogue write to one place in turn; local/ring.h */
+	bool crossing_only;	 /* but only if both send at once, BL_CROSSING_MIN and more */
+	bool own_by_store;	 /* a line is to be stored to, to be ours; local/ring.h */
+	bool by_stream;	   /* nothing is carried: longer rings are for streams; local/stretch.c */
+	bool deep;	   /* large messages of a stream go through them, too; core/send.c */
+	bool grows;	   /* and what they write grows there, whether it is waited for or not */
+	bool grows_far;	   /* what is waited for does far away, too; core/send.c */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */
 	bool serve;	   /* a call for a few bytes takes longer than asking a target that waits */

@@ -49,15 +49,15 @@ static inline bool bl_fresh_may(size_t len)
  * away for long enough to have used what it has got, before it posts or sends again what is as
  * large.
  */
-#define BL_USED_NS_KB	  10u /* of two who are near each other takes as much; far away ten times */
-#define BL_USED_FAR_NS_KB 30u /* that, and the wait for the other, who is no quicker, is longer */
+#define BL_USED_NS_KB 10u /* near by; far away it takes ten times that (used_far_ns_kb) */
 
 /* Time that it waits for something else counts as well: who has time for that has it for this. */
 static inline void bl_fresh_got(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? BL_USED_FAR_NS_KB : BL_USED_NS_KB;
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? plan->used_far_ns_kb : BL_USED_NS_KB;
 
-	if (likely(!bl_copy_plan()->deep) || len < BL_CLAIM_MIN || !bl_fresh_may(len))
+	if (likely(!plan->deep) || len < BL_CLAIM_MIN || !bl_fresh_may(len))
 		return;
 	ep->got_at = bl_ticks();
 	ep->got_use_ns = (uint32_t)(len * per_kb / 1024);

@@ -29,9 +29,9 @@
 #define PROBE_AGAIN 7u	   /* where there was nothing new, or it is doubtful */
 
 _Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
-/* For one line: near ones take 40 to 60, far ones 140 and more; what takes less was here already:
- * the processor brings neighbours of lines that it is asked for. */
-uint32_t bl_tx_far_ns = 100, bl_tx_here_ns = 36;
+/* For one line: bl_copy_plan()->far_ns, unless it is set here; what takes less than the other was
+ * here already: the processor brings neighbours of lines that it is asked for. */
+uint32_t bl_tx_far_ns, bl_tx_here_ns = 36;
 /* ns until an answer: MPI libraries take 70 to 220, and more than 600 where they yield before. */
 uint32_t bl_tx_late_ns = 400;
 
@@ -86,7 +86,7 @@ static bool is_due(const struct bl_tx *tx, size_t len)
  */
 static void probe(struct bl_tx *tx, size_t len)
 {
-	uint32_t limit = tx->limit;
+	uint32_t limit = tx->limit, far = bl_tx_far_ns ? bl_tx_far_ns : bl_copy_plan()->far_ns;
 	uint64_t ns = bl_ticks_settled();
 	bool news;
 
@@ -94,7 +94,7 @@ static void probe(struct bl_tx *tx, size_t len)
 	ns = (bl_ticks_settled() - ns) * 1000 / bl_ticks_per_us();
 	news = tx->limit != limit && ns >= bl_tx_here_ns;
 	if (news)
-		judge_line(tx, ns >= bl_tx_far_ns);
+		judge_line(tx, ns >= far);
 	tx->probed = (uint16_t)tx->next;
 	if (!news || is_doubtful(tx))
 		tx->probed -= (uint16_t)(period(len) - PROBE_AGAIN);

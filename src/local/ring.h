@@ -230,7 +230,7 @@ static inline bool bl_tx_is_silent(const struct bl_tx *tx)
 
 /*
  * Lines of our own. What a packet is written to lies in the receiver's cache, and the sender asks
- * for it ahead. On AMD's later kinds a line that prefetchw has brought is ours only as long as it
+ * for it ahead. On AMD's Zen 4 a line that prefetchw has brought is ours only as long as it
  * stays in the first-level cache: once the MPI library has pushed it out of there, a store to it
  * waits as if nobody had asked, and the library's next locked instruction waits for that store. A
  * line that has been stored to stays ours, wherever it lies. So there (bl_tx_stores()) something is

@@ -56,7 +56,8 @@ static inline void open_fresh(void)
 	plan()->stream_max = 32768;
 	plan()->in_turn = plan()->crossing_only = true;
 	plan()->fresh_max = FRESH;
-	plan()->turn_max = 0;
+	plan()->turn_max = plan()->used_near = 0;
+	plan()->used_far_ns_kb = 30;
 	plan()->deep = plan()->grows_far = false;
 	copies_take_long(true);
 	bl_tx_here_ns = UINT32_MAX; /* no line's time says how far it is: the tests do */

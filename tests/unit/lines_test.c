@@ -306,7 +306,7 @@ static void distance_by_answers(void **state)
 		for (int far = 1; far >= 0; far--) {
 			uint32_t until = r.tx.next + 6 * BL_ANSWER_EVERY;
 
-			bl_tx_far_ns = far ? 0 : UINT32_MAX;
+			bl_tx_far_ns = far ? 1 : UINT32_MAX;
 			while (r.tx.next != until) {
 				r.tx.replies = 7;
 				r.tx.asked = (uint8_t)r.tx.next;

@@ -53,7 +53,7 @@ static void past_for_a_while(void **state)
 /* What a probe finds: any time that it takes is that of one who is near, or far. */
 static void seem(bool far)
 {
-	bl_tx_far_ns = far ? 0 : UINT32_MAX;
+	bl_tx_far_ns = far ? 1 : UINT32_MAX;
 	bl_tx_here_ns = 0;
 }
 
