@@ -31,6 +31,7 @@
 #define UPPER_yield	     "FI_BEELINE_YIELD"
 #define UPPER_overlap	     "FI_BEELINE_OVERLAP"
 #define UPPER_serve	     "FI_BEELINE_SERVE"
+#define UPPER_combine	     "FI_BEELINE_COMBINE"
 
 const struct bl_knob_info bl_knob_table[] = {
 #define X(field, kind_, init_, least_, most_, choices_, help_)                                     \

@@ -104,6 +104,12 @@ enum bl_knob_kind {
 	  "take longer, and what it doesn't take up within a microsecond is done directly; "       \
 	  "always asks each time, for tests; never is for programs that unmap registered memory "  \
 	  "while others use it.")                                                                  \
+	X(combine, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
+	  "Whether one-sided reads and writes of up to 4 KiB that follow each other closely are "  \
+	  "kept, up to 64 of them, and done together with the next progress of their origin: "     \
+	  "auto is from the second one on, always is the first one, too, for tests; never is for " \
+	  "programs that see that a write has come before its origin does (it is delivered when "  \
+	  "its call returns then).")                                                               \
 	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
 	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/atomic.h"
+#include "core/combine.h"
 #include "core/fence.h"
 #include "core/large.h"
 #include "core/serve.h"
@@ -152,16 +153,20 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		   });
 }
 
+void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err)
+{
+	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
+}
+
 /* --- directly --------------------------------------------------------------- */
 
-static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
+bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma)
 {
 	bool read = comp_flags(rma->what) & BL_READ;
 	uint32_t all = atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
 
 	return rma->flags & BL_REMOTE_CQ_DATA ||
-	       all & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE) ||
-	       flags & bl_rma_events(rma->what, rma->op);
+	       all & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE);
 }
 
 static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t len)
@@ -202,7 +207,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	/* Each region may have a counter of its own: the target finds them. */
 	if (unlikely(rma->nplace > 1 && mem.flags & (BL_MR_EVENT_READ | BL_MR_EVENT_WRITE)))
 		return -EOPNOTSUPP;
-	tell = target_listens(peer, rma, mem.flags);
+	tell = bl_rma_is_told(peer, rma) || mem.flags & bl_rma_events(rma->what, rma->op);
 	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
 		bl_starve(ep, peer, 0);
 		return NO_ROOM;
@@ -217,29 +222,60 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		return *err;
 	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer))
 		*err = bl_peer_life(peer); /* the same PID after exec() is other memory */
-	if (unlikely(*err))
-		return 0;
-	count(ep, rma->what, len);
-	if (unlikely(tell))
+	if (unlikely(tell) && !*err)
 		tell_target(peer, rma, len);
 	return 0;
+}
+
+/* From here on until busy_ends() the target waits for us before it takes memory away. */
+static void busy_begins(struct bl_rma_peer *rp)
+{
+	/* seq_cst: pairs with the fence in bl_mr_quiesce: either we see what has been
+	 * closed, or the target sees us and waits */
+	atomic_exchange_explicit(&rp->peer->rx.lane->rma_busy, (rp->turn += 2) | 1,
+				 memory_order_seq_cst);
+}
+
+static void busy_ends(struct bl_rma_peer *rp)
+{
+	atomic_store_explicit(&rp->peer->rx.lane->rma_busy, 0, memory_order_release);
+}
+
+int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		  size_t *off, int *err)
+{
+	int ret;
+
+	busy_begins(rp);
+	ret = copy_now(ep, rp, rma, len, off, err);
+	busy_ends(rp);
+	return ret;
+}
+
+int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t *events)
+{
+	struct bl_rma_memory mem;
+	int err;
+
+	busy_begins(rp);
+	err = bl_peer_life(rp->peer); /* its PID may be somebody else's by now */
+	if (!err)
+		err = bl_rma_find(rp, rma, &mem);
+	busy_ends(rp);
+	*events = err ? 0 : mem.flags & bl_rma_events(rma->what, rma->op);
+	return err;
 }
 
 static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		  size_t *off)
 {
-	_Atomic uint32_t *busy = &rp->peer->rx.lane->rma_busy;
-	int ret, err;
+	int err, ret = bl_rma_direct(ep, rp, rma, len, off, &err);
 
-	/* seq_cst: pairs with the fence in bl_mr_quiesce: either we see what has been
-	 * closed, or the target sees us and waits */
-	atomic_exchange_explicit(busy, (rp->turn += 2) | 1, memory_order_seq_cst);
-	ret = copy_now(ep, rp, rma, len, off, &err);
-	atomic_store_explicit(busy, 0, memory_order_release);
 	if (ret)
 		return ret;
-	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len,
-		 err == -ESRCH ? ECONNRESET : -err);
+	if (likely(!err))
+		count(ep, rma->what, len);
+	bl_rma_over(ep, rma, len, err == -ESRCH ? ECONNRESET : -err);
 	return 0;
 }
 
@@ -593,7 +629,7 @@ bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 	for (uint32_t i = 0; ep->requests && i < ep->nrequest; i++)
 		if (ep->request[i]->peer == peer)
 			return true;
-	return peer->rma && (peer->rma->head || peer->rma->rest);
+	return peer->rma && (peer->rma->head || peer->rma->rest || bl_combine_some(peer->rma));
 }
 
 /* Its memory can't be reached now: its table changes, another has its lock, or what we need to know
@@ -606,30 +642,13 @@ static bl_cold int not_yet(struct bl_ep *ep, const struct bl_peer *peer, const s
 	return asked ? bl_refused(ep) : bl_again(ep);
 }
 
-int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
+int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
 {
-	struct bl_rma_peer *rp;
-	struct bl_peer *peer;
-	size_t len, off = 0;
+	struct bl_peer *peer = rp->peer;
 	uint64_t number;
+	size_t off = 0;
 	int ret, err;
 
-	if (unlikely(ep->sampled))
-		bl_pass_next(ep);
-	if (unlikely(!lengths(rma, &len)))
-		return -EINVAL;
-	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))
-		return -EMSGSIZE;
-	err = reach(ep, rma->dest, &peer);
-	if (unlikely(!err && rma->flags & BL_FENCE && bl_rma_pending(ep, peer)))
-		err = BL_FENCED;
-	if (unlikely(err))
-		return bl_fence_rma(ep, rma, err);
-	rp = bl_rma_peer(peer);
-	if (unlikely(!rp))
-		return bl_no_memory(ep);
-	if (unlikely(rp->rest && bl_rma_go_on(ep, rp)))
-		return not_yet(ep, peer, rma);
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
 		ret = may_leave(rp) ? bl_serve_ask(ep, rp, rma, len, &number, &err) : -EOPNOTSUPP;
@@ -652,6 +671,35 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	return by_message(ep, rp, rma, len);
 }
 
+int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
+{
+	struct bl_rma_peer *rp;
+	struct bl_peer *peer;
+	size_t len;
+	int err;
+
+	if (unlikely(ep->sampled))
+		bl_pass_next(ep);
+	if (unlikely(!lengths(rma, &len)))
+		return -EINVAL;
+	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))
+		return -EMSGSIZE;
+	err = reach(ep, rma->dest, &peer);
+	if (unlikely(!err && rma->flags & BL_FENCE && bl_rma_pending(ep, peer)))
+		err = BL_FENCED;
+	if (unlikely(err))
+		return bl_fence_rma(ep, rma, err);
+	rp = bl_rma_peer(peer);
+	if (unlikely(!rp))
+		return bl_no_memory(ep);
+	if (unlikely(rp->rest && bl_rma_go_on(ep, rp)))
+		return not_yet(ep, peer, rma);
+	err = bl_combine_take(ep, rp, rma, len);
+	if (err == BL_COMBINE_TAKEN)
+		return 0;
+	return unlikely(err) ? not_yet(ep, peer, rma) : bl_rma_perform(ep, rp, rma, len);
+}
+
 bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	struct bl_rma_peer *rp = peer->rma;
@@ -667,6 +715,7 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 		drop_rest(rp);
 	}
 	free(rp->spare);
+	bl_combine_abandon(ep, rp, err);
 	while (rp->head) {
 		struct bl_rma_op *op = pop(rp);
 
@@ -680,6 +729,8 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 
 void bl_rma_close(struct bl_ep *ep)
 {
+	for (struct bl_rma_peer *rp = ep->rma_active; rp; rp = rp->next_active)
+		bl_combine_close(ep, rp);
 	if (ep->local.seg.header) {
 		/* From now on nobody begins; see bl_peer_life(). */
 		atomic_store_explicit(&ep->local.seg.header->closed, 1, memory_order_release);
@@ -693,6 +744,7 @@ void bl_rma_close(struct bl_ep *ep)
 		deactivate(ep, rp);
 		free(rp->rest);
 		free(rp->spare);
+		free(rp->combine);
 		while (rp->head)
 			free(pop(rp));
 		bl_rma_drop_job(rp);

@@ -83,6 +83,7 @@ struct bl_rma_memory {
 
 #define BL_RMA_CACHE 16u
 
+struct bl_combine;  /* combine.h: short ones that are done together */
 struct bl_rma_rest; /* rma.c: an atomic operation, a part of which is done, or one that is served */
 struct bl_rma_op;   /* rma.c: an operation that the target does for us */
 struct bl_rma_job;  /* rma_serve.c: one that we do for an origin */
@@ -94,6 +95,11 @@ struct bl_rma_peer {
 	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
 	struct bl_rma_rest *rest;		/* begun, before all that comes later; NULL */
 	struct bl_rma_rest *spare;		/* memory for one; NULL */
+	/* combine.h: NULL: there were never any; ticks: when the last short one was begun or done;
+	 * those that were kept last were several */
+	struct bl_combine *combine;
+	uint64_t short_at;
+	bool several;
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
 	struct bl_commons_wait wait; /* for the lock of its memory */
@@ -141,6 +147,25 @@ bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 		 enum bl_rma_what what, uint8_t op, const struct bl_rma_place *place, size_t nplace,
 		 uint64_t len, bool has_data, uint64_t data);
+
+/* --- rma.c's, for combine.c ---- */
+
+/* Begin one that nothing comes before: as bl_rma(), but for that, and what is asked for is known to
+ * make sense. */
+int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len);
+/*
+ * Copy directly, and no more: nothing completes. 0, with *err (a negative errno) of the operation;
+ * -EOPNOTSUPP: the target must do it; -EAGAIN: its table is changing, or its lock is taken, with
+ * *off where an atomic operation is to go on; -ENOBUFS: no room to tell the target.
+ */
+int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		  size_t *off, int *err);
+/* What regions count of it, BL_MR_EVENT_*, by the target's table, or why that can't be said. */
+int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t *events);
+/* The target has an endpoint's counter for such, or they bring data. */
+bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma);
+/* It is over; err: 0 or a positive errno. */
+void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err);
 
 /* A packet whose operation is one of BL_OP_RMA_*, or nonsense. -EAGAIN: not now (no
  * memory); -EPROTO. rma_serve.c */

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "core/atomic.h"
+#include "core/combine.h"
 #include "core/large.h"
 #include "core/rma.h"
 #include "core/serve.h"
@@ -270,6 +271,8 @@ void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink)
 	while ((rp = *at)) {
 		bool more = bl_rma_go_on(ep, rp);
 
+		if (bl_combine_some(rp))
+			more |= !bl_combine_flush(ep, rp);
 		more |= bl_rma_pump(ep, rp);
 		more |= job_step(ep, sink, rp);
 		if (more) {

@@ -140,27 +140,36 @@ int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, 
 	return 0;
 }
 
-static bool is_suited(const struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma,
-		      size_t len)
+bool bl_serve_fits(enum bl_rma_what what, size_t nplace, size_t len)
 {
-	return is_short(rma->what, rma->op, rma->nplace, len) && !(rma->flags & BL_FENCE) &&
-	       peer->copy.pull != BL_COPY_SELF && !ep->domain->working;
+	return is_short(what, 0, nplace, len);
+}
+
+bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_tx *tx = &rp->peer->tx;
+
+	return rp->peer->copy.pull != BL_COPY_SELF && !ep->domain->working &&
+	       waits(ep, rp, bl_ticks()) && (bl_tx_room(tx) || bl_tx_refresh(tx));
 }
 
 int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		 uint64_t *number, int *err)
 {
-	struct bl_tx *tx = &rp->peer->tx;
-	uint64_t now, until;
+	if (!is_short(rma->what, rma->op, rma->nplace, len) || rma->flags & BL_FENCE ||
+	    !bl_serve_is_open(ep, rp))
+		return -EOPNOTSUPP;
+	return bl_serve_now(ep, rp, rma, len, number, err);
+}
+
+int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		 uint64_t *number, int *err)
+{
+	uint64_t now = bl_ticks(), until;
 	bool theirs = false;
 	uint32_t n;
 	int ret;
 
-	if (!is_suited(ep, rp->peer, rma, len))
-		return -EOPNOTSUPP;
-	now = bl_ticks();
-	if (!waits(ep, rp, now) || (!bl_tx_room(tx) && !bl_tx_refresh(tx)))
-		return -EOPNOTSUPP;
 	*number = ++ep->rma_number;
 	n = ask(rp->peer, rma, len, *number);
 	until = now + TAKES_UP_US * bl_ticks_per_us();

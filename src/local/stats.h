@@ -100,6 +100,7 @@
 	X(rma_by_target, "short ones that a target that waited did for us")                        \
 	X(rma_by_target_bytes, "")                                                                 \
 	X(rma_taken_back, "those that it didn't, after all")                                       \
+	X(rma_combined, "short ones that were done together with others")                          \
 	X(rma_served, "those that we did for others")                                              \
 	X(rma_served_bytes, "")                                                                    \
 	X(in_turn, "messages sent where the neighbour's had been, or its next one may be")         \

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * combine.c: short reads and writes of another process's memory that follow each other, which are
+ * kept and done together: the bytes are those of one after the other, each completes, each is
+ * refused or counted by itself, and none waits longer than for the next progress.
+ */
+#include "cases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../deny.h"
+
+#define ROOM 32768
+#define KEY  0xbee
+#define BOTH (FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+/* How they go: directly, or by a target that is asked each time; the second ones and later, or
+ * each; by message from the beginning, or from the middle on. */
+enum way { DIRECT, SERVED, AUTO, ASKED, DENIED };
+
+static enum way way;
+
+static void begin(struct t_node *n, struct t_opts *o)
+{
+	if (!t_beeline)
+		t_skip("knobs of ours");
+	o->caps |= FI_RMA | FI_RMA_EVENT | FI_ATOMIC;
+	setenv("FI_BEELINE_SERVE", way == SERVED ? "always" : "never", 1);
+	setenv("FI_BEELINE_COMBINE", way == AUTO ? "auto" : "always", 1);
+	if (way == ASKED)
+		setenv("FI_BEELINE_COPY", "ring", 1);
+	t_start(n, o);
+}
+
+static struct fid_mr *reg(struct t_node *n, void *buf, size_t len, uint64_t access, uint64_t key)
+{
+	struct fid_mr *mr;
+
+	T_OK(fi_mr_reg(n->domain, buf, len, access, 0, key, 0, &mr, NULL));
+	return mr;
+}
+
+/* At a barrier with this nobody makes progress. */
+static bool nothing(void)
+{
+	return false;
+}
+
+static void put(struct t_node *n, const void *buf, size_t len, uint64_t addr, struct t_op *op)
+{
+	T_TRY(fi_write(n->ep, buf, len, NULL, n->peer[1], addr, KEY, op));
+}
+
+static void inject(struct t_node *n, const void *buf, size_t len, uint64_t addr)
+{
+	T_TRY(fi_inject_write(n->ep, buf, len, n->peer[1], addr, KEY));
+}
+
+static void get(struct t_node *n, void *buf, size_t len, uint64_t addr, struct t_op *op)
+{
+	T_TRY(fi_read(n->ep, buf, len, NULL, n->peer[1], addr, KEY, op));
+}
+
+/* --- as one after the other --------------------------------------------------- */
+
+#define BURST 150
+#define LONG  20000
+
+/* One of a burst: what it writes, or reads; what a read has to bring. */
+struct one {
+	struct t_op op;
+	bool reads;
+	size_t len;
+	unsigned char *bytes, *wanted;
+};
+
+static unsigned char shadow[ROOM];
+
+static size_t length(struct t_rng *rng)
+{
+	switch (t_rand_below(rng, 10)) {
+	case 0:
+		return 4097 + t_rand_below(rng, LONG - 4097);
+	case 1:
+		return t_rand_below(rng, 4097);
+	case 2:
+		return 0;
+	}
+	return 1 + t_rand_below(rng, 40);
+}
+
+/* Beside the last one, or anywhere; now and then over a part of it. */
+static uint64_t place(struct t_rng *rng, uint64_t end, size_t len)
+{
+	if (t_rand_below(rng, 3) && end + len <= ROOM)
+		return end;
+	return t_rand_below(rng, ROOM - len + 1);
+}
+
+static void add(struct t_node *n, uint64_t at, struct t_op *op)
+{
+	uint64_t one = 1, sum;
+
+	at = at % (ROOM / 8) * 8;
+	memcpy(&sum, shadow + at, 8);
+	sum++;
+	memcpy(shadow + at, &sum, 8);
+	T_TRY(fi_inject_atomic(n->ep, &one, 1, n->peer[1], at, KEY, FI_UINT64, FI_SUM));
+	op->done = 1; /* it tells of itself by a counter only */
+}
+
+static void begin_one(struct t_node *n, struct t_rng *rng, struct one *one, uint64_t *end)
+{
+	uint64_t kind = t_rand_below(rng, 12), at;
+
+	*one = (struct one){.len = length(rng)};
+	at = place(rng, *end, one->len);
+	*end = at + one->len;
+	if (!kind) {
+		add(n, at, &one->op);
+		return;
+	}
+	one->bytes = malloc(one->len + 1);
+	if (kind < 4) {
+		one->reads = true;
+		one->wanted = malloc(one->len + 1);
+		memcpy(one->wanted, shadow + at, one->len);
+		get(n, one->bytes, one->len, at, &one->op);
+		return;
+	}
+	t_fill(one->bytes, one->len, t_rand(rng), 0);
+	memcpy(shadow + at, one->bytes, one->len);
+	if (kind < 8 && one->len <= n->info->tx_attr->inject_size) {
+		inject(n, one->bytes, one->len, at);
+		memset(one->bytes, 0, one->len);
+		one->op.done = 1;
+	} else {
+		put(n, one->bytes, one->len, at, &one->op);
+	}
+}
+
+static void end_one(struct one *one)
+{
+	T_WAIT(&one->op);
+	T_EQ(one->op.done, 1);
+	if (one->reads)
+		T_CHECK(!memcmp(one->bytes, one->wanted, one->len), "%zu bytes read", one->len);
+	free(one->bytes);
+	free(one->wanted);
+}
+
+static void burst(struct t_node *n, struct t_rng *rng)
+{
+	static struct one all[BURST];
+	uint64_t count = 1 + t_rand_below(rng, BURST), end = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		begin_one(n, rng, &all[i], &end);
+	for (uint64_t i = count; i--;)
+		end_one(&all[i]);
+}
+
+static void bursts(void)
+{
+	struct t_opts o = {0};
+	static unsigned char mem[ROOM], all[ROOM];
+	struct t_op op = {0};
+	struct t_rng rng;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	t_rng_init(&rng, 1);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	for (int round = 0; round < 60 && t_rank == 0; round++) {
+		if (round == 30 && way == DENIED && deny_process_vm())
+			t_skip("no seccomp filter");
+		burst(&n, &rng);
+	}
+	if (t_rank == 0) {
+		get(&n, all, ROOM, 0, &op);
+		T_WAIT(&op);
+		T_CHECK(!memcmp(all, shadow, ROOM), "the bytes are others");
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
+/* To oneself: both sides of it are here. */
+static void oneself(void)
+{
+	enum { N = 200 };
+	struct t_opts o = {0};
+	static uint64_t mem[N], in[N];
+	static struct t_op op[2 * N];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, sizeof(mem), BOTH, KEY);
+	for (uint64_t i = 0; i < N; i++) {
+		in[i] = i + 1;
+		T_TRY(fi_write(n.ep, &in[i], 8, NULL, n.peer[0], 8 * (N - 1 - i), KEY, &op[i]));
+	}
+	for (uint64_t i = 0; i < N; i++)
+		T_WAIT(&op[i]);
+	for (uint64_t i = 0; i < N; i++) {
+		T_EQ(mem[i], N - i);
+		T_TRY(fi_read(n.ep, &in[i], 8, NULL, n.peer[0], 8 * i, KEY, &op[N + i]));
+	}
+	for (uint64_t i = 0; i < N; i++) {
+		T_WAIT(&op[N + i]);
+		T_EQ(in[i], N - i);
+	}
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
+/* --- each by itself, all the same ------------------------------------------------ */
+
+static const struct {
+	const char *what;
+	uint64_t addr, key;
+	size_t len;
+	int error; /* of a write */
+} bad[] = {
+	{"no such key", 0, 77, 8, FI_EKEYREJECTED},
+	{"beyond the end", ROOM - 4, KEY, 8, FI_EINVAL},
+	{"not to be written", 0, KEY + 1, 8, FI_EACCES},
+	{"not there", 4096, KEY + 2, 8, FI_EFAULT},
+};
+
+/* Eight bytes each to 100 places, one of which is none. */
+static void with_bad(struct t_node *n, size_t which, int at)
+{
+	enum { N = 100 };
+	static uint64_t out[N];
+	static struct t_op op[N];
+
+	memset(op, 0, sizeof(op));
+	t_at("%s, the one at %d", bad[which].what, at);
+	for (int i = 0; i < N; i++) {
+		uint64_t addr = (uint64_t)i * 16, key = KEY;
+
+		out[i] = which * 1000 + (uint64_t)i;
+		if (i == at) {
+			addr = bad[which].addr;
+			key = bad[which].key;
+		}
+		T_TRY(fi_write(n->ep, &out[i], 8, NULL, n->peer[1], addr, key, &op[i]));
+	}
+	for (int i = 0; i < N; i++) {
+		if (i == at)
+			T_WAIT_ERR(&op[i], bad[which].error);
+		else
+			T_WAIT(&op[i]);
+		T_EQ(op[i].done, 1);
+	}
+	for (int i = 0; i < N; i++) {
+		uint64_t in = 0;
+		struct t_op r = {0};
+
+		get(n, &in, 8, (uint64_t)i * 16, &r);
+		T_WAIT(&r);
+		if (i != at)
+			T_EQ(in, out[i]);
+	}
+}
+
+static void refusals(void)
+{
+	const int places[] = {0, 1, 6, 7, 8, 63, 64, 99};
+	struct t_opts o = {0};
+	static unsigned char mem[ROOM];
+	struct fid_mr *mr[3];
+	struct t_node n;
+
+	begin(&n, &o);
+	mr[0] = reg(&n, mem, ROOM, BOTH, KEY);
+	mr[1] = reg(&n, mem, ROOM, FI_REMOTE_READ, KEY + 1);
+	mr[2] = reg(&n, NULL, SIZE_MAX, BOTH, KEY + 2);
+	t_barrier();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]) && t_rank == 0; i++)
+		for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++)
+			with_bad(&n, i, places[k]);
+	t_barrier();
+	for (int i = 0; i < 3; i++)
+		T_OK(fi_close(&mr[i]->fid));
+	t_finish(&n);
+}
+
+/* A region that its owner closes while some for it are kept. */
+static void closed(void)
+{
+	enum { N = 20 };
+	struct t_opts o = {0};
+	static unsigned char mem[ROOM], b[8];
+	static struct t_op op[N];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		put(&n, b, 8, 0, &op[0]);
+		T_WAIT(&op[0]);
+		memset(op, 0, sizeof(op));
+		memset(b, 1, 8);
+	}
+	t_barrier();
+	for (int i = 0; i < N && t_rank == 0; i++)
+		put(&n, b, 8, 100 * (uint64_t)i, &op[i]);
+	t_barrier_with(nothing); /* nothing makes progress */
+	if (t_rank == 1) {
+		T_OK(fi_close(&mr->fid));
+		for (size_t i = 0; i < ROOM; i++)
+			T_EQ(mem[i], 0);
+	}
+	t_barrier_with(nothing);
+	for (int i = 0; i < N && t_rank == 0; i++)
+		T_WAIT_ERR(&op[i], FI_EKEYREJECTED);
+	t_barrier();
+	if (t_rank == 0)
+		T_OK(fi_close(&mr->fid));
+	for (size_t i = 0; i < ROOM; i++)
+		T_EQ(mem[i], 0);
+	t_finish(&n);
+}
+
+static void reach(struct fid_cntr *cntr, uint64_t value)
+{
+	while (fi_cntr_read(cntr) < value)
+		t_idle();
+	T_EQ(fi_cntr_read(cntr), value);
+}
+
+/* Each is counted: here by the endpoint, there by the region, and where both endpoints count. */
+static void counted(bool remote)
+{
+	enum { N = 1000 };
+	struct t_opts o = {.rma_counters = remote, .counters = !remote};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *of_region;
+	static uint64_t mem[ROOM / 8];
+	struct fid_mr *mr, *plain;
+	struct t_node n;
+
+	begin(&n, &o);
+	T_OK(fi_cntr_open(n.domain, &attr, &of_region, NULL));
+	mr = reg(&n, mem, ROOM, BOTH, KEY + 1);
+	plain = reg(&n, mem, ROOM, BOTH, KEY);
+	T_OK(fi_mr_bind(mr, &of_region->fid, FI_REMOTE_WRITE));
+	t_barrier();
+	for (uint64_t i = 0; i < N && t_rank == 0; i++) {
+		inject(&n, &i, 8, 16 * i);
+		T_TRY(fi_inject_write(n.ep, &i, 8, n.peer[1], 16 * i + 8, KEY + 1));
+	}
+	if (remote) /* of all, where it comes from and where it goes */
+		reach(t_rank ? n.remote : n.rma, 2 * N);
+	if (t_rank == 1)
+		reach(of_region, N);
+	t_barrier();
+	for (uint64_t i = 0; i < 2 * N && t_rank == 1; i++)
+		T_EQ(mem[i], i / 2);
+	T_OK(fi_close(&mr->fid));
+	T_OK(fi_close(&plain->fid));
+	T_OK(fi_close(&of_region->fid));
+	t_finish(&n);
+}
+
+static void counters(void)
+{
+	counted(true);
+}
+
+static void regions(void)
+{
+	counted(false);
+}
+
+/* --- not longer than to the next progress ------------------------------------------- */
+
+static bool differs(const unsigned char *mem, int value, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (mem[i] != value)
+			return true;
+	return false;
+}
+
+/* One by itself is there when its call returns. */
+static void by_itself(void)
+{
+	struct t_opts o = {0};
+	static unsigned char mem[64], b[64];
+	struct t_op op = {0}, first = {0};
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, 64, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		get(&n, b, 64, 0, &first);
+		T_WAIT(&first);
+	}
+	t_barrier(); /* takes longer than those wait for each other that follow closely */
+	t_barrier_with(nothing);
+	if (t_rank == 0) {
+		memset(b, 7, 64);
+		put(&n, b, 64, 0, &op);
+	}
+	t_barrier_with(nothing);
+	if (t_rank == 1)
+		T_CHECK(!differs(mem, 7, 64), "it is still kept");
+	t_barrier();
+	if (t_rank == 0)
+		T_WAIT(&op);
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
+static void some(struct t_node *n, struct t_op *op, int count, const void *b)
+{
+	for (int i = 0; i < count; i++)
+		put(n, b, 8, 16 * (uint64_t)i, op ? &op[i] : NULL);
+}
+
+/* Whoever waits, by whatever call, is no hindrance. */
+static void waited_for(void)
+{
+	enum { N = 20 };
+	struct t_opts o = {.rma_counters = true, .wait = FI_WAIT_FD};
+	static unsigned char mem[ROOM], b[8];
+	struct fi_cq_tagged_entry entry;
+	static struct t_op op[N];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		struct fid *fids[] = {&n.cq->fid};
+
+		some(&n, op, N, b);
+		T_OK(fi_cntr_wait(n.rma, N, 20000));
+		for (int i = 0; i < N; i++)
+			T_WAIT(&op[i]);
+		for (int i = 0; i < N; i++)
+			op[i].done = 0;
+		some(&n, op, N, b);
+		for (int i = 0; i < N; i++)
+			T_EQ(fi_cq_sread(n.cq, &entry, 1, NULL, 20000), 1);
+		some(&n, op, N, b);
+		T_EQ(fi_trywait(n.fabric, fids, 1), -FI_EAGAIN);
+		for (int i = 0; i < N; i++)
+			T_WAIT(&op[i]);
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
+/* Who closes has no progress any more: what was injected is there. */
+static void ends(void)
+{
+	enum { N = 40 };
+	struct t_opts o = {0};
+	static uint64_t mem[ROOM / 8];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		struct t_op op = {0};
+
+		get(&n, mem, 8, 0, &op);
+		T_WAIT(&op);
+	}
+	t_barrier();
+	for (uint64_t i = 0; i < N && t_rank == 0; i++)
+		inject(&n, &i, 8, 16 * i);
+	if (t_rank == 0) {
+		T_OK(fi_close(&mr->fid));
+		t_close(&n);
+	}
+	t_barrier_with(nothing);
+	if (t_rank == 1) {
+		for (uint64_t i = 0; i < N; i++)
+			T_EQ(mem[2 * i], i);
+		T_OK(fi_close(&mr->fid));
+		t_close(&n);
+	}
+}
+
+/* What is behind a fence begins when they are over. */
+static void fenced(void)
+{
+	enum { N = 30 };
+	struct t_opts o = {.caps = FI_FENCE};
+	static unsigned char mem[ROOM], b[8], in[8];
+	static struct t_op op[N + 1];
+	struct iovec iov = {in, 8};
+	struct fi_rma_iov at = {16 * (N - 1), 8, KEY};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = &at, .rma_iov_count = 1};
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		memset(b, 9, 8);
+		some(&n, op, N, b);
+		msg.addr = n.peer[1];
+		msg.context = &op[N];
+		T_TRY(fi_readmsg(n.ep, &msg, FI_COMPLETION | FI_FENCE));
+		T_WAIT(&op[N]);
+		for (int i = 0; i < N; i++)
+			T_EQ(op[i].done, 1);
+		T_CHECK(!differs(in, 9, 8), "it was read before");
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
+/* --- the table --------------------------------------------------------------------- */
+
+#define AS(name, as)                                                                               \
+	static void name##_##as(void)                                                              \
+	{                                                                                          \
+		way = as;                                                                          \
+		name();                                                                            \
+	}
+#define ALL(name)                                                                                  \
+	AS(name, DIRECT)                                                                           \
+	AS(name, SERVED)                                                                           \
+	AS(name, AUTO)                                                                             \
+	AS(name, ASKED)
+#define CASE(name, as, suffix, nproc, why)                                                         \
+	{                                                                                          \
+		"combine_" #name suffix, nproc, name##_##as, why, 0                                \
+	}
+#define CASES(name, nproc, why)                                                                    \
+	CASE(name, DIRECT, "", nproc, why), CASE(name, SERVED, "_served", nproc, why),             \
+		CASE(name, AUTO, "_auto", nproc, why), CASE(name, ASKED, "_asked", nproc, why)
+
+ALL(bursts)
+AS(bursts, DENIED)
+ALL(oneself)
+ALL(refusals)
+AS(closed, DIRECT)
+AS(closed, SERVED)
+ALL(counters)
+ALL(regions)
+AS(by_itself, AUTO)
+ALL(waited_for)
+AS(ends, DIRECT)
+AS(ends, AUTO)
+ALL(fenced)
+
+static const struct t_case cases[] = {
+	CASES(bursts, 2, "the bytes are those of one after the other"),
+	CASE(bursts, DENIED, "_denied", 2, "the same, with the right to copy lost in the middle"),
+	CASES(oneself, 1, "both sides are one process"),
+	CASES(refusals, 2, "one that fails is the only one"),
+	CASE(closed, DIRECT, "", 2, "nobody reaches what is registered no more"),
+	CASE(closed, SERVED, "_served", 2, "the same, by the target's hand"),
+	CASES(counters, 2, "each is counted by both endpoints"),
+	CASES(regions, 2, "each is counted by its region"),
+	CASE(by_itself, AUTO, "", 2, "one is over when its call returns"),
+	CASES(waited_for, 2, "whoever waits makes progress"),
+	CASE(ends, DIRECT, "", 2, "who closes loses nothing that was injected"),
+	CASE(ends, AUTO, "_auto", 2, "the same"),
+	CASES(fenced, 2, "a fence waits for them"),
+};
+
+const struct t_group group_combine = T_GROUP("combine", cases);
