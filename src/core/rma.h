@@ -2,7 +2,8 @@
 /*
  * rma.h: reading, writing and changing another process's registered memory.
  *
- * An operation is over when the call returns: the origin finds the key in the
+ * An operation is over when the call returns (short ones that follow each other closely: with the
+ * next progress; combine.h): the origin finds the key in the
  * target's table (mr.h), checks, and copies with process_vm_readv or
  * process_vm_writev. The target takes no part; only if it wants to hear of it
  * (remote CQ data, a counter) a packet follows the copy.
