@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * combine_test.c: which one-sided operations are kept and done together (core/combine.h): how many
+ * copies a series of them takes, when they are done, and that the bytes are theirs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/combine.h"
+#include "unit/node.h"
+
+#define KEY  5
+#define ROOM (128u << 10)
+
+static unsigned copies;
+
+int __real_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len);
+int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len);
+
+int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len)
+{
+	copies++;
+	return __real_bl_rma_move(pair, write, mem, off, mine, nmine, len);
+}
+
+struct series_row {
+	struct row row;
+	enum bl_rma_what what;
+	unsigned count;	    /* operations */
+	size_t len;	    /* of each */
+	size_t there, here; /* from the beginning of one to that of the next */
+	unsigned keys;	    /* the regions that they take turns at */
+	uint64_t flags;
+	unsigned at_once; /* copies before any progress, */
+	unsigned in_all;  /* and with it */
+};
+
+#define W BL_RMA_WRITE
+#define R BL_RMA_READ
+
+static const struct series_row serieses[] = {
+	{{"one", "it waits for progress here"}, W, 1, 8, 8, 8, 1, 0, 0, 1},
+	{{"two", "in one copy"}, W, 2, 8, 16, 8, 1, 0, 0, 1},
+	{{"eight places", "as many as a copy has"}, W, 8, 8, 16, 8, 1, 0, 0, 1},
+	{{"nine places", "one more"}, W, 9, 8, 16, 8, 1, 0, 0, 2},
+	{{"ten places", "two more"}, W, 10, 8, 16, 8, 1, 0, 0, 2},
+	{{"sixteen reads", "the same"}, R, 16, 8, 16, 8, 1, 0, 0, 2},
+	{{"side by side", "one place"}, W, 64, 8, 8, 8, 1, 0, 0, 1},
+	{{"reads side by side", "one place"}, R, 64, 8, 8, 8, 1, 0, 0, 1},
+	{{"side by side there", "and apart here: eight places"}, W, 64, 8, 8, 16, 1, 0, 0, 8},
+	{{"side by side here", "and apart there"}, W, 64, 8, 16, 8, 1, 0, 0, 8},
+	{{"to the same place", "one after the other"}, W, 16, 8, 0, 8, 1, 0, 0, 2},
+	{{"of two regions", "each in turn: none is beside another"}, W, 16, 8, 8, 8, 2, 0, 0, 2},
+	{{"as many as are kept", "they still wait"}, W, 64, 8, 16, 8, 1, 0, 0, 8},
+	{{"one more than are kept", "the first ones don't"}, W, 65, 8, 16, 8, 1, 0, 8, 9},
+	{{"injected", "what is kept lies side by side here"}, W, 64, 8, 8, 24, 1, BL_INJECT, 0, 1},
+	{{"the longest", "together"}, W, 8, 4096, 4096, 4096, 1, 0, 0, 1},
+	{{"longer", "each at once"}, W, 8, 4097, 4097, 4097, 1, 0, 8, 8},
+	{{"as much as is kept", "injected"}, W, 8, 4096, 8192, 4096, 1, BL_INJECT, 0, 1},
+	{{"more than is kept", "the first ones don't wait"},
+	 W,
+	 9,
+	 4096,
+	 8192,
+	 4096,
+	 1,
+	 BL_INJECT,
+	 1,
+	 2},
+	{{"nothing", "at once"}, W, 3, 0, 8, 8, 1, 0, 3, 3},
+};
+
+static uint8_t mem[ROOM], buf[ROOM];
+static struct bl_mr *mr[2];
+
+static void open_all(struct node *node)
+{
+	struct iovec iov = {mem, ROOM};
+
+	node_open(node, 2);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct bl_mr_attr attr = {
+			.iov = &iov, .niov = 1, .flags = BL_MR_READ | BL_MR_WRITE, .key = KEY + i};
+
+		assert_int_equal(bl_mr_open(node->domain, &attr, &mr[i]), 0);
+	}
+}
+
+static void close_all(struct node *node)
+{
+	for (int i = 0; i < 2; i++)
+		bl_mr_close(mr[i]);
+	node_close(node);
+}
+
+/* Of the first endpoint on the second's memory. */
+static void begin(struct node *node, enum bl_rma_what what, void *here, size_t len, uint64_t there,
+		  uint64_t key, uint64_t flags)
+{
+	struct iovec iov = {here, len};
+	struct bl_rma_place place = {there, len, key};
+	struct bl_rma rma = {.what = what,
+			     .iov = &iov,
+			     .niov = 1,
+			     .place = &place,
+			     .nplace = 1,
+			     .dest = 1,
+			     .context = here,
+			     .flags = flags | BL_COMPLETION};
+	int err;
+
+	while ((err = bl_rma(node->ep[0], &rma)) == -EAGAIN)
+		node_progress(node);
+	assert_int_equal(err, 0);
+}
+
+static void end(struct node *node, const void *context)
+{
+	uint64_t src;
+
+	assert_ptr_equal(node_completion(node, 0, &src).context, context);
+}
+
+/* They are connected, and it is known what is registered. */
+static void meet(struct node *node)
+{
+	begin(node, R, buf, 1, 0, KEY, 0);
+	end(node, buf);
+	begin(node, R, buf, 1, 0, KEY + 1, 0);
+	end(node, buf);
+}
+
+static void fill(void)
+{
+	for (size_t i = 0; i < ROOM; i++) {
+		mem[i] = (uint8_t)(i * 7);
+		buf[i] = (uint8_t)(i * 13 + 1);
+	}
+}
+
+/* What one after the other would have left. */
+static void expect(const struct series_row *row, uint8_t *there, uint8_t *here)
+{
+	for (unsigned i = 0; i < row->count; i++) {
+		uint8_t *a = there + i * row->there, *b = here + i * row->here;
+
+		if (row->what == W)
+			memcpy(a, b, row->len);
+		else
+			memcpy(b, a, row->len);
+	}
+}
+
+static void series(void **state)
+{
+	const struct series_row *row = TABLE_ROW(struct series_row, state);
+	static uint8_t there[ROOM], here[ROOM];
+	struct node node;
+
+	open_all(&node);
+	meet(&node);
+	fill();
+	memcpy(there, mem, ROOM);
+	memcpy(here, buf, ROOM);
+	expect(row, there, here);
+	copies = 0;
+	for (unsigned i = 0; i < row->count; i++) {
+		uint8_t *mine = buf + i * row->here;
+
+		begin(&node, row->what, mine, row->len, i * row->there, KEY + i % row->keys,
+		      row->flags);
+		if (row->flags & BL_INJECT) /* they are their user's again */
+			memset(mine, 0, row->len);
+	}
+	assert_int_equal(copies, row->at_once);
+	for (unsigned i = 0; i < row->count; i++)
+		end(&node, buf + i * row->here);
+	node_expect_nothing(&node, 0);
+	assert_int_equal(copies, row->in_all);
+	assert_memory_equal(mem, there, ROOM);
+	if (!(row->flags & BL_INJECT))
+		assert_memory_equal(buf, here, ROOM);
+	close_all(&node);
+}
+
+/* --- of different kinds -------------------------------------------------------- */
+
+struct mix_row {
+	struct row row;
+	const char *kinds; /* r, w: short; R, W: long */
+	unsigned at_once, in_all;
+};
+
+static const struct mix_row mixes[] = {
+	{{"reads behind writes", "the writes are done first"}, "wwrr", 1, 2},
+	{{"writes behind reads", "the reads are"}, "rrrw", 1, 2},
+	{{"in turn", "each for the sake of the next"}, "wrwrwr", 5, 6},
+	{{"a long one in the middle", "it is done when what is before it is"}, "wwWww", 2, 3},
+	{{"a long one behind them", "nothing is left"}, "rrrrR", 2, 2},
+	{{"a long one before them", "it is nothing to them"}, "Wwww", 1, 2},
+};
+
+static void mixed(void **state)
+{
+	const struct mix_row *row = TABLE_ROW(struct mix_row, state);
+	struct node node;
+
+	open_all(&node);
+	meet(&node);
+	copies = 0;
+	for (const char *kind = row->kinds; *kind; kind++) {
+		bool is_long = *kind < 'a', reads = *kind == 'r' || *kind == 'R';
+		size_t at = (size_t)(kind - row->kinds) * 10000;
+
+		begin(&node, reads ? R : W, buf + at, is_long ? 5000 : 8, at, KEY, 0);
+	}
+	assert_int_equal(copies, row->at_once);
+	for (size_t i = 0; i < strlen(row->kinds); i++)
+		end(&node, buf + i * 10000);
+	assert_int_equal(copies, row->in_all);
+	close_all(&node);
+}
+
+int main(void)
+{
+	setenv("FI_BEELINE_COMBINE", "always", 1);
+	setenv("FI_BEELINE_EAGER_MAX", "8192", 1);
+	TABLE_ROWS("series", series, serieses);
+	TABLE_ROWS("mixed", mixed, mixes);
+	return table_run("combine");
+}
