@@ -41,8 +41,8 @@ static bool follows(struct bl_rma_peer *rp)
 	if (unlikely(knob))
 		return knob == BL_COMBINE_ALWAYS;
 	now = bl_ticks();
-	soon = now - rp->short_at < FOLLOWS_US * bl_ticks_per_us();
-	rp->short_at = now;
+	soon = now - rp->last_at < FOLLOWS_US * bl_ticks_per_us();
+	rp->last_at = now;
 	return soon || rp->several || bl_combine_some(rp);
 }
 
@@ -288,7 +288,7 @@ bool bl_combine_flush(struct bl_ep *ep, struct bl_rma_peer *rp)
 		if (!step(ep, rp, c))
 			return false;
 	rp->several = c->n > 1;
-	rp->short_at = bl_ticks();
+	rp->last_at = bl_ticks();
 	c->n = 0;
 	return !rp->rest; /* the last one may have been left to the target */
 }

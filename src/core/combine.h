@@ -71,6 +71,12 @@ static inline bool bl_combine_some(const struct bl_rma_peer *rp)
 #define BL_COMBINE_TAKEN 1
 int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len);
 
+/* One is over, or has begun: the next may follow. */
+static inline void bl_combine_note(struct bl_rma_peer *rp)
+{
+	rp->last_at = bl_ticks();
+}
+
 /* Do all that is kept. False: there is still some, which can't be done now. */
 bool bl_combine_flush(struct bl_ep *ep, struct bl_rma_peer *rp);
 

@@ -697,7 +697,11 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	err = bl_combine_take(ep, rp, rma, len);
 	if (err == BL_COMBINE_TAKEN)
 		return 0;
-	return unlikely(err) ? not_yet(ep, peer, rma) : bl_rma_perform(ep, rp, rma, len);
+	if (unlikely(err))
+		return not_yet(ep, peer, rma);
+	err = bl_rma_perform(ep, rp, rma, len);
+	bl_combine_note(rp);
+	return err;
 }
 
 bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)

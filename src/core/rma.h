@@ -96,10 +96,10 @@ struct bl_rma_peer {
 	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
 	struct bl_rma_rest *rest;		/* begun, before all that comes later; NULL */
 	struct bl_rma_rest *spare;		/* memory for one; NULL */
-	/* combine.h: NULL: there were never any; ticks: when the last short one was begun or done;
-	 * those that were kept last were several */
+	/* combine.h: NULL: there were never any; ticks: when the last one was kept or done; those
+	 * that were kept last were several */
 	struct bl_combine *combine;
-	uint64_t short_at;
+	uint64_t last_at;
 	bool several;
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;

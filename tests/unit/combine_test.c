@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/knobs.h"
 #include "core/combine.h"
 #include "unit/node.h"
 
@@ -224,11 +226,123 @@ static void mixed(void **state)
 	close_all(&node);
 }
 
+/* --- by itself, or one of several ---------------------------------------------------- */
+
+static void set_knob(uint64_t combine)
+{
+	((struct bl_knobs *)(uintptr_t)bl_knobs())->combine = combine;
+}
+
+/* So long that nothing follows what was before. */
+static void rest(void)
+{
+	uint64_t until = bl_ticks() + 50 * bl_ticks_per_us();
+
+	while (!bl_is_due(bl_ticks(), until))
+		;
+}
+
+static void one(struct node *node, size_t i)
+{
+	begin(node, W, buf + 8 * i, 8, 16 * i, KEY, 0);
+}
+
+static void ends(struct node *node, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		end(node, buf + 8 * i);
+}
+
+static void by_itself(void **state)
+{
+	struct node node;
+
+	(void)state;
+	open_all(&node);
+	meet(&node);
+	set_knob(0);
+	rest();
+	copies = 0;
+	one(&node, 0);
+	assert_int_equal(copies, 1); /* at once */
+	rest();
+	one(&node, 1);
+	assert_int_equal(copies, 2);
+	ends(&node, 2);
+	set_knob(BL_COMBINE_ALWAYS);
+	close_all(&node);
+}
+
+/* Until two that follow each other come within a microsecond; this core may be lost at times. */
+static void several(struct node *node)
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		copies = 0;
+		for (size_t i = 0; i < 4; i++)
+			one(node, i);
+		if (copies == 1) {
+			ends(node, 4);
+			assert_int_equal(copies, 2);
+			return;
+		}
+		ends(node, 4);
+		one(node, 0); /* and no other: the next ones are judged anew */
+		ends(node, 1);
+		rest();
+	}
+	fail_msg("none follow each other");
+}
+
+static void followed(void **state)
+{
+	struct node node;
+
+	(void)state;
+	open_all(&node);
+	meet(&node);
+	set_knob(0);
+	rest();
+	several(&node);
+	rest(); /* the next one is taken for the first of several, too */
+	copies = 0;
+	one(&node, 0);
+	assert_int_equal(copies, 0);
+	ends(&node, 1);
+	assert_int_equal(copies, 1);
+	rest(); /* it was not: the next one isn't */
+	one(&node, 0);
+	assert_int_equal(copies, 2);
+	ends(&node, 1);
+	set_knob(BL_COMBINE_ALWAYS);
+	close_all(&node);
+}
+
+/* Nothing is kept. */
+static void never(void **state)
+{
+	struct node node;
+
+	(void)state;
+	open_all(&node);
+	meet(&node);
+	set_knob(BL_COMBINE_NEVER);
+	copies = 0;
+	for (size_t i = 0; i < 4; i++)
+		one(&node, i);
+	assert_int_equal(copies, 4);
+	ends(&node, 4);
+	set_knob(BL_COMBINE_ALWAYS);
+	close_all(&node);
+}
+
 int main(void)
 {
 	setenv("FI_BEELINE_COMBINE", "always", 1);
 	setenv("FI_BEELINE_EAGER_MAX", "8192", 1);
 	TABLE_ROWS("series", series, serieses);
 	TABLE_ROWS("mixed", mixed, mixes);
+	TABLE_TEST(by_itself);
+	TABLE_TEST(followed);
+	TABLE_TEST(never);
 	return table_run("combine");
 }
