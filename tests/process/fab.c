@@ -102,7 +102,8 @@ static void open_queues(struct t_node *n)
 		T_OK(fi_cntr_open(n->domain, &cntr, &n->rma, n));
 		T_OK(fi_cntr_open(n->domain, &cntr, &n->remote, n));
 		T_OK(fi_ep_bind(n->ep, &n->rma->fid, FI_READ | FI_WRITE));
-		T_OK(fi_ep_bind(n->ep, &n->remote->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
+		if (!n->o.uncounted)
+			T_OK(fi_ep_bind(n->ep, &n->remote->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
 	}
 }
 

@@ -42,6 +42,7 @@ struct t_opts {
 	bool counters;
 	int mr_mode;
 	bool rma_counters;	  /* of operations on others' memory, and of others' on ours */
+	bool uncounted;		  /* but not of others' on ours */
 	bool batch_one;		  /* read one completion at a time */
 	enum fi_wait_obj wait;	  /* of the queues and counters; 0 is FI_WAIT_NONE */
 	struct fid_wait *set;	  /* FI_WAIT_SET: theirs */
