@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/counts.h"
+#include "core/large.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -67,7 +69,9 @@ void bl_mr_publish(struct bl_ep *ep)
 void bl_mr_events(struct bl_ep *ep)
 {
 	uint32_t events = (ep->remote_read_cntr ? BL_MR_EVENT_READ : 0) |
-			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0);
+			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0) |
+			  BL_MR_COUNT(bl_counts_number(ep->remote_read_cntr)) |
+			  BL_MR_COUNT_WRITES(bl_counts_number(ep->remote_write_cntr));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -269,6 +273,16 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	pthread_mutex_unlock(&local->lock);
 }
 
+/* Also of neighbours that we know only now. */
+static void take_counts(struct bl_domain *domain)
+{
+	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
+		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
+			bl_ep_adopt(ep);
+		bl_counts_take_all(ep);
+	}
+}
+
 void bl_mr_close(struct bl_mr *mr)
 {
 	struct bl_domain *domain = mr->domain;
@@ -285,6 +299,7 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
+		take_counts(domain); /* whoever reads it need make no progress here any more */
 		mr->cntr->users--;
 		mr->cntr->regions--;
 	}
@@ -307,7 +322,7 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 		return 0;
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
-	mr->domain->mr.entry[at].flags |= events;
+	mr->domain->mr.entry[at].flags |= events | BL_MR_COUNT(bl_counts_number(cntr));
 	mr->domain->mr.closed++;
 	change_end_all(mr->domain);
 	return 0;

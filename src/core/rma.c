@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/atomic.h"
+#include "core/counts.h"
 #include "core/fence.h"
 #include "core/large.h"
 #include "core/serve.h"
@@ -154,16 +155,6 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 
 /* --- directly --------------------------------------------------------------- */
 
-static bool target_listens(const struct bl_peer *peer, const struct bl_rma *rma, uint32_t flags)
-{
-	bool read = comp_flags(rma->what) & BL_READ;
-	uint32_t all = atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
-
-	return rma->flags & BL_REMOTE_CQ_DATA ||
-	       all & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE) ||
-	       flags & bl_rma_events(rma->what, rma->op);
-}
-
 static void tell_target(struct bl_peer *peer, const struct bl_rma *rma, size_t len)
 {
 	struct bl_rma_event event = {.len = len, .what = rma->what, .op = rma->op};
@@ -191,7 +182,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 {
 	struct bl_peer *peer = rp->peer;
 	struct bl_rma_memory mem;
-	bool tell;
+	struct bl_heard heard;
 
 	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
 	if (!*err)
@@ -199,11 +190,11 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;
+	bl_counts_plan(peer, rma, &mem, &heard);
 	/* Each region may have a counter of its own: the target finds them. */
-	if (unlikely(rma->nplace > 1 && mem.flags & (BL_MR_EVENT_READ | BL_MR_EVENT_WRITE)))
+	if (unlikely(heard.packet && rma->nplace > 1 && mem.ncount))
 		return -EOPNOTSUPP;
-	tell = target_listens(peer, rma, mem.flags);
-	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
+	if (unlikely(heard.packet) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
 		bl_starve(ep, peer, 0);
 		return NO_ROOM;
 	}
@@ -220,8 +211,10 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return 0;
 	count(ep, rma->what, len);
-	if (unlikely(tell))
+	if (unlikely(heard.packet))
 		tell_target(peer, rma, len);
+	else if (heard.n)
+		bl_counts_add(peer, &heard);
 	return 0;
 }
 
@@ -684,6 +677,7 @@ void bl_rma_close(struct bl_ep *ep)
 		/* From now on nobody begins; see bl_peer_life(). */
 		atomic_store_explicit(&ep->local.seg.header->closed, 1, memory_order_release);
 		bl_mr_quiesce(ep);
+		bl_counts_take_all(ep);
 	}
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_rma_peer *rp = ep->local.by_index[i] ? ep->local.by_index[i]->rma : NULL;

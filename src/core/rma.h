@@ -4,14 +4,15 @@
  *
  * An operation is over when the call returns: the origin finds the key in the
  * target's table (mr.h), checks, and copies with process_vm_readv or
- * process_vm_writev. The target takes no part; only if it wants to hear of it
- * (remote CQ data, a counter) a packet follows the copy.
+ * process_vm_writev. The target takes no part. Where it counts operations the origin does
+ * so, in the target's lane (counts.h); remote CQ data follow in a packet.
  *
  *   origin                                  target
  *   key ─► entry, bounds, rights            (computes)
  *   process_vm_writev ─────────────────────► its memory
+ *   lane.count + 1, if it counts ──────────► counter, when it looks
+ *   RMA_EVENT, with remote CQ data ────────► completion, counter
  *   complete
- *   RMA_EVENT, if wanted ──────────────────► completion, counter
  *
  * A short one is the target's if it waits in the library: serve.h. Where the kernel refuses, it
  * is the target's, too, however long that takes: same checks, same
@@ -74,7 +75,9 @@ struct bl_rma_spot {
 struct bl_rma_memory {
 	struct bl_rma_spot spot[BL_IOV_MAX];
 	uint32_t n;
-	uint32_t flags; /* of all entries together */
+	/* Of a target's: which of its counts the regions have that count this operation, each once */
+	uint8_t count[BL_IOV_MAX]; /* as BL_MR_COUNT_OF() */
+	uint32_t ncount;
 	size_t len;
 	/* Of our own memory: whose it is, if it may be touched by hand where it has just been found
 	 * to be there (bl_mr_is_there); else NULL. */
@@ -118,6 +121,15 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
 /* What a region's counter may count it as, BL_MR_EVENT_*: a fetching atomic operation reads and,
  * but for one, changes memory (fi_mr(3)). For an endpoint's counters it is a read. */
 uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op);
+
+/* Places of one region count once. */
+static inline bool bl_rma_first_of(const struct bl_rma_place *place, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (place[k].key == place[i].key)
+			return false;
+	return true;
+}
 
 /* Where an operation's places are in the target's memory, by its table. 0; -EKEYREJECTED, -EACCES,
  * -EINVAL: it may not; -EAGAIN: the table is changing; -EOPNOTSUPP: the kernel doesn't let us read
