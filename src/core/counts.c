@@ -3,6 +3,7 @@
 #include "core/counts.h"
 
 #include "core/core.h"
+#include "core/large.h"
 
 /* --- the origin ------------------------------------------------------------ */
 
@@ -156,10 +157,11 @@ bl_cold void bl_counts_take_all(struct bl_ep *ep)
 			bl_counts_take(ep, ep->local.by_index[i]);
 }
 
-bl_cold void bl_counts_settle(const struct bl_cntr *cntr)
+bl_cold void bl_counts_settle(struct bl_domain *domain)
 {
-	if (!cntr->number)
-		return;
-	for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
+	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
+		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
+			bl_ep_adopt(ep);
 		bl_counts_take_all(ep);
+	}
 }

@@ -65,7 +65,7 @@ void bl_counts_meet(struct bl_ep *ep);
 void bl_counts_take(struct bl_ep *ep, struct bl_peer *peer);
 void bl_counts_take_polled(struct bl_ep *ep);
 bl_cold void bl_counts_take_all(struct bl_ep *ep);
-/* All that others have counted here so far has been taken. */
-bl_cold void bl_counts_settle(const struct bl_cntr *cntr);
+/* The same in the whole domain, and of neighbours that its endpoints know only now. */
+bl_cold void bl_counts_settle(struct bl_domain *domain);
 
 #endif

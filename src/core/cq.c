@@ -545,7 +545,8 @@ void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
 
 void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
 {
-	bl_counts_settle(cntr);
+	if (cntr->number) /* what was counted before is replaced, too */
+		bl_counts_settle(cntr->domain);
 	cntr->value = value;
 	changed(cntr);
 }

@@ -46,6 +46,7 @@ int bl_domain_close(struct bl_domain *domain)
 	if (domain->users)
 		return -EBUSY;
 	bl_mr_free_table(domain);
+	free(domain->ep);
 	free(domain);
 	return 0;
 }
@@ -277,6 +278,15 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 		bl_ep_free(e);
 		return err;
 	}
+	err = list_add(&domain->ep, &domain->nep, e);
+	if (!err)
+		err = bl_wait_meet(e);
+	if (err) {
+		list_remove(domain->ep, &domain->nep, e);
+		bl_local_close(&e->local);
+		bl_ep_free(e);
+		return err;
+	}
 	e->next_in_domain = domain->eps;
 	domain->eps = e;
 	bl_work_meet(e);
@@ -336,6 +346,8 @@ static void leave_domain(struct bl_ep *ep)
 	while (*at != ep)
 		at = &(*at)->next_in_domain;
 	*at = ep->next_in_domain;
+	list_remove(ep->domain->ep, &ep->domain->nep, ep);
+	bl_wait_part(ep);
 }
 
 int bl_ep_close(struct bl_ep *ep)

@@ -62,6 +62,9 @@ struct bl_domain {
 	struct bl_mr_table mr;
 	struct bl_there there;
 	struct bl_ep *eps; /* by next_in_domain */
+	struct bl_ep **ep; /* the same */
+	uint32_t nep;
+	struct bl_cntr *regional; /* counters of regions, by next_regional */
 	/* work.h */
 	struct bl_cntr *triggers; /* that something waits for */
 	struct bl_work *begun;
@@ -100,7 +103,9 @@ struct bl_cntr {
 	uint32_t users;
 	struct bl_waiter wait;
 	uint32_t number;  /* origins count in bl_lane.count[number - 1]; 0: nowhere. counts.h */
-	uint32_t regions; /* registrations that count here: all of the domain makes progress */
+	/* Registrations that count here: it is as if all of the domain's endpoints were bound to it */
+	uint32_t regions;
+	struct bl_cntr *next_regional;
 	struct bl_work *queued; /* what waits for it; work.h */
 	struct bl_cntr *next_trigger;
 	bool triggers; /* it is in the domain's list of such */

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/counts.h"
-#include "core/large.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -273,16 +272,6 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	pthread_mutex_unlock(&local->lock);
 }
 
-/* Also of neighbours that we know only now. */
-static void take_counts(struct bl_domain *domain)
-{
-	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
-		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
-			bl_ep_adopt(ep);
-		bl_counts_take_all(ep);
-	}
-}
-
 void bl_mr_close(struct bl_mr *mr)
 {
 	struct bl_domain *domain = mr->domain;
@@ -299,9 +288,10 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
-		take_counts(domain); /* whoever reads it need make no progress here any more */
+		bl_counts_settle(domain); /* who reads it may make no such progress any more */
 		mr->cntr->users--;
-		mr->cntr->regions--;
+		if (!--mr->cntr->regions)
+			bl_wait_narrow(mr->cntr);
 	}
 	domain->users--;
 	free(mr);
@@ -315,6 +305,12 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 
 	if (mr->cntr)
 		return -EINVAL;
+	if (!cntr->regions) {
+		int err = bl_wait_widen(cntr);
+
+		if (err)
+			return err;
+	}
 	mr->cntr = cntr;
 	cntr->users++;
 	cntr->regions++;

@@ -77,7 +77,7 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 /* Nobody begins or continues a copy by it when this returns. */
 void bl_mr_close(struct bl_mr *mr);
 /* Count others' operations on it: BL_REMOTE_READ, BL_REMOTE_WRITE. -EINVAL: there
- * is a counter. */
+ * is a counter. -errno: who waits for this one couldn't be woken. */
 int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags);
 
 /* --- the core's ------------------------------------------------------------ */
