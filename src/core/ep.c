@@ -579,8 +579,8 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding + ep->attends +
-					 ep->counting)) {
+	if (unlikely(ep->work !=
+		     ep->ntransfer + ep->nserving + ep->nlanding + ep->attends + ep->counting)) {
 		if (ep->rma_active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);

@@ -70,9 +70,9 @@ struct bl_domain {
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool locks;	     /* its user does around each call; pass.h */
-	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
-	bool stuck;	     /* what could not begin is to be tried again */
+	bool locks;   /* its user does around each call; pass.h */
+	bool hurried; /* nothing of it may wait for a connection: who uses it has queues */
+	bool stuck;   /* what could not begin is to be tried again */
 	/* counts.h: whose is bl_lane.count[i], NULL: nobody's; bit i: it has been somebody's */
 	struct bl_cntr *counter[BL_COUNTS];
 	uint32_t counts;
@@ -102,8 +102,9 @@ struct bl_cntr {
 	struct bl_ep **ep;
 	uint32_t users;
 	struct bl_waiter wait;
-	uint32_t number;  /* origins count in bl_lane.count[number - 1]; 0: nowhere. counts.h */
-	/* Registrations that count here: it is as if all of the domain's endpoints were bound to it */
+	uint32_t number; /* origins count in bl_lane.count[number - 1]; 0: nowhere. counts.h */
+	/* Registrations that count here: it is as if all of the domain's endpoints were bound to it
+	 */
 	uint32_t regions;
 	struct bl_cntr *next_regional;
 	struct bl_work *queued; /* what waits for it; work.h */

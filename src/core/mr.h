@@ -31,9 +31,9 @@
 #define BL_MR_USED	  0x80u
 /* Which of bl_lane.count an origin counts in, from 1 on, or 0: none, a packet goes (counts.h). Of a
  * region; of an endpoint's reads; and of its writes. */
-#define BL_MR_COUNT(n)		((uint32_t)(n) << 8)
-#define BL_MR_COUNT_OF(flags)	((flags) >> 8 & 7)
-#define BL_MR_COUNT_WRITES(n)	((uint32_t)(n) << 12)
+#define BL_MR_COUNT(n)		     ((uint32_t)(n) << 8)
+#define BL_MR_COUNT_OF(flags)	     ((flags) >> 8 & 7)
+#define BL_MR_COUNT_WRITES(n)	     ((uint32_t)(n) << 12)
 #define BL_MR_COUNT_WRITES_OF(flags) ((flags) >> 12 & 7)
 static_assert(BL_COUNTS <= 7, "a number of one fits there");
 

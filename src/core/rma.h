@@ -75,7 +75,8 @@ struct bl_rma_spot {
 struct bl_rma_memory {
 	struct bl_rma_spot spot[BL_IOV_MAX];
 	uint32_t n;
-	/* Of a target's: which of its counts the regions have that count this operation, each once */
+	/* Of a target's: which of its counts the regions have that count this operation, each once
+	 */
 	uint8_t count[BL_IOV_MAX]; /* as BL_MR_COUNT_OF() */
 	uint32_t ncount;
 	size_t len;

@@ -336,7 +336,8 @@ void bl_peer_forgo_room(struct bl_peer *peer);
 /* What any neighbour has stored is visible, and it sees what we have. False: it can't be done. */
 bool bl_local_drain_all(void);
 
-/* It has counted operations in our lane that we haven't taken. Any thread, while it is connected. */
+/* It has counted operations in our lane that we haven't taken. Any thread, while it is connected.
+ */
 bool bl_peer_has_counted(const struct bl_peer *peer);
 
 /* We have written to a lane that its receiver doesn't poll. */

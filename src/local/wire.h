@@ -50,7 +50,7 @@
 #define BL_SLOT_FIRST	    40u	 /* of them in the slot's first line */
 #define BL_COOPS	    45u
 #define BL_ADVERTS	    14u
-#define BL_COUNTS	    7u
+#define BL_COUNTS	    7u	   /* of operations, by their origins; core/counts.h */
 #define BL_SCATTERS	    8u	   /* of them, the last ones: for receives of several pieces, too */
 #define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
 #define BL_LANE_SIZE	    65536u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rma_counts.c: counters of others' operations on one's memory, their owner away, asleep, or at
+ * counted.c: counters of others' operations on one's memory, their owner away, asleep, or at
  * something else. The origins go all the ways of rma.c.
  */
 #include "ways.h"
@@ -131,6 +131,8 @@ static void away(void)
 		T_EQ(fi_cntr_read(of_region), all / 4 * 3);
 		T_EQ(fi_cntr_read(n.remote), all + all / 100);
 		T_EQ(fi_cntr_read(unused), 0);
+		write_once(&n, 0, KEY); /* its own count, too */
+		T_EQ(fi_cntr_read(of_region), all / 4 * 3 + 1);
 	}
 	t_barrier();
 	T_OK(fi_close(&mr->fid));
@@ -493,11 +495,11 @@ static void turns(void)
 	AS(name, asked, ASKED)                                                                     \
 	AS(name, denied, DENIED)
 #define CASES(name, nproc, why)                                                                    \
-	{"rma_counts_" #name, nproc, name##_direct, why, 0},                                       \
-		{"rma_counts_" #name "_served", nproc, name##_served, why, 0},                     \
-		{"rma_counts_" #name "_asked", nproc, name##_asked, why, 0},                       \
+	{"counted_" #name, nproc, name##_direct, why, 0},                                          \
+		{"counted_" #name "_served", nproc, name##_served, why, 0},                        \
+		{"counted_" #name "_asked", nproc, name##_asked, why, 0},                          \
 	{                                                                                          \
-		"rma_counts_" #name "_denied", nproc, name##_denied, why, 0                        \
+		"counted_" #name "_denied", nproc, name##_denied, why, 0                           \
 	}
 
 WAYS(away)
@@ -517,9 +519,9 @@ static const struct t_case cases[] = {
 	CASES(once, 2, "each operation counts once, with remote data and without"),
 	CASES(by_hand, 2, "a value that is set is the value"),
 	CASES(triggers, 2, "what waits for a count begins"),
-	{"rma_counts_sleeps", 2, sleeps_direct, "who sleeps is woken at once", 0},
-	{"rma_counts_sleeps_served", 2, sleeps_served, "who sleeps is woken at once", 0},
+	{"counted_sleeps", 2, sleeps_direct, "who sleeps is woken at once", 0},
+	{"counted_sleeps_served", 2, sleeps_served, "who sleeps is woken at once", 0},
 	CASES(turns, 2, "no wake is lost"),
 };
 
-const struct t_group group_rma_counts = T_GROUP("rma_counts", cases);
+const struct t_group group_counted = T_GROUP("counted", cases);
