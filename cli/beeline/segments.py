@@ -28,7 +28,7 @@ LINK = re.compile(r"^/memfd:beeline(?: |$)")
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
-SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 23
+SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 24
 SEGMENT = struct.Struct("<IHH16s")
 LIFE_AT = 64
 LIFE = struct.Struct("<II")

@@ -233,11 +233,11 @@ static bool hear(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 static int together(struct bl_ep *ep, struct bl_rma_peer *rp, struct group *g, bool *asked)
 {
 	struct bl_combine *c = rp->combine;
-	uint32_t events = 0;
 	size_t off = 0;
-	int err = 0, ret = bl_rma_counted(rp, &g->rma, &events);
+	bool counted;
+	int err = 0, ret = bl_rma_counted(rp, &g->rma, &counted);
 
-	if (ret || events)
+	if (ret || counted)
 		return ret == -EAGAIN ? ret : -EOPNOTSUPP;
 	ret = *asked ? bl_serve_now(ep, rp, &g->rma, g->len, &c->number, &err) : -EOPNOTSUPP;
 	*asked = !ret;

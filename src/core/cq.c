@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "core/core.h"
 #include "core/claim.h"
+#include "core/counts.h"
 #include "core/large.h"
 #include "core/work.h"
 
@@ -279,7 +280,7 @@ bl_cold void bl_cq_look(struct bl_cq *cq)
 static bool has_work(const struct bl_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->nep; i++)
-		if (cq->ep[i]->work)
+		if (bl_ep_has_work(cq->ep[i]))
 			return true;
 	return false;
 }
@@ -378,7 +379,8 @@ static bool awaits(const struct bl_cq *cq)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		const struct bl_ep *ep = cq->ep[i], *home = ep->home;
 
-		if (home->tagged.head || is_single(home->msg.head) || (ep->work | ep->requests))
+		if (home->tagged.head || is_single(home->msg.head) || bl_ep_has_work(ep) ||
+		    ep->requests)
 			return true;
 	}
 	return false;
@@ -497,6 +499,7 @@ int bl_cntr_close(struct bl_cntr *cntr)
 	if (cntr->users)
 		return -EBUSY;
 	cntr->domain->users--;
+	bl_counts_leave(cntr);
 	bl_wait_fini(&cntr->wait);
 	free(cntr->ep);
 	free(cntr);
@@ -542,6 +545,8 @@ void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
 
 void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
 {
+	if (cntr->number) /* what was counted before is replaced, too */
+		bl_counts_settle(cntr->domain);
 	cntr->value = value;
 	changed(cntr);
 }

@@ -317,7 +317,7 @@ bool bl_crowd_waits(const struct bl_cq *cq)
 	bool work = false;
 
 	for (uint32_t i = 0; i < cq->nep && !work; i++)
-		work = cq->ep[i]->work || awaited_by(cq->ep[i]);
+		work = bl_ep_has_work(cq->ep[i]) || awaited_by(cq->ep[i]);
 	return work;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/again.h"
 #include "core/core.h"
+#include "core/counts.h"
 #include "core/fence.h"
 #include "core/mr.h"
 #include "core/rma.h"
@@ -45,6 +46,7 @@ int bl_domain_close(struct bl_domain *domain)
 	if (domain->users)
 		return -EBUSY;
 	bl_mr_free_table(domain);
+	free(domain->ep);
 	free(domain);
 	return 0;
 }
@@ -276,9 +278,19 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 		bl_ep_free(e);
 		return err;
 	}
+	err = list_add(&domain->ep, &domain->nep, e);
+	if (!err)
+		err = bl_wait_meet(e);
+	if (err) {
+		list_remove(domain->ep, &domain->nep, e);
+		bl_local_close(&e->local);
+		bl_ep_free(e);
+		return err;
+	}
 	e->next_in_domain = domain->eps;
 	domain->eps = e;
 	bl_work_meet(e);
+	bl_counts_meet(e);
 	*ep = e;
 	return 0;
 }
@@ -334,6 +346,8 @@ static void leave_domain(struct bl_ep *ep)
 	while (*at != ep)
 		at = &(*at)->next_in_domain;
 	*at = ep->next_in_domain;
+	list_remove(ep->domain->ep, &ep->domain->nep, ep);
+	bl_wait_part(ep);
 }
 
 int bl_ep_close(struct bl_ep *ep)
@@ -554,6 +568,8 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 	}
 	if (!ep->work)
 		return;
+	if (unlikely(ep->counting))
+		bl_counts_take_polled(ep);
 	if (ep->ntransfer | ep->nserving | ep->nlanding) {
 		bl_claim_back_now(ep); /* before the copies, which are no absence */
 		copy_on(ep, sink);
@@ -563,7 +579,8 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work != ep->ntransfer + ep->nserving + ep->nlanding + ep->attends)) {
+	if (unlikely(ep->work !=
+		     ep->ntransfer + ep->nserving + ep->nlanding + ep->attends + ep->counting)) {
 		if (ep->rma_active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
@@ -589,6 +606,8 @@ static void visit(struct bl_peer *peer, void *arg)
 	bl_poll_peer(v->ep, v->sink, peer);
 	v->sink->more = more;
 	bl_fin_look(v->ep, v->sink, peer);
+	if (unlikely(v->ep->counting))
+		bl_counts_take(v->ep, peer);
 }
 
 bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
@@ -603,7 +622,7 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
 	if (ep->starved_for_now || ep->nserving ||
-	    ep->work != ep->ntransfer + ep->attends + ep->nfence + ep->nowing ||
+	    ep->work != ep->ntransfer + ep->attends + ep->counting + ep->nfence + ep->nowing ||
 	    bl_fence_may_open(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
@@ -725,6 +744,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		if (err == -ECONNRESET)
 			tell_of_death(peer);
 		bl_fin_look(ep, sink, peer); /* its last words */
+		bl_counts_take(ep, peer);
 		bl_claim_last(ep, sink, peer, err);
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}

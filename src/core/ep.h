@@ -62,14 +62,20 @@ struct bl_domain {
 	struct bl_mr_table mr;
 	struct bl_there there;
 	struct bl_ep *eps; /* by next_in_domain */
+	struct bl_ep **ep; /* the same */
+	uint32_t nep;
+	struct bl_cntr *regional; /* counters of regions, by next_regional */
 	/* work.h */
 	struct bl_cntr *triggers; /* that something waits for */
 	struct bl_work *begun;
 	uint32_t works; /* queued and begun */
 	bool working;
-	bool locks;	     /* its user does around each call; pass.h */
-	bool hurried;	     /* nothing of it may wait for a connection: who uses it has queues */
-	bool stuck;	     /* what could not begin is to be tried again */
+	bool locks;   /* its user does around each call; pass.h */
+	bool hurried; /* nothing of it may wait for a connection: who uses it has queues */
+	bool stuck;   /* what could not begin is to be tried again */
+	/* counts.h: whose is bl_lane.count[i], NULL: nobody's; bit i: it has been somebody's */
+	struct bl_cntr *counter[BL_COUNTS];
+	uint32_t counts;
 	uint64_t opened;     /* endpoints, so far */
 	struct bl_huge huge; /* buffers of large messages */
 };
@@ -96,7 +102,11 @@ struct bl_cntr {
 	struct bl_ep **ep;
 	uint32_t users;
 	struct bl_waiter wait;
-	uint32_t regions; /* registrations that count here: all of the domain makes progress */
+	uint32_t number; /* origins count in bl_lane.count[number - 1]; 0: nowhere. counts.h */
+	/* Registrations that count here: it is as if all of the domain's endpoints were bound to it
+	 */
+	uint32_t regions;
+	struct bl_cntr *next_regional;
 	struct bl_work *queued; /* what waits for it; work.h */
 	struct bl_cntr *next_trigger;
 	bool triggers; /* it is in the domain's list of such */
@@ -306,6 +316,7 @@ struct bl_ep {
 	bool reports;	    /* a shared context's receives complete here, asked for or not */
 	bool shared;	    /* this is a shared context, with ... */
 	bool attends;	    /* its domain has work: counted in `work` */
+	bool counting;	    /* it looks at what origins count: the same */
 	struct bl_ep **member;
 	uint32_t nmember;
 	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
@@ -380,12 +391,17 @@ bl_always_inline void bl_complete(struct bl_cq *cq, struct bl_sink *sink, void *
 	}
 }
 
-/* One more operation has ended well, or has failed. */
-bl_always_inline void bl_cntr_up(struct bl_cntr *cntr)
+/* So many more operations have ended well, one more has, or has failed. */
+bl_always_inline void bl_cntr_more(struct bl_cntr *cntr, uint64_t more)
 {
-	cntr->value++;
+	cntr->value += more;
 	if (unlikely(cntr->asleep))
 		bl_wait_wake(&cntr->wait);
+}
+
+bl_always_inline void bl_cntr_up(struct bl_cntr *cntr)
+{
+	bl_cntr_more(cntr, 1);
 }
 
 static inline void bl_cntr_error(struct bl_cntr *cntr)
@@ -442,6 +458,12 @@ bl_always_inline void bl_post_free(struct bl_ep *ep, struct bl_post *post)
 }
 
 /* --- progress ----------------------------------------------------------- */
+
+/* It has more to do than to look at what others count. */
+static inline bool bl_ep_has_work(const struct bl_ep *ep)
+{
+	return ep->work != ep->counting;
+}
 
 /* Everything but a short tagged message for a posted buffer. False: it can't be
  * taken now (no memory); it stays in the ring. */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/counts.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -67,7 +68,9 @@ void bl_mr_publish(struct bl_ep *ep)
 void bl_mr_events(struct bl_ep *ep)
 {
 	uint32_t events = (ep->remote_read_cntr ? BL_MR_EVENT_READ : 0) |
-			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0);
+			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0) |
+			  BL_MR_COUNT(bl_counts_number(ep->remote_read_cntr)) |
+			  BL_MR_COUNT_WRITES(bl_counts_number(ep->remote_write_cntr));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -285,8 +288,10 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
+		bl_counts_settle(domain); /* who reads it may make no such progress any more */
 		mr->cntr->users--;
-		mr->cntr->regions--;
+		if (!--mr->cntr->regions)
+			bl_wait_narrow(mr->cntr);
 	}
 	domain->users--;
 	free(mr);
@@ -300,6 +305,12 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 
 	if (mr->cntr)
 		return -EINVAL;
+	if (!cntr->regions) {
+		int err = bl_wait_widen(cntr);
+
+		if (err)
+			return err;
+	}
 	mr->cntr = cntr;
 	cntr->users++;
 	cntr->regions++;
@@ -307,7 +318,7 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 		return 0;
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
-	mr->domain->mr.entry[at].flags |= events;
+	mr->domain->mr.entry[at].flags |= events | BL_MR_COUNT(bl_counts_number(cntr));
 	mr->domain->mr.closed++;
 	change_end_all(mr->domain);
 	return 0;

@@ -29,6 +29,13 @@
 #define BL_MR_EVENT_READ  0x10u /* reads are counted */
 #define BL_MR_EVENT_WRITE 0x20u
 #define BL_MR_USED	  0x80u
+/* Which of bl_lane.count an origin counts in, from 1 on, or 0: none, a packet goes (counts.h). Of a
+ * region; of an endpoint's reads; and of its writes. */
+#define BL_MR_COUNT(n)		     ((uint32_t)(n) << 8)
+#define BL_MR_COUNT_OF(flags)	     ((flags) >> 8 & 7)
+#define BL_MR_COUNT_WRITES(n)	     ((uint32_t)(n) << 12)
+#define BL_MR_COUNT_WRITES_OF(flags) ((flags) >> 12 & 7)
+static_assert(BL_COUNTS <= 7, "a number of one fits there");
 
 /* Others' processes read these: fixed widths. */
 struct bl_mr_entry {
@@ -70,7 +77,7 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 /* Nobody begins or continues a copy by it when this returns. */
 void bl_mr_close(struct bl_mr *mr);
 /* Count others' operations on it: BL_REMOTE_READ, BL_REMOTE_WRITE. -EINVAL: there
- * is a counter. */
+ * is a counter. -errno: who waits for this one couldn't be woken. */
 int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags);
 
 /* --- the core's ------------------------------------------------------------ */

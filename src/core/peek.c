@@ -15,7 +15,7 @@ static bool nothing_came(const struct bl_ep *ep)
 {
 	const struct bl_cq *rx = ep->rx_cq, *tx = ep->tx_cq;
 
-	return rx->head == rx->tail && (!tx || tx->head == tx->tail) && !ep->work;
+	return rx->head == rx->tail && (!tx || tx->head == tx->tail) && !bl_ep_has_work(ep);
 }
 
 /* Poll until something is there, or, in vain, for so many passes; or, until > 0, until then. */

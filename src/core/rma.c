@@ -9,6 +9,7 @@
 
 #include "core/atomic.h"
 #include "core/combine.h"
+#include "core/counts.h"
 #include "core/fence.h"
 #include "core/large.h"
 #include "core/serve.h"
@@ -196,7 +197,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 {
 	struct bl_peer *peer = rp->peer;
 	struct bl_rma_memory mem;
-	bool tell;
+	struct bl_heard heard;
 
 	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
 	if (!*err)
@@ -204,11 +205,11 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;
+	bl_counts_plan(peer, rma, &mem, &heard);
 	/* Each region may have a counter of its own: the target finds them. */
-	if (unlikely(rma->nplace > 1 && mem.flags & (BL_MR_EVENT_READ | BL_MR_EVENT_WRITE)))
+	if (unlikely(heard.packet && rma->nplace > 1 && mem.ncount))
 		return -EOPNOTSUPP;
-	tell = bl_rma_is_told(peer, rma) || mem.flags & bl_rma_events(rma->what, rma->op);
-	if (unlikely(tell) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
+	if (unlikely(heard.packet) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
 		bl_starve(ep, peer, 0);
 		return NO_ROOM;
 	}
@@ -222,8 +223,12 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		return *err;
 	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer))
 		*err = bl_peer_life(peer); /* the same PID after exec() is other memory */
-	if (unlikely(tell) && !*err)
+	if (unlikely(*err))
+		return 0;
+	if (unlikely(heard.packet))
 		tell_target(peer, rma, len);
+	else if (heard.n)
+		bl_counts_add(peer, &heard);
 	return 0;
 }
 
@@ -252,7 +257,7 @@ int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	return ret;
 }
 
-int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t *events)
+int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *counted)
 {
 	struct bl_rma_memory mem;
 	int err;
@@ -262,7 +267,7 @@ int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t *e
 	if (!err)
 		err = bl_rma_find(rp, rma, &mem);
 	busy_ends(rp);
-	*events = err ? 0 : mem.flags & bl_rma_events(rma->what, rma->op);
+	*counted = !err && mem.ncount;
 	return err;
 }
 
@@ -739,6 +744,7 @@ void bl_rma_close(struct bl_ep *ep)
 		/* From now on nobody begins; see bl_peer_life(). */
 		atomic_store_explicit(&ep->local.seg.header->closed, 1, memory_order_release);
 		bl_mr_quiesce(ep);
+		bl_counts_take_all(ep);
 	}
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_rma_peer *rp = ep->local.by_index[i] ? ep->local.by_index[i]->rma : NULL;

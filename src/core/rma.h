@@ -5,14 +5,15 @@
  * An operation is over when the call returns (short ones that follow each other closely: with the
  * next progress; combine.h): the origin finds the key in the
  * target's table (mr.h), checks, and copies with process_vm_readv or
- * process_vm_writev. The target takes no part; only if it wants to hear of it
- * (remote CQ data, a counter) a packet follows the copy.
+ * process_vm_writev. The target takes no part. Where it counts operations the origin does
+ * so, in the target's lane (counts.h); remote CQ data follow in a packet.
  *
  *   origin                                  target
  *   key ─► entry, bounds, rights            (computes)
  *   process_vm_writev ─────────────────────► its memory
+ *   lane.count + 1, if it counts ──────────► counter, when it looks
+ *   RMA_EVENT, with remote CQ data ────────► completion, counter
  *   complete
- *   RMA_EVENT, if wanted ──────────────────► completion, counter
  *
  * A short one is the target's if it waits in the library: serve.h. Where the kernel refuses, it
  * is the target's, too, however long that takes: same checks, same
@@ -75,7 +76,10 @@ struct bl_rma_spot {
 struct bl_rma_memory {
 	struct bl_rma_spot spot[BL_IOV_MAX];
 	uint32_t n;
-	uint32_t flags; /* of all entries together */
+	/* Of a target's: which of its counts the regions have that count this operation, each once
+	 */
+	uint8_t count[BL_IOV_MAX]; /* as BL_MR_COUNT_OF() */
+	uint32_t ncount;
 	size_t len;
 	/* Of our own memory: whose it is, if it may be touched by hand where it has just been found
 	 * to be there (bl_mr_is_there); else NULL. */
@@ -126,6 +130,15 @@ uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op);
  * but for one, changes memory (fi_mr(3)). For an endpoint's counters it is a read. */
 uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op);
 
+/* Places of one region count once. */
+static inline bool bl_rma_first_of(const struct bl_rma_place *place, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (place[k].key == place[i].key)
+			return false;
+	return true;
+}
+
 /* Where an operation's places are in the target's memory, by its table. 0; -EKEYREJECTED, -EACCES,
  * -EINVAL: it may not; -EAGAIN: the table is changing; -EOPNOTSUPP: the kernel doesn't let us read
  * it; -ESRCH. The target waits for us: bl_lane.rma_busy. */
@@ -161,8 +174,8 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
  */
 int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		  size_t *off, int *err);
-/* What regions count of it, BL_MR_EVENT_*, by the target's table, or why that can't be said. */
-int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t *events);
+/* A region counts it, by the target's table; or why that can't be said. */
+int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *counted);
 /* The target has an endpoint's counter for such, or they bring data. */
 bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma);
 /* It is over; err: 0 or a positive errno. */

@@ -53,12 +53,21 @@ static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_ent
 	return err;
 }
 
+/* The region of place i may count it. */
+static void note_count(struct bl_rma_memory *mem, const struct bl_rma *rma, size_t i,
+		       const struct bl_mr_entry *entry)
+{
+	if (unlikely(entry->flags & bl_rma_events(rma->what, rma->op) &&
+		     bl_rma_first_of(rma->place, i)))
+		mem->count[mem->ncount++] = (uint8_t)BL_MR_COUNT_OF(entry->flags);
+}
+
 int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem)
 {
 	uint32_t need = bl_rma_need(rma->what, rma->op);
 
 	mem->n = (uint32_t)rma->nplace;
-	mem->flags = 0;
+	mem->ncount = 0;
 	for (size_t i = 0; i < rma->nplace; i++) {
 		struct bl_rma_spot *spot = &mem->spot[i];
 		const struct bl_mr_entry *entry;
@@ -70,14 +79,15 @@ int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_
 		if (!spot->len) { /* any key will do; but a region may count it */
 			if (err == -EAGAIN || err == -EOPNOTSUPP)
 				return err;
-			mem->flags |= err ? 0 : entry->flags;
+			if (!err)
+				note_count(mem, rma, i, entry);
 			continue;
 		}
 		if (!err)
 			err = bl_mr_translate(entry, &rma->place[i], need, spot->iov, &spot->n);
 		if (err)
 			return err;
-		mem->flags |= entry->flags;
+		note_count(mem, rma, i, entry);
 	}
 	return 0;
 }

@@ -32,15 +32,6 @@ struct bl_rma_job {
 
 /* --- hearing of what others have done ---------------------------------------- */
 
-/* Places of one region count once. */
-static bool first_of(const struct bl_rma_place *place, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (place[k].key == place[i].key)
-			return false;
-	return true;
-}
-
 static void count_at_region(struct bl_ep *ep, uint64_t key, uint32_t events,
 			    const struct bl_cntr *but)
 {
@@ -61,7 +52,7 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 	if (cntr)
 		bl_cntr_up(cntr);
 	for (size_t i = 0; i < nplace; i++)
-		if (first_of(place, i))
+		if (bl_rma_first_of(place, i))
 			count_at_region(ep, place[i].key, bl_rma_events(what, op), cntr);
 	if (has_data && ep->rx_cq) /* one for one-sided operations alone may have none */
 		bl_complete(ep->rx_cq, sink, NULL,

@@ -2,7 +2,8 @@
 /*
  * wait.c: see wait.h. What wakes a sleeper:
  *
- *   a packet, a chunk that a neighbour has copied,
+ *   a packet, a chunk that a neighbour has copied, an
+ *   operation on our memory that it has counted,
  *   a message's end that has no packet (fin.c)      its bell; local/sleep.c
  *   room in a neighbour's ring                      the same, of who has said that it wants it
  *                                                   (bl_ep_want_room); once
@@ -48,8 +49,11 @@ struct group {
 
 static struct group group_of(const struct bl_waiter *w)
 {
-	return w->cq ? (struct group){w->cq->ep, w->cq->nep}
-		     : (struct group){w->cntr->ep, w->cntr->nep};
+	if (w->cq)
+		return (struct group){w->cq->ep, w->cq->nep};
+	if (w->cntr->regions) /* any of them may count there */
+		return (struct group){w->cntr->domain->ep, w->cntr->domain->nep};
+	return (struct group){w->cntr->ep, w->cntr->nep};
 }
 
 static struct bl_domain *domain_of(const struct bl_waiter *w)
@@ -159,36 +163,114 @@ bl_cold void bl_wait_wake(struct bl_waiter *w)
 	bl_wait_interrupt(w);
 }
 
-/* The waiters of all queues and counters of an endpoint, some perhaps twice. */
-#define WAITERS 8
-
-static uint32_t waiters_of(struct bl_ep *ep, struct bl_waiter *w[WAITERS])
+/* The waiters of all queues and counters of an endpoint, and of its domain's regions, some perhaps
+ * twice. self: for `visit`. */
+static void each_waiter(struct bl_ep *ep,
+			void (*visit)(struct bl_waiter *w, const struct bl_waiter *self),
+			const struct bl_waiter *self)
 {
 	struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
 	struct bl_cntr *cntr[] = {ep->tx_cntr,	  ep->rx_cntr,		ep->read_cntr,
 				  ep->write_cntr, ep->remote_read_cntr, ep->remote_write_cntr};
-	uint32_t n = 0;
 
 	for (size_t i = 0; i < bl_countof(cq); i++)
 		if (cq[i])
-			w[n++] = &cq[i]->wait;
+			visit(&cq[i]->wait, self);
 	for (size_t i = 0; i < bl_countof(cntr); i++)
 		if (cntr[i])
-			w[n++] = &cntr[i]->wait;
-	return n;
+			visit(&cntr[i]->wait, self);
+	for (struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
+		visit(&c->wait, self);
+}
+
+/* It sleeps on what isn't all any more that it should. */
+static void stir(struct bl_waiter *w, const struct bl_waiter *self)
+{
+	if (w->armed || w->sleepers)
+		bl_wait_wake(w);
 }
 
 void bl_wait_enabled(struct bl_ep *ep)
 {
-	struct bl_waiter *w[WAITERS];
-	uint32_t n = waiters_of(ep, w);
+	each_waiter(ep, stir, NULL);
+}
 
-	for (uint32_t i = 0; i < n; i++)
-		if (w[i]->armed || w[i]->sleepers)
-			bl_wait_wake(w[i]);
+/* --- counters of regions ------------------------------------------------- */
+
+static bool is_bound(const struct bl_cntr *cntr, const struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < cntr->nep; i++)
+		if (cntr->ep[i] == ep)
+			return true;
+	return false;
+}
+
+static void leave_sockets(struct bl_cntr *cntr)
+{
+	for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
+		if (!is_bound(cntr, ep))
+			bl_wait_remove(&cntr->wait, ep);
+}
+
+int bl_wait_widen(struct bl_cntr *cntr)
+{
+	struct bl_domain *domain = cntr->domain;
+
+	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
+		int err = bl_wait_add(&cntr->wait, ep);
+
+		if (err) {
+			leave_sockets(cntr);
+			return err;
+		}
+	}
+	cntr->next_regional = domain->regional;
+	domain->regional = cntr;
+	stir(&cntr->wait, NULL);
+	return 0;
+}
+
+void bl_wait_narrow(struct bl_cntr *cntr)
+{
+	struct bl_cntr **at = &cntr->domain->regional;
+	struct bl_waiter *w = &cntr->wait;
+
+	/* On whatever endpoint's futex. */
+	for (struct bl_ep *ep = cntr->domain->eps; ep && w->sleepers; ep = ep->next_in_domain)
+		bl_local_wake(&ep->local);
+	stir(w, NULL);
+	leave_sockets(cntr);
+	while (*at != cntr)
+		at = &(*at)->next_regional;
+	*at = cntr->next_regional;
+}
+
+int bl_wait_meet(struct bl_ep *ep)
+{
+	for (struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional) {
+		int err = bl_wait_add(&c->wait, ep);
+
+		if (err) {
+			bl_wait_part(ep);
+			return err;
+		}
+	}
+	return 0;
+}
+
+void bl_wait_part(struct bl_ep *ep)
+{
+	for (struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
+		bl_wait_remove(&c->wait, ep);
 }
 
 /* --- falling asleep ----------------------------------------------------- */
+
+static void pass_on(struct bl_waiter *w, const struct bl_waiter *self)
+{
+	if (w != self)
+		raise_event(w);
+}
 
 /* Readable no longer, until there is news; true: it was. The other queues and counters of
  * these endpoints hear of it from the same sockets: pass it on. */
@@ -200,33 +282,27 @@ static bool drain(struct bl_waiter *w)
 
 	any = read(w->event, &count, sizeof count) > 0;
 	for (uint32_t i = 0; i < g.count; i++) {
-		struct bl_waiter *other[WAITERS];
-		uint32_t n;
-
 		if (!bl_local_drain_wakes(&g.ep[i]->local))
 			continue;
 		any = true;
-		n = waiters_of(g.ep[i], other);
-		for (uint32_t k = 0; k < n; k++)
-			if (other[k] != w)
-				raise_event(other[k]);
+		each_waiter(g.ep[i], pass_on, w);
 	}
 	return any;
+}
+
+static void tell(struct bl_waiter *w, const struct bl_waiter *self)
+{
+	w->told = true;
+	if (w != self || w->armed) /* another thread may poll ours */
+		raise_event(w);
 }
 
 /* What was refused may go now: whoever polls a descriptor goes and tries, and whoever would do so
  * next is told no by fi_trywait(), once. */
 static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
 {
-	struct bl_waiter *w[WAITERS];
-	uint32_t n = waiters_of(ep, w);
-
 	bl_refusal_tell(&ep->refusals);
-	for (uint32_t i = 0; i < n; i++) {
-		w[i]->told = true;
-		if (w[i] != self || w[i]->armed) /* another thread may poll ours */
-			raise_event(w[i]);
-	}
+	each_waiter(ep, tell, self);
 }
 
 static bool has_something(const struct bl_waiter *w)
@@ -237,11 +313,11 @@ static bool has_something(const struct bl_waiter *w)
 /* The endpoint on whose futex this thread dozes may be gone, others in its place. */
 static void leave_futex(const struct bl_waiter *w, struct bl_sleep *sleep)
 {
-	struct group g = group_of(w);
+	struct bl_ep *ep = sleep->ep ? domain_of(w)->eps : NULL;
 
-	for (uint32_t i = 0; sleep->ep && i < g.count; i++)
-		if (g.ep[i]->number == sleep->ep)
-			bl_local_rise(&g.ep[i]->local);
+	for (; ep; ep = ep->next_in_domain)
+		if (ep->number == sleep->ep)
+			bl_local_rise(&ep->local);
 	sleep->ep = 0;
 }
 
@@ -287,8 +363,8 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
 	}
-	/* Others' bells may be ours too; and that pass may have found work to begin. */
-	if ((w->cntr && w->cntr->regions) || bl_work_naps(domain_of(w), g.count))
+	/* That pass may have found work to begin. */
+	if (bl_work_naps(domain_of(w), g.count))
 		most = NAP_NS;
 	if (has_something(w)) {
 		leave_futex(w, sleep);

@@ -88,6 +88,8 @@ struct bl_peer {
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
 	_Atomic uint32_t quiet_next;
+	/* Of what it has counted in our lane, what we have taken; as above. core/counts.h */
+	_Atomic uint64_t counted[BL_COUNTS];
 	/* under bl_local.lock */
 	_Atomic enum bl_peer_state state;
 	int error;		     /* negative errno, when BL_PEER_FAILED */
@@ -124,7 +126,7 @@ struct bl_peer {
 	struct bl_fence *fence;	 /* owner: what waits for earlier operations; core/fence.h */
 	struct bl_peer *name;	 /* owner: the same address in a shared context; core/shared.h */
 };
-static_assert(sizeof(struct bl_peer) <= 640, "beside its lane, of a thousand neighbours each");
+static_assert(sizeof(struct bl_peer) <= 704, "beside its lane, of a thousand neighbours each");
 
 /* What an endpoint shares with all its neighbours; segment.c. */
 struct bl_segment {
@@ -157,6 +159,7 @@ struct bl_local {
 	uint32_t nby_index;
 	bool enabled;
 	_Atomic uint32_t given;	    /* answers to who asked for commons; prove.c */
+	_Atomic uint32_t counts;    /* bit i: bl_lane.count[i] is used; core/counts.h */
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
 	uint32_t nstretched;	    /* neighbours with longer rings, */
 	uint32_t nlongest;	    /* and with rings longer than BL_LANE_LONG */
@@ -333,10 +336,14 @@ void bl_peer_forgo_room(struct bl_peer *peer);
 /* What any neighbour has stored is visible, and it sees what we have. False: it can't be done. */
 bool bl_local_drain_all(void);
 
+/* It has counted operations in our lane that we haven't taken. Any thread, while it is connected.
+ */
+bool bl_peer_has_counted(const struct bl_peer *peer);
+
 /* We have written to a lane that its receiver doesn't poll. */
 bl_cold void bl_peer_ring(struct bl_peer *peer);
 
-/* After each packet. */
+/* After each packet, or count. */
 bl_always_inline void bl_peer_notify(struct bl_peer *peer)
 {
 	/* After the packet, in program order: the receiver makes all processes

@@ -584,6 +584,27 @@ bl_cold void bl_rx_wake(struct bl_rx *rx)
 	bl_peer_notify(bl_containerof(rx, struct bl_peer, rx));
 }
 
+bool bl_peer_has_counted(const struct bl_peer *peer)
+{
+	const struct bl_lane *lane = peer->tx.lane;
+	/* relaxed: who takes them acquires */
+	uint32_t some = atomic_load_explicit(&peer->local->counts, memory_order_relaxed);
+
+	for (; some; some &= some - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(some);
+
+		if (atomic_load_explicit(&lane->count[i], memory_order_relaxed) !=
+		    atomic_load_explicit(&peer->counted[i], memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+static bool has_come(const struct bl_peer *peer)
+{
+	return bl_rx_peek(&peer->rx) || bl_peer_has_counted(peer);
+}
+
 /* The lane isn't polled from here on; see is_unheard(). */
 static void stay_quiet(struct bl_peer *peer)
 {
@@ -654,7 +675,7 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 			continue;
 		stay_quiet(peer);
 		/* Not by way of its bell, which somebody may take away again. */
-		if (bl_rx_peek(&peer->rx))
+		if (has_come(peer))
 			answer(local, peer, poll, arg);
 	}
 }
@@ -690,7 +711,7 @@ static uint32_t stop_polling(struct bl_local *local, struct bl_peer **quiet, uin
 	for (uint32_t i = 0; i < n; i++) {
 		struct bl_peer *peer = quiet[i];
 
-		if (!drained || bl_rx_peek(&peer->rx)) {
+		if (!drained || has_come(peer)) {
 			atomic_store_explicit(&peer->rx.lane->polled, 1, memory_order_relaxed);
 			continue;
 		}
@@ -729,7 +750,7 @@ int bl_local_stop_polling(struct bl_local *local)
 	if (!n || stop_polling(local, quiet, n) == n)
 		return 0;
 	for (uint32_t i = 0; i < local->nhot; i++)
-		if (bl_rx_peek(&local->hot[i]->rx) && !bl_rx_is_unfinished(&local->hot[i]->rx))
+		if (has_come(local->hot[i]) && !bl_rx_is_unfinished(&local->hot[i]->rx))
 			return -EAGAIN;
 	return -EOPNOTSUPP;
 }

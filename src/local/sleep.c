@@ -200,8 +200,8 @@ static bool is_known(const struct bl_peer *peer)
 	       !atomic_load_explicit(&peer->gone, memory_order_acquire);
 }
 
-/* There is a packet in its lane, or a message's end in ours, that nobody has read, or room that we
- * have asked for: its bell was lost. */
+/* There is a packet in its lane, or a message's end or a count in ours, that nobody has read, or
+ * room that we have asked for: its bell was lost. */
 static bool is_unheard(const struct bl_peer *peer)
 {
 	uint32_t next = atomic_load_explicit(&peer->quiet_next, memory_order_relaxed);
@@ -209,6 +209,7 @@ static bool is_unheard(const struct bl_peer *peer)
 	return atomic_load_explicit(&peer->rx.slot[next % BL_SLOTS].seq, memory_order_relaxed) ==
 		       next + 1 ||
 	       atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed) ||
+	       bl_peer_has_counted(peer) ||
 	       (atomic_load_explicit(&peer->asked_room, memory_order_relaxed) &&
 		!atomic_load_explicit(&peer->tx.lane->wants_room, memory_order_relaxed));
 }

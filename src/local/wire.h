@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 23 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 24 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -50,6 +50,7 @@
 #define BL_SLOT_FIRST	    40u	 /* of them in the slot's first line */
 #define BL_COOPS	    45u
 #define BL_ADVERTS	    14u
+#define BL_COUNTS	    7u	   /* of operations, by their origins; core/counts.h */
 #define BL_SCATTERS	    8u	   /* of them, the last ones: for receives of several pieces, too */
 #define BL_PAYLOAD_SIZE	    36864u /* of a lane when it is made; ring.h */
 #define BL_LANE_SIZE	    65536u
@@ -78,7 +79,7 @@ enum bl_op {
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
 	/* One-sided operations: what a direct copy can't do; core/rma.h. */
-	BL_OP_RMA_EVENT = 9,   /* origin to target: it is done, tell so; struct bl_rma_event */
+	BL_OP_RMA_EVENT = 9,   /* origin to target: it is done, tell and count so; bl_rma_event */
 	BL_OP_RMA_ASK = 10,    /* origin to target: do it for me; struct bl_rma_ask */
 	BL_OP_RMA_BYTES = 11,  /* origin to target: what to write, operands */
 	BL_OP_RMA_RESULT = 12, /* target to origin: what was read */
@@ -304,7 +305,7 @@ struct bl_seg_mr {
 	_Atomic uint64_t closed; /* counts the registrations that are no more */
 	_Atomic uint64_t table;	 /* its place in the owner's memory; 0: there is none */
 	_Atomic uint32_t mask;
-	_Atomic uint32_t events; /* BL_MR_EVENT_*: operations that the owner counts */
+	_Atomic uint32_t events; /* BL_MR_EVENT_*: operations that the owner counts, and where */
 	uint8_t pad[BL_LINE - 32];
 };
 static_assert(sizeof(struct bl_seg_mr) == BL_LINE, "shared layout");
@@ -331,7 +332,10 @@ struct bl_lane {
 	uint8_t pad0[BL_LINE - 40];
 	/* The receiver writes, rarely: it looks here by itself; 0: ring its bell. */
 	_Atomic uint32_t polled;
-	uint8_t pad1[BL_LINE - 4];
+	uint32_t pad1;
+	/* The receiver writes: how many of its operations on the sender's memory each of the
+	 * sender's counters counts; core/counts.h */
+	_Atomic uint64_t count[BL_COUNTS];
 	struct bl_slot slot[BL_SLOTS];
 	struct bl_coop coop[BL_COOPS]; /* for messages in the other direction */
 	struct bl_fins fins;	       /* of messages in this lane */
@@ -351,6 +355,7 @@ struct bl_lane {
 };
 static_assert(sizeof(struct bl_lane) == BL_LANE_MOST, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) + BL_PAYLOAD_SIZE == BL_LANE_SIZE, "whole pages");
+static_assert(offsetof(struct bl_lane, count) == 72, "shared layout");
 static_assert(offsetof(struct bl_lane, slot) == 128, "shared layout");
 static_assert(offsetof(struct bl_lane, board) == 26496, "shared layout");
 static_assert(offsetof(struct bl_lane, payload) % BL_PAIR == 0, "shared layout");

@@ -4,8 +4,9 @@
  * chunk and is about to write it. When the close has returned the buffer is the
  * receiver's again: no byte of it may change any more. The sender waits in the window
  * (base/window.h) until the other has closed, or, as that should wait for it, for a
- * while. The same for a region and one who writes there. Where the other is stopped in the
- * window it is waited for as well, but not for ever.
+ * while. The same for a region and one who writes there, whose write is counted. Where the other
+ * is stopped in the window it is waited for as well, but not for ever; and what it counts when
+ * it goes on is counted for nobody.
  */
 #include <signal.h>
 #include <string.h>
@@ -168,13 +169,21 @@ static void helper_is_stopped(void **state)
 
 /* --- a region ---------------------------------------------------------------- */
 
+static struct bl_cntr *cntr;
+static uint32_t numbers_seen;
+
+/* With a counter of its own, which is another's successor. */
 static struct bl_mr *region(uint8_t *mem)
 {
 	struct iovec iov = {mem, LEN};
 	struct bl_mr_attr attr = {.iov = &iov, .niov = 1, .flags = BL_MR_WRITE, .key = KEY};
 	struct bl_mr *mr;
 
+	RANK_CHECK(0, !cntr || !bl_cntr_close(cntr));
+	RANK_CHECK(0, !bl_cntr_open(domain, &cntr));
 	RANK_CHECK(0, !bl_mr_open(domain, &attr, &mr));
+	RANK_CHECK(0, !bl_mr_bind_cntr(mr, cntr, BL_REMOTE_WRITE));
+	numbers_seen |= 1u << cntr->number;
 	return mr;
 }
 
@@ -245,19 +254,24 @@ static void close_regions(void)
 	RANK_CHECK(0, bl_clock_ns() - began < WAIT_NS / 2);
 	kill(world->pid[1], SIGCONT);
 	await_mark(0, 1, WRITTEN);
+	RANK_CHECK(0, bl_cntr_read(cntr) == 0);
+	RANK_CHECK(0, numbers_seen == 6); /* not the first's number, which may be counted in */
 
 	mr = region(mem);
+	RANK_CHECK(0, numbers_seen == 6); /* now it may not */
 	atomic_store(&world->mark[0], CLOSED);
 	await_mark(0, 1, 0);
 	atomic_store(&world->mark[0], READY);
 	await_mark(0, 1, TAKEN);
 	bl_mr_close(mr);
+	RANK_CHECK(0, bl_cntr_read(cntr) == 1);
 	memset(mem, MINE, LEN);
 	atomic_store(&world->mark[0], CLOSED);
 	await_mark(0, 1, WRITTEN);
 	if (memcmp(mem, mine, LEN))
 		rank_fail(0, "memory of a closed region was written to");
 	RANK_CHECK(0, rank_logged("stays in the middle of a copy") == 1);
+	RANK_CHECK(0, !bl_cntr_close(cntr));
 	rank_close(0);
 	free(mem);
 	free(mine);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * rma_test.c: one-sided operations when something goes wrong: the target dies, an
- * origin dies while the target works for it, a process dies with the lock of
- * another's memory, a region is closed under a copy.
- * BEELINE_KILLS: deaths.
+ * origin dies while the target works for it or after it has counted what it did, a process dies
+ * with the lock of another's memory, a region is closed under a copy. BEELINE_KILLS: deaths.
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,7 +17,7 @@
 #define KEY    77
 #define TARGET 0
 #define LENGTH (1u << 20)
-#define KINDS  11 /* of deaths: BEELINE_KILLS is of all together */
+#define KINDS  12 /* of deaths: BEELINE_KILLS is of all together */
 
 #define PARTS (2 * BL_RMA_PART + 8)
 
@@ -251,6 +250,42 @@ static void origin_rank(int rank)
 static void origin_dies(void **state)
 {
 	die_in_turn(3, origin_rank, 1);
+}
+
+/* --- the origin dies, and its target hasn't looked ------------------------------------- */
+
+static void counted_rank(int rank)
+{
+	enum { WRITES = 1000 };
+	struct bl_cntr *cntr;
+	struct bl_mr *mr;
+
+	rank_open(rank, 2);
+	if (rank != TARGET) {
+		while (!atomic_load(&world->mark[TARGET]))
+			sched_yield();
+		for (int i = 0; i < WRITES; i++)
+			RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, 8));
+		die();
+	}
+	mr = reg(rank, LENGTH);
+	RANK_CHECK(rank, !bl_cntr_open(domain, &cntr));
+	RANK_CHECK(rank, !bl_mr_bind_cntr(mr, cntr, BL_REMOTE_WRITE));
+	atomic_store(&world->mark[rank], 1);
+	while (!atomic_load(&world->hurt_at))
+		sched_yield();
+	bl_ep_progress(ep); /* who it is */
+	await_the_end_of(rank, 1);
+	promise_noticed(rank);
+	RANK_CHECK(rank, bl_cntr_read(cntr) == WRITES);
+	bl_mr_close(mr);
+	RANK_CHECK(rank, !bl_cntr_close(cntr));
+	rank_close(rank);
+}
+
+static void counted_dies(void **state)
+{
+	die_in_turn(2, counted_rank, 1);
 }
 
 /* --- a process dies with the lock ---------------------------------------------------- */
@@ -508,6 +543,7 @@ int main(void)
 	setenv("FI_BEELINE_SERVE", "never", 1);
 	TABLE_ROWS("target dies", target_dies, targets);
 	TABLE_TEST(origin_dies);
+	TABLE_TEST(counted_dies);
 	TABLE_TEST(holder_dies);
 	TABLE_ROWS("keeps the lock", keeps_lock, keepers);
 	TABLE_TEST(closed_under_a_copy);
