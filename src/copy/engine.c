@@ -65,10 +65,13 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 		way = BL_COPY_NOTHING;
 	pair->pid = pid;
 	pair->pull = pair->push = way;
-	pair->pull_why = pair->push_why = way != BL_COPY_NOTHING ? 0 : pid <= 0 ? ESRCH : ENOTSUP;
+	pair->pull_why = pair->push_why = (int16_t)(way != BL_COPY_NOTHING ? 0
+						    : pid <= 0		   ? ESRCH
+									   : ENOTSUP);
 	pair->lend =
 		(way == BL_COPY_NOTHING || (way == BL_COPY_VM && p->module_first)) && may_lend();
 	pair->in_vain = 0;
+	pair->moved = 0;
 }
 
 void bl_copy_unreached(struct bl_copy_pair *pair, bool lent)
@@ -85,19 +88,21 @@ typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nloc
 			const struct iovec *remote, unsigned long nremote, unsigned long flags);
 
 /* One range by system calls; a short count means "call again from there". */
-static int vm_copy(vm_call *call, pid_t pid, const struct iovec *mine, size_t nmine,
+static int vm_copy(vm_call *call, struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		   const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
 	struct iovec local[PIECES], remote[PIECES];
+	size_t all = len;
 
 	while (len) {
 		size_t nl = bl_iov_slice(mine, nmine, off, len, local);
 		size_t nr = bl_iov_slice(theirs, ntheirs, off, len, remote);
-		ssize_t done = call(pid, local, nl, remote, nr, 0);
+		ssize_t done = call(pair->pid, local, nl, remote, nr, 0);
 
 		if (unlikely(done <= 0)) {
 			if (done < 0 && errno == EINTR)
 				continue;
+			pair->moved = (uint32_t)bl_min(all - len, (size_t)UINT32_MAX);
 			return done ? -errno : -EFAULT;
 		}
 		off += (size_t)done;
@@ -137,7 +142,7 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 		return -EOPNOTSUPP;
 	}
 	*way = BL_COPY_NOTHING;
-	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = -err;
+	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = (int16_t)-err;
 	bl_copy_unreached(pair, false);
 	bl_info("process %d: %s: %s; its large messages take another way%s", (int)pair->pid, what,
 		strerror(-err), pair->lend ? ": the module" : "");
@@ -159,7 +164,7 @@ int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 			return err;
 	}
 	if (pair->pull == BL_COPY_VM) {
-		err = vm_copy(process_vm_readv, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+		err = vm_copy(process_vm_readv, pair, mine, nmine, theirs, ntheirs, off, len);
 		if (likely(!err))
 			return 0;
 		err = refused(pair, &pair->pull, "process_vm_readv", err);
@@ -184,7 +189,7 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 			return err;
 	}
 	if (pair->push == BL_COPY_VM) {
-		err = vm_copy(process_vm_writev, pair->pid, mine, nmine, theirs, ntheirs, off, len);
+		err = vm_copy(process_vm_writev, pair, mine, nmine, theirs, ntheirs, off, len);
 		if (likely(!err))
 			return 0;
 		err = refused(pair, &pair->push, "process_vm_writev", err);

@@ -27,9 +27,11 @@ struct bl_copy_pair {
 	pid_t pid; /* as this process's PID namespace numbers the peer */
 	enum bl_copy_way pull;
 	enum bl_copy_way push;
-	int pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
-	bool lend;		/* our buffers go with keys of the module: see kmod.h */
-	uint8_t in_vain;	/* times that keys were no help */
+	int16_t pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
+	bool lend;		    /* our buffers go with keys of the module: see kmod.h */
+	uint8_t in_vain;	    /* times that keys were no help */
+	uint32_t moved; /* by the last copy that failed, at least: bytes that are there all the same
+			 */
 };
 
 /* Our own memory, as if it were a peer's: what isn't there is an error. */

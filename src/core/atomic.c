@@ -31,7 +31,8 @@ static bl_cold bool unchanged(const struct run *r, size_t off, const char *old, 
 	char now[CHUNK];
 	struct iovec mine = {now, len};
 
-	return !bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len) && !memcmp(now, old, len);
+	return !bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len, NULL) &&
+	       !memcmp(now, old, len);
 }
 
 /* Under the lock: so many bytes from `off` on. */
@@ -43,7 +44,7 @@ static int step(const struct run *r, size_t off, size_t len)
 	int err;
 
 	if (!blind) {
-		err = bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len);
+		err = bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len, NULL);
 		if (err)
 			return err;
 	}
@@ -55,7 +56,7 @@ static int step(const struct run *r, size_t off, size_t len)
 		bl_atomic_apply(r->type, r->op, value, operand,
 				r->what == BL_RMA_COMPARE ? compare : NULL,
 				len / bl_atomic_size(r->type));
-		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len);
+		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len, NULL);
 		if (unlikely(err == -EOPNOTSUPP && !blind && !unchanged(r, off, old, len)))
 			return -EIO; /* a part is done: nobody may begin anew */
 		if (err)

@@ -9,7 +9,9 @@
 #include "core/serve.h"
 #include "core/stat.h"
 
-#define FOLLOWS_US 1u /* who begins one after another takes 30 to 300 ns for each */
+#define FOLLOWS_US 1u  /* who begins one after another takes 30 to 300 ns for each */
+#define AGAIN_US   20u /* a table that changes has changed by then */
+#define SPARE_MOST 4u  /* of those that an endpoint holds ready: few peers have some at a time */
 
 /* Some that are done together: places of op[first] and on, as one operation. */
 struct group {
@@ -22,28 +24,52 @@ struct group {
 
 /* --- which, and together with which ------------------------------------------- */
 
-static bool is_suited(const struct bl_ep *ep, const struct bl_rma_peer *rp,
-		      const struct bl_rma *rma, size_t len)
+static bool is_suited(const struct bl_ep *ep, const struct bl_rma *rma, size_t len)
 {
 	return rma->what <= BL_RMA_WRITE && rma->niov == 1 && rma->nplace == 1 && len &&
 	       len <= BL_COMBINE_LEN && !(rma->flags & (BL_FENCE | BL_REMOTE_CQ_DATA)) &&
-	       !rma->work && !ep->domain->working && !rp->head && !rp->rest &&
-	       rp->peer->copy.pull != BL_COPY_NOTHING && rp->peer->copy.push != BL_COPY_NOTHING &&
-	       !bl_rma_is_told(rp->peer, rma);
+	       !rma->work && !ep->domain->working;
+}
+
+static bool by_message(const struct bl_rma_peer *rp)
+{
+	return rp->head || rp->peer->copy.pull == BL_COPY_NOTHING ||
+	       rp->peer->copy.push == BL_COPY_NOTHING;
+}
+
+/* A thread sleeps until they complete; or somebody may be polling a descriptor. */
+static bool is_awaited(const struct bl_ep *ep)
+{
+	return (ep->tx_cq && !ep->tx_cq->limit) || (ep->read_cntr && ep->read_cntr->asleep) ||
+	       (ep->write_cntr && ep->write_cntr->asleep);
+}
+
+/* How often the user has read what they complete in. */
+static uint32_t reads(const struct bl_ep *ep)
+{
+	const struct bl_cq *cq = ep->tx_cq;
+
+	return (cq ? cq->head + cq->full + cq->empties : 0) +
+	       (ep->read_cntr ? ep->read_cntr->reads : 0) +
+	       (ep->write_cntr ? ep->write_cntr->reads : 0);
+}
+
+void bl_combine_note(const struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	rp->last_at = bl_ticks();
+	rp->reads = reads(ep);
 }
 
 /* More of its kind follow, as far as can be told. */
-static bool follows(struct bl_rma_peer *rp)
+static bool follows(const struct bl_ep *ep, const struct bl_rma_peer *rp, const struct bl_rma *rma)
 {
-	uint64_t knob = bl_knobs()->combine, now;
-	bool soon;
+	uint64_t knob = bl_knobs()->combine;
 
 	if (unlikely(knob))
 		return knob == BL_COMBINE_ALWAYS;
-	now = bl_ticks();
-	soon = now - rp->last_at < FOLLOWS_US * bl_ticks_per_us();
-	rp->last_at = now;
-	return soon || rp->several || bl_combine_some(rp);
+	return rma->flags & BL_MORE || bl_combine_some(rp) ||
+	       (rp->reads == reads(ep) &&
+		bl_ticks() - rp->last_at < FOLLOWS_US * bl_ticks_per_us());
 }
 
 static size_t to_keep(const struct bl_rma *rma, size_t len)
@@ -57,14 +83,59 @@ static bool has_room(const struct bl_combine *c, const struct bl_rma *rma, size_
 	       to_keep(rma, len) <= BL_COMBINE_KEPT - c->kept;
 }
 
-static struct bl_combine *combine_of(struct bl_rma_peer *rp)
+/* NULL: no memory. */
+static struct bl_combine *combine_for(struct bl_ep *ep, const struct bl_rma *rma)
 {
-	if (unlikely(!rp->combine)) {
-		rp->combine = malloc(sizeof *rp->combine);
-		if (rp->combine)
-			rp->combine->n = 0;
+	struct bl_combine *c = ep->combines;
+
+	if (likely(c != NULL)) {
+		ep->combines = c->next;
+		ep->ncombine--;
+	} else {
+		c = malloc(sizeof *c);
+		if (!c)
+			return NULL;
+		bl_stat_add(ep, BL_STAT_private_bytes, sizeof *c);
 	}
-	return rp->combine;
+	c->what = rma->what;
+	c->dest = rma->dest;
+	c->first = c->n = c->alone = c->asked = 0;
+	c->not_before = 0;
+	c->kept = 0;
+	return c;
+}
+
+static void release(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	struct bl_combine *c = rp->combine;
+
+	rp->combine = NULL;
+	if (ep->ncombine == SPARE_MOST) {
+		bl_stat_add(ep, BL_STAT_private_bytes, -sizeof *c);
+		free(c);
+		return;
+	}
+	c->next = ep->combines;
+	ep->combines = c;
+	ep->ncombine++;
+}
+
+bl_cold void bl_combine_free(struct bl_ep *ep)
+{
+	struct bl_combine *c;
+
+	while ((c = ep->combines)) {
+		ep->combines = c->next;
+		free(c);
+	}
+}
+
+bool bl_combine_any(const struct bl_ep *ep)
+{
+	for (const struct bl_rma_peer *rp = ep->rma_active; rp; rp = rp->next_active)
+		if (bl_combine_some(rp))
+			return true;
+	return false;
 }
 
 static void keep(struct bl_combine *c, const struct bl_rma *rma, size_t len)
@@ -84,26 +155,23 @@ static void keep(struct bl_combine *c, const struct bl_rma *rma, size_t len)
 
 int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
 {
-	bool suited = is_suited(ep, rp, rma, len), some = bl_combine_some(rp);
-	struct bl_combine *c;
+	bool suited = is_suited(ep, rma, len);
 
-	if (some && !(suited && has_room(rp->combine, rma, len))) {
-		if (!bl_combine_flush(ep, rp))
-			return -EAGAIN;
-	}
-	if (!suited || !follows(rp))
+	if (bl_combine_some(rp) && !(suited && has_room(rp->combine, rma, len)) &&
+	    !bl_combine_flush(ep, rp))
+		return -EAGAIN;
+	if (!suited || !follows(ep, rp, rma))
 		return 0;
-	c = combine_of(rp);
-	if (unlikely(!c))
-		return 0;
-	if (!c->n) {
-		c->what = rma->what;
-		c->dest = rma->dest;
-		c->first = c->alone = c->asked = 0;
-		c->kept = 0;
+	if (!bl_combine_some(rp)) {
+		if (rp->rest || by_message(rp) || is_awaited(ep) || bl_rma_is_told(rp->peer, rma))
+			return 0;
+		rp->combine = combine_for(ep, rma);
+		if (!rp->combine)
+			return 0;
 		bl_rma_activate(ep, rp);
 	}
-	keep(c, rma, len);
+	keep(rp->combine, rma, len);
+	bl_combine_note(ep, rp);
 	return BL_COMBINE_TAKEN;
 }
 
@@ -210,43 +278,61 @@ static bool do_alone(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine
 	return true;
 }
 
+/* So many bytes of a group are there: the operations that are, wholly, are over; the others of it
+ * are done one by one. */
+static void part_over(struct bl_ep *ep, struct bl_combine *c, const struct group *g, size_t bytes,
+		      bool by_target)
+{
+	struct group done = {.n = 0};
+
+	while (done.n < g->n && done.len + c->op[c->first + done.n].place.len <= bytes)
+		done.len += c->op[c->first + done.n++].place.len;
+	c->alone = g->n - done.n;
+	all_over(ep, c, &done, by_target);
+}
+
 /* What the target says of those that it has taken up; false: nothing yet. */
 static bool hear(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 {
+	size_t moved = 0;
 	struct group g;
 	int ret, err;
 
 	begin_group(c, &g, c->asked, true);
-	ret = bl_serve_look(rp, &g.rma, g.len, c->number, &err);
+	ret = bl_serve_look(rp, &g.rma, g.len, c->number, &moved, &err);
 	if (ret == BL_SERVE_LEFT)
 		return false;
 	c->asked = 0;
 	if (ret || err)
-		c->alone = g.n;
+		part_over(ep, c, &g, ret ? 0 : moved, true);
 	else
 		all_over(ep, c, &g, true);
 	return true;
 }
 
-/* Together: by the target, if it is open to that, or directly. 0: done, *asked: by the target.
- * -EAGAIN: not now. -EOPNOTSUPP: not together. */
-static int together(struct bl_ep *ep, struct bl_rma_peer *rp, struct group *g, bool *asked)
+/*
+ * Together: by the target, if it is open to that, or directly. 0: done, *asked: by the target.
+ * -EAGAIN: not now. -EOPNOTSUPP: not together, or not all of them; so many bytes are *moved.
+ */
+static int together(struct bl_ep *ep, struct bl_rma_peer *rp, struct group *g, bool *asked,
+		    size_t *moved)
 {
 	struct bl_combine *c = rp->combine;
-	size_t off = 0;
-	bool counted;
-	int err = 0, ret = bl_rma_counted(rp, &g->rma, &counted);
+	bool counted = false;
+	int err = 0, ret = *asked ? bl_rma_counted(rp, &g->rma, &counted) : -EOPNOTSUPP;
 
-	if (ret || counted)
-		return ret == -EAGAIN ? ret : -EOPNOTSUPP;
-	ret = *asked ? bl_serve_now(ep, rp, &g->rma, g->len, &c->number, &err) : -EOPNOTSUPP;
-	*asked = !ret;
+	if (!ret)
+		ret = counted ? -EOPNOTSUPP
+			      : bl_serve_now(ep, rp, &g->rma, g->len, &c->number, moved, &err);
 	if (ret == BL_SERVE_LEFT) {
 		c->asked = g->n;
 		return -EAGAIN;
 	}
-	if (ret)
-		ret = bl_rma_direct(ep, rp, &g->rma, g->len, &off, &err);
+	*asked = !ret;
+	if (ret == -EOPNOTSUPP)
+		ret = bl_rma_direct(ep, rp, &g->rma, g->len, true, moved, &err);
+	if (ret == -EAGAIN)
+		c->not_before = bl_ticks() + AGAIN_US * bl_ticks_per_us();
 	return ret == -EAGAIN ? ret : ret || err ? -EOPNOTSUPP : 0;
 }
 
@@ -254,6 +340,7 @@ static int together(struct bl_ep *ep, struct bl_rma_peer *rp, struct group *g, b
 static bool do_some(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 {
 	bool asked = bl_serve_is_open(ep, rp);
+	size_t moved = 0;
 	struct group g;
 	int err;
 
@@ -262,11 +349,11 @@ static bool do_some(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine 
 		asked = false;
 		begin_group(c, &g, c->n - c->first, asked);
 	}
-	err = g.n < 2 ? -EOPNOTSUPP : together(ep, rp, &g, &asked);
+	err = g.n < 2 ? -EOPNOTSUPP : together(ep, rp, &g, &asked, &moved);
 	if (!err)
 		all_over(ep, c, &g, asked);
 	else if (err != -EAGAIN)
-		c->alone = g.n;
+		part_over(ep, c, &g, moved, asked);
 	return err != -EAGAIN;
 }
 
@@ -277,6 +364,11 @@ static bool step(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 		return false;
 	if (unlikely(c->asked))
 		return hear(ep, rp, c);
+	if (unlikely(c->not_before && !bl_is_due(bl_ticks(), c->not_before)))
+		return false;
+	c->not_before = 0;
+	if (unlikely(by_message(rp))) /* none goes directly any more: it would overtake */
+		c->alone = c->n - c->first;
 	return c->alone ? do_alone(ep, rp, c) : do_some(ep, rp, c);
 }
 
@@ -287,39 +379,24 @@ bool bl_combine_flush(struct bl_ep *ep, struct bl_rma_peer *rp)
 	while (c->first < c->n)
 		if (!step(ep, rp, c))
 			return false;
-	rp->several = c->n > 1;
-	rp->last_at = bl_ticks();
-	c->n = 0;
+	release(ep, rp);
 	return !rp->rest; /* the last one may have been left to the target */
-}
-
-bl_cold void bl_combine_close(struct bl_ep *ep, struct bl_rma_peer *rp)
-{
-	struct bl_combine *c = rp->combine;
-
-	while (bl_combine_some(rp) && c->first < c->n && !c->asked && !rp->rest && !rp->head) {
-		struct group g;
-		size_t off = 0;
-		int err;
-
-		begin_group(c, &g, c->alone ? 1 : c->n - c->first, false);
-		if (bl_rma_direct(ep, rp, &g.rma, g.len, &off, &err) || err)
-			break;
-		all_over(ep, c, &g, false);
-	}
-	free(c);
-	rp->combine = NULL;
 }
 
 bl_cold void bl_combine_abandon(struct bl_ep *ep, struct bl_rma_peer *rp, int err)
 {
 	struct bl_combine *c = rp->combine;
 
-	if (bl_combine_some(rp)) {
-		if (c->asked)
-			hear(ep, rp, c);
-		over(ep, c, c->n - c->first, err);
-	}
-	free(c);
-	rp->combine = NULL;
+	if (!c)
+		return;
+	if (c->asked)
+		hear(ep, rp, c);
+	over(ep, c, c->n - c->first, err);
+	release(ep, rp);
+}
+
+bl_cold void bl_combine_drop(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	if (bl_combine_some(rp))
+		release(ep, rp);
 }

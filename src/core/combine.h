@@ -5,10 +5,10 @@
  *
  * A system call that copies 8 bytes is mostly the call: of eight such places in one call each takes
  * a third of the time, of eight in one packet (serve.h) a fifth; and what lies side by side, there
- * and here, is one place. So who has just begun one to the same target, and hasn't waited for it,
- * may be about to begin more: the next ones are kept until progress is made, until one comes that
- * is none of them (another kind, a longer one, an atomic operation), or until there are as many as
- * there is room for.
+ * and here, is one place. So who has just begun one to the same target, and has read no queue or
+ * counter since, or says that more follow (FI_MORE), is about to begin more: from there on they
+ * are kept until progress is made, until one comes that is none of them (another kind, a longer
+ * one, an atomic operation), or one more than there is room for.
  *
  *   put ──► is one just over, or kept? ── no ──► done at once, as by rma.h
  *                     │ yes
@@ -16,13 +16,13 @@
  *   flush: progress ──► all of them: by the target, if it waits; else directly
  *                       each completes
  *
- * One by itself is over when its call returns, so that who begins one and computes is never late.
- * (One that follows a whole number of several is taken for the first of several.)
+ * So one by itself is over when its call returns: who begins one and computes is never late. And
+ * where a thread sleeps on what it would complete in, nothing is kept: it must hear of the end.
  *
  * They are done in the order in which they were begun, and before all that is begun later to the
- * same target. Where one of those that are together fails, or is to be counted where it goes, each
- * is done by itself, again: nothing is said of any before all have been tried together, so that the
- * bytes are the same as if they had been done once.
+ * same target by one-sided operations. Where one of those that are together fails, those before it
+ * that are done are over, and the others are done one by one; so are all where a region counts
+ * them. None is done twice.
  *
  * What is injected is kept here; what is not stays in its owner's memory until it completes.
  *
@@ -47,42 +47,46 @@ struct bl_combined {
 	uint64_t flags;
 };
 
+/* What is kept for one peer, which has one only meanwhile. */
 struct bl_combine {
 	enum bl_rma_what what; /* all of them */
 	uint32_t first, n;     /* op[first] to op[n - 1] are still to be done, */
 	uint32_t alone;	       /* so many of which one by one */
 	uint32_t asked;	       /* so many the target has taken up together, */
 	uint64_t number;       /* under this number */
+	uint64_t not_before;   /* ticks: its table was changing, or 0 */
 	uint64_t dest;
 	size_t kept; /* bytes */
+	struct bl_combine *next;
 	struct bl_combined op[BL_COMBINE_OPS];
 	char copy[BL_COMBINE_KEPT];
 };
 
 static inline bool bl_combine_some(const struct bl_rma_peer *rp)
 {
-	return rp->combine && rp->combine->n;
+	return rp->combine != NULL;
 }
+
+/* Of any peer. */
+bool bl_combine_any(const struct bl_ep *ep);
 
 /*
  * One is about to begin. BL_COMBINE_TAKEN: it is kept. 0: begin it, nothing is kept any more that
- * it could overtake. -EAGAIN: something is.
+ * it could overtake; then bl_combine_note(). -EAGAIN: something is.
  */
 #define BL_COMBINE_TAKEN 1
 int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len);
 
 /* One is over, or has begun: the next may follow. */
-static inline void bl_combine_note(struct bl_rma_peer *rp)
-{
-	rp->last_at = bl_ticks();
-}
+void bl_combine_note(const struct bl_ep *ep, struct bl_rma_peer *rp);
 
-/* Do all that is kept. False: there is still some, which can't be done now. */
+/* Do all that is kept. It polls. False: there is still some, which can't be done now. */
 bool bl_combine_flush(struct bl_ep *ep, struct bl_rma_peer *rp);
 
-/* The endpoint closes: what can be done without anybody's help is done. */
-bl_cold void bl_combine_close(struct bl_ep *ep, struct bl_rma_peer *rp);
 /* The peer is gone: what is kept ends with err (a positive errno). */
 bl_cold void bl_combine_abandon(struct bl_ep *ep, struct bl_rma_peer *rp, int err);
+/* The endpoint closes, and what is still kept will never be done; and the last of them. */
+bl_cold void bl_combine_drop(struct bl_ep *ep, struct bl_rma_peer *rp);
+bl_cold void bl_combine_free(struct bl_ep *ep);
 
 #endif

@@ -518,12 +518,14 @@ static void progress_all(struct bl_cntr *cntr)
 
 uint64_t bl_cntr_read(struct bl_cntr *cntr)
 {
+	cntr->reads++;
 	progress_all(cntr);
 	return cntr->value;
 }
 
 uint64_t bl_cntr_readerr(struct bl_cntr *cntr)
 {
+	cntr->reads++;
 	progress_all(cntr);
 	return cntr->errors;
 }

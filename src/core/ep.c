@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/again.h"
+#include "core/combine.h"
 #include "core/core.h"
 #include "core/counts.h"
 #include "core/fence.h"
@@ -316,19 +317,20 @@ int bl_ep_enable(struct bl_ep *ep)
 }
 
 /* What we owe to others (that their messages have arrived, say) must not die in
- * our queue, nor what was sent and need not wait behind a fence any more; a peer that
- * doesn't read for a second is left alone. */
+ * our queue, nor what was sent and need not wait behind a fence any more, nor what is kept to be
+ * done together (combine.h); a peer that doesn't read for a second is left alone. */
 static void flush_before_close(struct bl_ep *ep)
 {
 	uint64_t until = bl_clock_ns() + FLUSH_NS;
-	bool fenced = ep->nfence && ep->local.seg.header; /* else we are forked */
+	bool ours = ep->local.seg.header; /* else we are forked */
+	bool fenced = ours && ep->nfence, kept = ours && bl_combine_any(ep);
 	bool owing = true;
 
 	while (owing && bl_clock_ns() < until) {
-		if (fenced) /* the end of what it waits for may have come, unread */
+		if (fenced | kept) /* the end of what it waits for may have come, unread */
 			bl_ep_progress(ep);
 		bl_control_flush(ep);
-		owing = fenced && bl_fence_may_open(ep);
+		owing = (fenced && bl_fence_may_open(ep)) || (kept && bl_combine_any(ep));
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 

@@ -98,6 +98,7 @@ struct bl_cntr {
 	uint32_t nep;
 	uint64_t errors;
 	uint64_t by_hand; /* how often either was set or added to */
+	uint32_t reads;
 	struct bl_domain *domain;
 	struct bl_ep **ep;
 	uint32_t users;
@@ -308,6 +309,8 @@ struct bl_ep {
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
+	struct bl_combine *combines;			      /* unused ones, ... */
+	uint32_t ncombine;				      /* ... so many; combine.h */
 	uint64_t rma_number;
 	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
 	struct bl_ep *next_in_domain;

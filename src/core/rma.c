@@ -190,10 +190,9 @@ static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
 
 #define NO_ROOM (-ENOBUFS) /* to tell the target; bl_starve() */
 
-/* -EOPNOTSUPP: the target must do it; NO_ROOM. Else as bl_rma(), with *err for the queue. off: of
- * an atomic operation; after -EAGAIN it says where to go on. */
+/* See bl_rma_direct(); NO_ROOM. */
 static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		    size_t *off, int *err)
+		    bool several, size_t *off, int *err)
 {
 	struct bl_peer *peer = rp->peer;
 	struct bl_rma_memory mem;
@@ -206,6 +205,8 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;
 	bl_counts_plan(peer, rma, &mem, &heard);
+	if (several && (heard.packet || heard.n))
+		return -EOPNOTSUPP;
 	/* Each region may have a counter of its own: the target finds them. */
 	if (unlikely(heard.packet && rma->nplace > 1 && mem.ncount))
 		return -EOPNOTSUPP;
@@ -218,7 +219,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 		*err = bl_atomic_direct(ep, peer, rma, &mem, off);
 	else
 		*err = bl_rma_move(&peer->copy, rma->what == BL_RMA_WRITE, &mem, 0, rma->iov,
-				   rma->niov, len);
+				   rma->niov, len, off);
 	if (unlikely(*err == -EOPNOTSUPP || *err == -EAGAIN))
 		return *err;
 	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer))
@@ -247,12 +248,12 @@ static void busy_ends(struct bl_rma_peer *rp)
 }
 
 int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		  size_t *off, int *err)
+		  bool several, size_t *off, int *err)
 {
 	int ret;
 
 	busy_begins(rp);
-	ret = copy_now(ep, rp, rma, len, off, err);
+	ret = copy_now(ep, rp, rma, len, several, off, err);
 	busy_ends(rp);
 	return ret;
 }
@@ -274,8 +275,11 @@ int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *count
 static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		  size_t *off)
 {
-	int err, ret = bl_rma_direct(ep, rp, rma, len, off, &err);
+	size_t at = *off;
+	int err, ret = bl_rma_direct(ep, rp, rma, len, false, &at, &err);
 
+	if (rma->what >= BL_RMA_ATOMIC) /* any other begins anew */
+		*off = at;
 	if (ret)
 		return ret;
 	if (likely(!err))
@@ -358,7 +362,7 @@ static void drop_rest(struct bl_rma_peer *rp)
 static bool rest_is_served(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
 	struct bl_rma_rest *rest = rp->rest;
-	int err, ret = bl_serve_look(rp, &rest->work.rma, rest->len, rest->served, &err);
+	int err, ret = bl_serve_look(rp, &rest->work.rma, rest->len, rest->served, NULL, &err);
 
 	if (ret == BL_SERVE_LEFT)
 		return false;
@@ -705,7 +709,7 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(err))
 		return not_yet(ep, peer, rma);
 	err = bl_rma_perform(ep, rp, rma, len);
-	bl_combine_note(rp);
+	bl_combine_note(ep, rp);
 	return err;
 }
 
@@ -738,8 +742,6 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 
 void bl_rma_close(struct bl_ep *ep)
 {
-	for (struct bl_rma_peer *rp = ep->rma_active; rp; rp = rp->next_active)
-		bl_combine_close(ep, rp);
 	if (ep->local.seg.header) {
 		/* From now on nobody begins; see bl_peer_life(). */
 		atomic_store_explicit(&ep->local.seg.header->closed, 1, memory_order_release);
@@ -754,11 +756,12 @@ void bl_rma_close(struct bl_ep *ep)
 		deactivate(ep, rp);
 		free(rp->rest);
 		free(rp->spare);
-		free(rp->combine);
+		bl_combine_drop(ep, rp);
 		while (rp->head)
 			free(pop(rp));
 		bl_rma_drop_job(rp);
 		ep->local.by_index[i]->rma = NULL;
 		free(rp);
 	}
+	bl_combine_free(ep);
 }

@@ -100,11 +100,11 @@ struct bl_rma_peer {
 	struct bl_mr_entry cache[BL_RMA_CACHE]; /* by bl_mr_place(); flags 0: empty */
 	struct bl_rma_rest *rest;		/* begun, before all that comes later; NULL */
 	struct bl_rma_rest *spare;		/* memory for one; NULL */
-	/* combine.h: NULL: there were never any; ticks: when the last one was kept or done; those
-	 * that were kept last were several */
+	/* combine.h: what is kept, or NULL; when the last one was kept or done (ticks), and how
+	 * often its user had read by then */
 	struct bl_combine *combine;
 	uint64_t last_at;
-	bool several;
+	uint32_t reads;
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
 	struct bl_commons_wait wait; /* for the lock of its memory */
@@ -147,9 +147,10 @@ int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_
 int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t nplace,
 		    uint32_t need, struct bl_rma_memory *mem);
 /* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
- * whose; NULL: it is ours (mem->own), but may not be there (-EFAULT). */
+ * whose; NULL: it is ours (mem->own), but may not be there (-EFAULT). *moved, unless NULL: where it
+ * fails, how many bytes are there all the same. */
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
-		const struct iovec *mine, size_t nmine, size_t len);
+		const struct iovec *mine, size_t nmine, size_t len, size_t *moved);
 
 /* Bytes [off, off + len) of iov as a packet that says they belong at `at`, if there
  * is room. */
@@ -169,12 +170,14 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len);
 /*
  * Copy directly, and no more: nothing completes. 0, with *err (a negative errno) of the operation;
- * -EOPNOTSUPP: the target must do it; -EAGAIN: its table is changing, or its lock is taken, with
- * *off where an atomic operation is to go on; -ENOBUFS: no room to tell the target.
+ * -EOPNOTSUPP: the target must do it, or, of several operations, counts them; -EAGAIN: its table
+ * is changing, or its lock is taken; -ENOBUFS: no room to tell the target. *off: of an atomic
+ * operation, where to begin; but for 0 without an error, how far it has come.
  */
 int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		  size_t *off, int *err);
-/* A region counts it, by the target's table; or why that can't be said. */
+		  bool several, size_t *off, int *err);
+/* Of what the target is asked to do: a region counts it, by its table; or why that can't be said.
+ */
 int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *counted);
 /* The target has an endpoint's counter for such, or they bring data. */
 bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma);

@@ -128,7 +128,7 @@ static bool move_there(const struct bl_domain *domain, bool write, const struct 
 }
 
 static int move_own(struct bl_domain *domain, bool write, const struct iovec *mem, size_t nmem,
-		    const struct iovec *mine, size_t nmine, size_t len)
+		    const struct iovec *mine, size_t nmine, size_t len, size_t *moved)
 {
 	struct bl_copy_pair own, self;
 	bool whole = nmem == 1 && nmine == 1;
@@ -141,6 +141,7 @@ static int move_own(struct bl_domain *domain, bool write, const struct iovec *me
 		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
 	if (!err && domain && whole)
 		bl_mr_was_there(domain, mem->iov_base, len, write);
+	*moved = own.moved;
 	if (err != -EOPNOTSUPP)
 		return err;
 	self = (struct bl_copy_pair){.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
@@ -174,7 +175,7 @@ static size_t next_pieces(const struct bl_rma_memory *mem, uint32_t *at, size_t 
 }
 
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
-		const struct iovec *mine, size_t nmine, size_t len)
+		const struct iovec *mine, size_t nmine, size_t len, size_t *moved)
 {
 	struct iovec a[BL_IOV_MAX], b[BL_IOV_MAX];
 	struct bl_copy_pair own;
@@ -189,18 +190,24 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 	/* Of our own memory one piece may be there and another not. */
 	for (size_t done = 0; done < len; done += n) {
 		size_t nb = next_pieces(mem, &at, &off, len - done, pair ? BL_IOV_MAX : 1, b, &n);
-		size_t na = bl_iov_slice(mine, nmine, done, n, a);
+		size_t na = bl_iov_slice(mine, nmine, done, n, a), some = 0;
 		int err;
 
 		if (!n)
 			return 0;
-		if (!pair)
-			err = move_own(mem->own, write, b, nb, a, na, n);
-		else
+		if (!pair) {
+			err = move_own(mem->own, write, b, nb, a, na, n, &some);
+		} else {
+			pair->moved = 0;
 			err = write ? bl_copy_push(pair, a, na, b, nb, 0, n)
 				    : bl_copy_pull(pair, a, na, b, nb, 0, n);
-		if (err)
+			some = pair->moved;
+		}
+		if (err) {
+			if (moved)
+				*moved = done + some;
 			return err;
+		}
 	}
 	return 0;
 }

@@ -189,7 +189,7 @@ static int on_bytes(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint6
 		struct iovec mine = {(void *)(uintptr_t)bytes, len};
 
 		if (job->ask.what == BL_RMA_WRITE)
-			job->error = -bl_rma_move(NULL, true, &job->mem, off, &mine, 1, len);
+			job->error = -bl_rma_move(NULL, true, &job->mem, off, &mine, 1, len, NULL);
 		else
 			memcpy(job->staging + off, bytes, len);
 	}
@@ -212,8 +212,8 @@ static bool send_result(struct bl_ep *ep, struct bl_peer *peer, struct bl_rma_jo
 		if (job->ask.what == BL_RMA_READ) {
 			if (!still_ours(ep, job))
 				break;
-			job->error =
-				-bl_rma_move(NULL, false, &job->mem, job->out_sent, &from, 1, len);
+			job->error = -bl_rma_move(NULL, false, &job->mem, job->out_sent, &from, 1,
+						  len, NULL);
 			if (job->error)
 				break;
 		} else {
@@ -255,24 +255,36 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	return false;
 }
 
+/* A step for one; true: there is more to do, when there is room, say. */
+static bool step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp)
+{
+	bool more = false;
+
+	if (bl_combine_some(rp)) {
+		ep->opening = rp->peer; /* whatever is refused, nobody waits for its beginning */
+		more = !bl_combine_flush(ep, rp);
+		ep->opening = NULL;
+	}
+	more |= bl_rma_go_on(ep, rp);
+	more |= bl_rma_pump(ep, rp);
+	more |= job_step(ep, sink, rp);
+	return more;
+}
+
 void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	struct bl_rma_peer **at = &ep->rma_active, *rp;
+	struct bl_rma_peer *list = ep->rma_active, *rp;
 
-	while ((rp = *at)) {
-		bool more = bl_rma_go_on(ep, rp);
-
-		if (bl_combine_some(rp))
-			more |= !bl_combine_flush(ep, rp);
-		more |= bl_rma_pump(ep, rp);
-		more |= job_step(ep, sink, rp);
-		if (more) {
-			at = &rp->next_active;
-			continue;
-		}
-		*at = rp->next_active;
+	if (!ep->local.seg.header) /* forked: it is all our parent's */
+		return;
+	/* A step may poll, and what comes then may make any of them active, others or this one. */
+	ep->rma_active = NULL;
+	while ((rp = list)) {
+		list = rp->next_active;
 		rp->active = false;
 		ep->work--;
+		if (step(ep, sink, rp))
+			bl_rma_activate(ep, rp);
 	}
 }
 

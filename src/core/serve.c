@@ -121,7 +121,7 @@ static void in_vain(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t number)
 }
 
 int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
-		  int *err)
+		  size_t *moved, int *err)
 {
 	const struct bl_lane *lane = rp->peer->tx.lane;
 	/* acquire: pairs with the release in bl_serve_packet(): what came is there */
@@ -133,6 +133,12 @@ int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, 
 	if (how == BL_SERVED_NOT)
 		return -EOPNOTSUPP;
 	*err = how < 4096 ? (int)how : EIO;
+	if (*err && moved && rma->what == BL_RMA_WRITE) {
+		uint64_t some;
+
+		memcpy(&some, lane->result, sizeof some);
+		*moved = bl_min((size_t)some, len);
+	}
 	if (!*err && rma->what == BL_RMA_READ)
 		bl_iov_scatter(rma->iov, rma->niov, 0, lane->result, len);
 	else if (!*err && rma->what >= BL_RMA_FETCH)
@@ -159,11 +165,11 @@ int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 	if (!is_short(rma->what, rma->op, rma->nplace, len) || rma->flags & BL_FENCE ||
 	    !bl_serve_is_open(ep, rp))
 		return -EOPNOTSUPP;
-	return bl_serve_now(ep, rp, rma, len, number, err);
+	return bl_serve_now(ep, rp, rma, len, number, NULL, err);
 }
 
 int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		 uint64_t *number, int *err)
+		 uint64_t *number, size_t *moved, int *err)
 {
 	uint64_t now = bl_ticks(), until;
 	bool theirs = false;
@@ -173,7 +179,7 @@ int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 	*number = ++ep->rma_number;
 	n = ask(rp->peer, rma, len, *number);
 	until = now + TAKES_UP_US * bl_ticks_per_us();
-	while ((ret = bl_serve_look(rp, rma, len, *number, err)) == BL_SERVE_LEFT) {
+	while ((ret = bl_serve_look(rp, rma, len, *number, moved, err)) == BL_SERVE_LEFT) {
 		struct bl_sink none = BL_SINK_NONE;
 
 		now = bl_ticks();
@@ -205,8 +211,10 @@ int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 
 /* --- the target ------------------------------------------------------------ */
 
-/* What is asked for, once it makes sense, with operands and what comes back in `bytes`. */
-static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, size_t len, uint8_t *bytes)
+/* What is asked for, once it makes sense, with operands and what comes back in `bytes`. *moved: of
+ * what fails, how much is done. */
+static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, size_t len, uint8_t *bytes,
+		 size_t *moved)
 {
 	const struct bl_rma_ask part = {.nplace = serve->nplace,
 					.what = serve->what,
@@ -225,7 +233,8 @@ static int do_it(struct bl_ep *ep, const struct bl_rma_serve *serve, size_t len,
 	if (err)
 		return err;
 	if (serve->what < BL_RMA_ATOMIC)
-		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1, len);
+		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1, len,
+				   moved);
 	if (!bl_atomic_fits(serve->what, serve->type, serve->op, len))
 		return -EINVAL;
 	return bl_atomic_own(ep, &part, &mem, (char *)bytes, &off);
@@ -258,11 +267,11 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 {
 	const struct bl_rma_serve *theirs = bytes;
 	struct bl_lane *lane = peer->rx.lane;
-	alignas(16) uint8_t moved[BL_SLOT_INLINE] = {0};
+	alignas(16) uint8_t taken[BL_SLOT_INLINE] = {0};
 	uint32_t size = BL_HEAD_LEN(head);
 	struct bl_rma_serve serve;
+	size_t len, moved = 0;
 	bool not_now;
-	size_t len;
 	int err;
 
 	if (size < BL_SERVE_HEAD(1) || size > BL_SLOT_INLINE)
@@ -278,14 +287,16 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	len = length(&serve, size);
 	if (!len)
 		return -EPROTO;
-	memcpy(moved, (const char *)theirs + BL_SERVE_HEAD(serve.nplace),
+	memcpy(taken, (const char *)theirs + BL_SERVE_HEAD(serve.nplace),
 	       goes(serve.what, serve.op, len));
-	err = do_it(ep, &serve, len, moved);
+	err = do_it(ep, &serve, len, taken, &moved);
 	/* Nothing is done: its lock is taken, or can't be. */
 	not_now = err == -EAGAIN || err == -EOPNOTSUPP;
 	bl_window(BL_WINDOW_SERVED, NULL);
 	if (!err)
-		memcpy(lane->result, moved, comes(serve.what, len));
+		memcpy(lane->result, taken, comes(serve.what, len));
+	else if (serve.what == BL_RMA_WRITE)
+		memcpy(lane->result, &(uint64_t){moved}, sizeof(uint64_t));
 	say(lane, number, not_now ? BL_SERVED_NOT : (uint32_t)-err);
 	if (not_now)
 		return 0;

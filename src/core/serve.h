@@ -50,16 +50,17 @@
  */
 int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		 uint64_t *number, int *err);
-/* The two halves of it, for several that are done together (combine.h): whether the target is asked
- * at all; and asking it, for what fits. */
+/* The same of one that was left; BL_SERVE_LEFT: still. *moved, unless NULL: of a write that has
+ * failed, how many of its bytes are there all the same. */
+int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
+		  size_t *moved, int *err);
+/* The two halves of bl_serve_ask(), for several that are done together (combine.h): whether the
+ * target is asked at all; and asking it, for what fits. */
 bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp);
 int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		 uint64_t *number, int *err);
+		 uint64_t *number, size_t *moved, int *err);
 /* Reads, or writes, of len bytes in all at so many places fit. */
 bool bl_serve_fits(enum bl_rma_what what, size_t nplace, size_t len);
-/* The same of one that was left; BL_SERVE_LEFT: still. */
-int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
-		  int *err);
 
 /* The target's side: a packet RMA_SERVE, whose bytes these are. -EPROTO: it makes no sense. */
 int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,

@@ -42,7 +42,7 @@ static uint64_t asked(struct fid_ep *fid, uint64_t flags)
 {
 	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
 
-	return (flags & (ep->tx_mask | BL_FENCE | BL_TRIGGER) & ~BL_DELIVERY_COMPLETE) |
+	return (flags & (ep->tx_mask | BL_FENCE | BL_TRIGGER | BL_MORE) & ~BL_DELIVERY_COMPLETE) |
 	       ep->tx_always;
 }
 

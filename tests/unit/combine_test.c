@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "core/combine.h"
+#include "core/wait.h"
 #include "unit/node.h"
 
 #define KEY  5
@@ -17,15 +18,18 @@
 static unsigned copies;
 
 int __real_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
-		       size_t off, const struct iovec *mine, size_t nmine, size_t len);
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len,
+		       size_t *moved);
 int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
-		       size_t off, const struct iovec *mine, size_t nmine, size_t len);
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len,
+		       size_t *moved);
 
 int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
-		       size_t off, const struct iovec *mine, size_t nmine, size_t len)
+		       size_t off, const struct iovec *mine, size_t nmine, size_t len,
+		       size_t *moved)
 {
 	copies++;
-	return __real_bl_rma_move(pair, write, mem, off, mine, nmine, len);
+	return __real_bl_rma_move(pair, write, mem, off, mine, nmine, len, moved);
 }
 
 struct series_row {
@@ -242,9 +246,9 @@ static void rest(void)
 		;
 }
 
-static void one(struct node *node, size_t i)
+static void one(struct node *node, size_t i, uint64_t flags)
 {
-	begin(node, W, buf + 8 * i, 8, 16 * i, KEY, 0);
+	begin(node, W, buf + 8 * i, 8, 16 * i, KEY, flags);
 }
 
 static void ends(struct node *node, size_t count)
@@ -253,66 +257,63 @@ static void ends(struct node *node, size_t count)
 		end(node, buf + 8 * i);
 }
 
-static void by_itself(void **state)
-{
-	struct node node;
+struct alone_row {
+	struct row row;
+	bool rests, reads; /* between two */
+	bool sleeper;	   /* somebody waits for their completions at a descriptor */
+	uint64_t flags;
+	unsigned at_once; /* of four */
+};
 
-	(void)state;
-	open_all(&node);
-	meet(&node);
-	set_knob(0);
-	rest();
-	copies = 0;
-	one(&node, 0);
-	assert_int_equal(copies, 1); /* at once */
-	rest();
-	one(&node, 1);
-	assert_int_equal(copies, 2);
-	ends(&node, 2);
-	set_knob(BL_COMBINE_ALWAYS);
-	close_all(&node);
-}
+static const struct alone_row alones[] = {
+	{{"one after another", "all but the first are kept"}, false, false, false, 0, 1},
+	{{"now and then", "each is over when its call returns"}, true, false, false, 0, 4},
+	{{"each waited for", "the same"}, false, true, false, 0, 4},
+	{{"said to be followed", "the first is kept, too"}, false, false, false, BL_MORE, 0},
+	{{"somebody sleeps", "the first one wakes him, and he reads"}, false, false, true, 0, 1},
+	{{"somebody sleeps, and more follow", "the same"}, false, false, true, BL_MORE, 1},
+};
 
-/* Until two that follow each other come within a microsecond; this core may be lost at times. */
-static void several(struct node *node)
+/* Copies of four, before any progress that their user doesn't make between them. */
+static unsigned four(struct node *node, const struct alone_row *row)
 {
-	for (int tries = 0; tries < 1000; tries++) {
-		copies = 0;
-		for (size_t i = 0; i < 4; i++)
-			one(node, i);
-		if (copies == 1) {
-			ends(node, 4);
-			assert_int_equal(copies, 2);
-			return;
-		}
-		ends(node, 4);
-		one(node, 0); /* and no other: the next ones are judged anew */
-		ends(node, 1);
-		rest();
+	struct bl_waiter *w = &node->cq[0]->wait;
+
+	if (row->sleeper) {
+		assert_true(bl_wait_fd(w) >= 0);
+		assert_int_equal(bl_wait_try(w), 0);
 	}
-	fail_msg("none follow each other");
+	copies = 0;
+	for (size_t i = 0; i < 4; i++) {
+		one(node, i, row->flags);
+		if (row->rests)
+			rest();
+		if (row->reads)
+			end(node, buf + 8 * i);
+	}
+	return copies;
 }
 
-static void followed(void **state)
+static void alone(void **state)
 {
+	const struct alone_row *row = TABLE_ROW(struct alone_row, state);
+	unsigned at_once = 0, tries;
 	struct node node;
 
-	(void)state;
 	open_all(&node);
 	meet(&node);
 	set_knob(0);
-	rest();
-	several(&node);
-	rest(); /* the next one is taken for the first of several, too */
-	copies = 0;
-	one(&node, 0);
-	assert_int_equal(copies, 0);
-	ends(&node, 1);
-	assert_int_equal(copies, 1);
-	rest(); /* it was not: the next one isn't */
-	one(&node, 0);
-	assert_int_equal(copies, 2);
-	ends(&node, 1);
+	/* This core may be lost between two that follow each other. */
+	for (tries = 0; tries < 1000; tries++) {
+		rest();
+		at_once = four(&node, row);
+		if (!row->reads)
+			ends(&node, 4);
+		if (at_once == row->at_once)
+			break;
+		assert_true(at_once > row->at_once);
+	}
+	assert_int_equal(at_once, row->at_once);
 	set_knob(BL_COMBINE_ALWAYS);
 	close_all(&node);
 }
@@ -328,7 +329,7 @@ static void never(void **state)
 	set_knob(BL_COMBINE_NEVER);
 	copies = 0;
 	for (size_t i = 0; i < 4; i++)
-		one(&node, i);
+		one(&node, i, 0);
 	assert_int_equal(copies, 4);
 	ends(&node, 4);
 	set_knob(BL_COMBINE_ALWAYS);
@@ -341,8 +342,7 @@ int main(void)
 	setenv("FI_BEELINE_EAGER_MAX", "8192", 1);
 	TABLE_ROWS("series", series, serieses);
 	TABLE_ROWS("mixed", mixed, mixes);
-	TABLE_TEST(by_itself);
-	TABLE_TEST(followed);
+	TABLE_ROWS("alone", alone, alones);
 	TABLE_TEST(never);
 	return table_run("combine");
 }
