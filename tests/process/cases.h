@@ -28,6 +28,7 @@ extern const struct t_group group_turns;    /* two who answer each other, to one
 extern const struct t_group group_random;   /* everybody to everybody, random everything */
 extern const struct t_group group_rma;	    /* others' memory, without their help and with it */
 extern const struct t_group group_combine;  /* short ones of these, done together */
+extern const struct t_group group_kept;	    /* until when these are kept */
 extern const struct t_group group_counted;  /* the same, its owner counting and away */
 extern const struct t_group group_atomic;   /* changing others' memory, many at once */
 extern const struct t_group group_shared;   /* contexts that several endpoints share */

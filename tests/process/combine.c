@@ -1,66 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * combine.c: short reads and writes of another process's memory that follow each other, which are
- * kept and done together: the bytes are those of one after the other, each completes, each is
- * refused or counted by itself, and none waits longer than for the next progress.
+ * kept and done together: the bytes are those of one after the other, each completes, and each is
+ * refused or counted by itself. (How long they are kept: kept.c.)
  */
-#include "cases.h"
+#define GROUP "combine"
+#include "combine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "../deny.h"
-
-#define ROOM 32768
-#define KEY  0xbee
-#define BOTH (FI_REMOTE_READ | FI_REMOTE_WRITE)
-
-/* How they go: directly, or by a target that is asked each time; the second ones and later, or
- * each; by message from the beginning, or from the middle on. */
-enum way { DIRECT, SERVED, AUTO, ASKED, DENIED };
-
-static enum way way;
-
-static void begin(struct t_node *n, struct t_opts *o)
-{
-	if (!t_beeline)
-		t_skip("knobs of ours");
-	o->caps |= FI_RMA | FI_RMA_EVENT | FI_ATOMIC;
-	setenv("FI_BEELINE_SERVE", way == SERVED ? "always" : "never", 1);
-	setenv("FI_BEELINE_COMBINE", way == AUTO ? "auto" : "always", 1);
-	if (way == ASKED)
-		setenv("FI_BEELINE_COPY", "ring", 1);
-	t_start(n, o);
-}
-
-static struct fid_mr *reg(struct t_node *n, void *buf, size_t len, uint64_t access, uint64_t key)
-{
-	struct fid_mr *mr;
-
-	T_OK(fi_mr_reg(n->domain, buf, len, access, 0, key, 0, &mr, NULL));
-	return mr;
-}
-
-/* At a barrier with this nobody makes progress. */
-static bool nothing(void)
-{
-	return false;
-}
-
-static void put(struct t_node *n, const void *buf, size_t len, uint64_t addr, struct t_op *op)
-{
-	T_TRY(fi_write(n->ep, buf, len, NULL, n->peer[1], addr, KEY, op));
-}
-
-static void inject(struct t_node *n, const void *buf, size_t len, uint64_t addr)
-{
-	T_TRY(fi_inject_write(n->ep, buf, len, n->peer[1], addr, KEY));
-}
-
-static void get(struct t_node *n, void *buf, size_t len, uint64_t addr, struct t_op *op)
-{
-	T_TRY(fi_read(n->ep, buf, len, NULL, n->peer[1], addr, KEY, op));
-}
 
 /* --- as one after the other --------------------------------------------------- */
 
@@ -76,6 +25,7 @@ struct one {
 };
 
 static unsigned char shadow[ROOM];
+static uint64_t deny_at = BURST; /* the right to copy is lost behind this one of the next burst */
 
 static size_t length(struct t_rng *rng)
 {
@@ -155,8 +105,11 @@ static void burst(struct t_node *n, struct t_rng *rng)
 	static struct one all[BURST];
 	uint64_t count = 1 + t_rand_below(rng, BURST), end = 0;
 
-	for (uint64_t i = 0; i < count; i++)
+	for (uint64_t i = 0; i < count; i++) {
 		begin_one(n, rng, &all[i], &end);
+		if (i == deny_at && deny_process_vm())
+			t_skip("no seccomp filter");
+	}
 	for (uint64_t i = count; i--;)
 		end_one(&all[i]);
 }
@@ -175,8 +128,8 @@ static void bursts(void)
 	mr = reg(&n, mem, ROOM, BOTH, KEY);
 	t_barrier();
 	for (int round = 0; round < 60 && t_rank == 0; round++) {
-		if (round == 30 && way == DENIED && deny_process_vm())
-			t_skip("no seccomp filter");
+		if (round == 30 && way >= DENIED)
+			deny_at = t_rand_below(&rng, BURST / 2);
 		burst(&n, &rng);
 	}
 	if (t_rank == 0) {
@@ -292,6 +245,80 @@ static void refusals(void)
 	t_finish(&n);
 }
 
+/* What is done isn't done again because another of them fails: the target, which takes away what it
+ * finds, finds it once. */
+static void once(void)
+{
+	enum { N = 5000 };
+	struct t_opts o = {0};
+	static uint64_t mem[ROOM / 8], one = 1, last = 2;
+	volatile uint64_t *flag = mem, *end = mem + 1;
+	static struct t_op op[2];
+	struct fid_mr *mr[2];
+	struct t_node n;
+	unsigned found = 0;
+
+	begin(&n, &o);
+	mr[0] = reg(&n, mem, sizeof(mem), BOTH, KEY);
+	mr[1] = reg(&n, NULL, SIZE_MAX, BOTH, KEY + 2);
+	t_barrier();
+	for (int i = 0; i < N && t_rank == 0; i++) {
+		memset(op, 0, sizeof(op));
+		put(&n, &one, 8, 0, &op[0]);
+		T_TRY(fi_write(n.ep, &one, 8, NULL, n.peer[1], 4096, KEY + 2, &op[1]));
+		T_WAIT(&op[0]);
+		T_WAIT_ERR(&op[1], FI_EFAULT);
+	}
+	if (t_rank == 0) {
+		op[0] = (struct t_op){0};
+		put(&n, &last, 8, 8, &op[0]);
+		T_WAIT(&op[0]);
+	}
+	while (t_rank == 1 && *end != last) {
+		found += *flag;
+		*flag = 0;
+		if (way == SERVED)
+			t_progress();
+	}
+	T_CHECK(found <= N, "%u were found of %d", found, N);
+	t_barrier();
+	for (int i = 0; i < 2; i++)
+		T_OK(fi_close(&mr[i]->fid));
+	t_finish(&n);
+}
+
+/* A third process has work for the first one, while that waits for the second to do its own. */
+static void beside(void)
+{
+	enum { N = 300, SOME = 6 };
+	struct t_opts o = {0};
+	static uint64_t mem[ROOM / 8], b[SOME], count;
+	static struct t_op op[SOME];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	if (t_rank == 2)
+		setenv("FI_BEELINE_COPY", "ring", 1); /* others do it for this one */
+	begin(&n, &o);
+	mr = reg(&n, mem, sizeof(mem), BOTH, KEY);
+	t_barrier();
+	while (t_rank == 0 && *(volatile uint64_t *)mem < N) {
+		memset(op, 0, sizeof(op));
+		for (uint64_t i = 0; i < SOME; i++)
+			put(&n, &b[i], 8, 16 * i, &op[i]);
+		for (int i = 0; i < SOME; i++)
+			T_WAIT(&op[i]);
+	}
+	for (count = 1; count <= N && t_rank == 2; count++) {
+		op[0] = (struct t_op){0};
+		T_TRY(fi_write(n.ep, &count, 8, NULL, n.peer[0], 0, KEY, &op[0]));
+		T_WAIT(&op[0]);
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 /* A region that its owner closes while some for it are kept. */
 static void closed(void)
 {
@@ -329,13 +356,6 @@ static void closed(void)
 	for (size_t i = 0; i < ROOM; i++)
 		T_EQ(mem[i], 0);
 	t_finish(&n);
-}
-
-static void reach(struct fid_cntr *cntr, uint64_t value)
-{
-	while (fi_cntr_read(cntr) < value)
-		t_idle();
-	T_EQ(fi_cntr_read(cntr), value);
 }
 
 /* Each is counted: here by the endpoint, there by the region, and where both endpoints count. */
@@ -382,221 +402,34 @@ static void regions(void)
 	counted(false);
 }
 
-/* --- not longer than to the next progress ------------------------------------------- */
-
-static bool differs(const unsigned char *mem, int value, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (mem[i] != value)
-			return true;
-	return false;
-}
-
-/* One by itself is there when its call returns. */
-static void by_itself(void)
-{
-	struct t_opts o = {0};
-	static unsigned char mem[64], b[64];
-	struct t_op op = {0}, first = {0};
-	struct fid_mr *mr;
-	struct t_node n;
-
-	begin(&n, &o);
-	mr = reg(&n, mem, 64, BOTH, KEY);
-	t_barrier();
-	if (t_rank == 0) {
-		get(&n, b, 64, 0, &first);
-		T_WAIT(&first);
-	}
-	t_barrier(); /* takes longer than those wait for each other that follow closely */
-	t_barrier_with(nothing);
-	if (t_rank == 0) {
-		memset(b, 7, 64);
-		put(&n, b, 64, 0, &op);
-	}
-	t_barrier_with(nothing);
-	if (t_rank == 1)
-		T_CHECK(!differs(mem, 7, 64), "it is still kept");
-	t_barrier();
-	if (t_rank == 0)
-		T_WAIT(&op);
-	T_OK(fi_close(&mr->fid));
-	t_finish(&n);
-}
-
-static void some(struct t_node *n, struct t_op *op, int count, const void *b)
-{
-	for (int i = 0; i < count; i++)
-		put(n, b, 8, 16 * (uint64_t)i, &op[i]);
-}
-
-/* Asleep, until all have completed. */
-static void sleep_until_all(struct t_node *n, struct t_op *op, int count)
-{
-	struct fi_cq_tagged_entry entry;
-	int left = 0;
-
-	for (int i = 0; i < count; i++)
-		left += !op[i].done; /* while they began others were read */
-	for (; left; left--) {
-		T_EQ(fi_cq_sread(n->cq, &entry, 1, NULL, 20000), 1);
-		((struct t_op *)entry.op_context)->done++;
-	}
-	for (int i = 0; i < count; i++)
-		T_EQ(op[i].done, 1);
-}
-
-/* Whoever waits, by whatever call, is no hindrance. */
-static void waited_for(void)
-{
-	enum { N = 20 };
-	struct t_opts o = {.rma_counters = true, .uncounted = true, .wait = FI_WAIT_FD};
-	static unsigned char mem[ROOM], b[8];
-	static struct t_op op[N];
-	struct fid_mr *mr;
-	struct t_node n;
-
-	begin(&n, &o);
-	mr = reg(&n, mem, ROOM, BOTH, KEY);
-	t_barrier();
-	if (t_rank == 0) {
-		struct fid *fids[] = {&n.cq->fid};
-
-		some(&n, op, N, b);
-		T_OK(fi_cntr_wait(n.rma, N, 20000));
-		for (int i = 0; i < N; i++)
-			T_WAIT(&op[i]);
-		memset(op, 0, sizeof(op));
-		some(&n, op, N, b);
-		sleep_until_all(&n, op, N);
-		memset(op, 0, sizeof(op));
-		some(&n, op, N, b);
-		if (way != ASKED) /* else the target has them */
-			T_EQ(fi_trywait(n.fabric, fids, 1), -FI_EAGAIN);
-		for (int i = 0; i < N; i++)
-			T_WAIT(&op[i]);
-	}
-	t_barrier();
-	T_OK(fi_close(&mr->fid));
-	t_finish(&n);
-}
-
-/* Who closes has no progress any more: what was injected is there. */
-static void ends(void)
-{
-	enum { N = 40 };
-	struct t_opts o = {0};
-	static uint64_t mem[ROOM / 8];
-	struct fid_mr *mr;
-	struct t_node n;
-
-	begin(&n, &o);
-	mr = reg(&n, mem, ROOM, BOTH, KEY);
-	t_barrier();
-	if (t_rank == 0) {
-		struct t_op op = {0};
-
-		get(&n, mem, 8, 0, &op);
-		T_WAIT(&op);
-	}
-	t_barrier();
-	for (uint64_t i = 0; i < N && t_rank == 0; i++)
-		inject(&n, &i, 8, 16 * i);
-	if (t_rank == 0) {
-		T_OK(fi_close(&mr->fid));
-		t_close(&n);
-	}
-	t_barrier_with(nothing);
-	if (t_rank == 1) {
-		for (uint64_t i = 0; i < N; i++)
-			T_EQ(mem[2 * i], i);
-		T_OK(fi_close(&mr->fid));
-		t_close(&n);
-	}
-}
-
-/* What is behind a fence begins when they are over. */
-static void fenced(void)
-{
-	enum { N = 30 };
-	struct t_opts o = {.caps = FI_FENCE};
-	static unsigned char mem[ROOM], b[8], in[8];
-	static struct t_op op[N + 1];
-	struct iovec iov = {in, 8};
-	struct fi_rma_iov at = {16 * (N - 1), 8, KEY};
-	struct fi_msg_rma msg = {
-		.msg_iov = &iov, .iov_count = 1, .rma_iov = &at, .rma_iov_count = 1};
-	struct fid_mr *mr;
-	struct t_node n;
-
-	begin(&n, &o);
-	mr = reg(&n, mem, ROOM, BOTH, KEY);
-	t_barrier();
-	if (t_rank == 0) {
-		memset(b, 9, 8);
-		some(&n, op, N, b);
-		msg.addr = n.peer[1];
-		msg.context = &op[N];
-		T_TRY(fi_readmsg(n.ep, &msg, FI_COMPLETION | FI_FENCE));
-		T_WAIT(&op[N]);
-		for (int i = 0; i < N; i++)
-			T_EQ(op[i].done, 1);
-		T_CHECK(!differs(in, 9, 8), "it was read before");
-	}
-	t_barrier();
-	T_OK(fi_close(&mr->fid));
-	t_finish(&n);
-}
-
 /* --- the table --------------------------------------------------------------------- */
-
-#define AS(name, as)                                                                               \
-	static void name##_##as(void)                                                              \
-	{                                                                                          \
-		way = as;                                                                          \
-		name();                                                                            \
-	}
-#define ALL(name)                                                                                  \
-	AS(name, DIRECT)                                                                           \
-	AS(name, SERVED)                                                                           \
-	AS(name, AUTO)                                                                             \
-	AS(name, ASKED)
-#define CASE(name, as, suffix, nproc, why)                                                         \
-	{                                                                                          \
-		"combine_" #name suffix, nproc, name##_##as, why, 0                                \
-	}
-#define CASES(name, nproc, why)                                                                    \
-	CASE(name, DIRECT, "", nproc, why), CASE(name, SERVED, "_served", nproc, why),             \
-		CASE(name, AUTO, "_auto", nproc, why), CASE(name, ASKED, "_asked", nproc, why)
 
 ALL(bursts)
 AS(bursts, DENIED)
+AS(bursts, DENIED_SERVED)
+AS(once, DIRECT)
+AS(once, SERVED)
+AS(beside, SERVED)
 ALL(oneself)
 ALL(refusals)
 AS(closed, DIRECT)
 AS(closed, SERVED)
 ALL(counters)
 ALL(regions)
-AS(by_itself, AUTO)
-ALL(waited_for)
-AS(ends, DIRECT)
-AS(ends, AUTO)
-ALL(fenced)
 
 static const struct t_case cases[] = {
 	CASES(bursts, 2, "the bytes are those of one after the other"),
 	CASE(bursts, DENIED, "_denied", 2, "the same, with the right to copy lost in the middle"),
+	CASE(bursts, DENIED_SERVED, "_denied_served", 2, "the same, of a target that is asked"),
+	CASE(once, DIRECT, "", 2, "none is done twice because another fails"),
+	CASE(once, SERVED, "_served", 2, "nor by the target's hand"),
+	CASE(beside, SERVED, "_served", 3, "work that comes meanwhile isn't lost"),
 	CASES(oneself, 1, "both sides are one process"),
 	CASES(refusals, 2, "one that fails is the only one"),
 	CASE(closed, DIRECT, "", 2, "nobody reaches what is registered no more"),
 	CASE(closed, SERVED, "_served", 2, "the same, by the target's hand"),
 	CASES(counters, 2, "each is counted by both endpoints"),
 	CASES(regions, 2, "each is counted by its region"),
-	CASE(by_itself, AUTO, "", 2, "one is over when its call returns"),
-	CASES(waited_for, 2, "whoever waits makes progress"),
-	CASE(ends, DIRECT, "", 2, "who closes loses nothing that was injected"),
-	CASE(ends, AUTO, "_auto", 2, "the same"),
-	CASES(fenced, 2, "a fence waits for them"),
 };
 
 const struct t_group group_combine = T_GROUP("combine", cases);
