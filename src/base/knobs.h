@@ -108,8 +108,8 @@ enum bl_knob_kind {
 	  "Whether one-sided reads and writes of up to 4 KiB that follow each other closely are "  \
 	  "kept, up to 64 of them, and done together with the next progress of their origin: "     \
 	  "auto is from the second one on, always is the first one, too, for tests; never is for " \
-	  "programs that see that a write has come before its origin does (it is delivered when "  \
-	  "its call returns then).")                                                               \
+	  "programs whose target looks at its memory while the origin, which has begun several, "  \
+	  "makes no progress.")                                                                    \
 	X(huge, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                      \
 	  "Whether buffers of messages of 64 KiB and more are put into huge pages, which makes "   \
 	  "copies faster: auto is for those that are used often enough to pay for it, always at "  \

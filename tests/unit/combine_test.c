@@ -3,6 +3,7 @@
  * combine_test.c: which one-sided operations are kept and done together (core/combine.h): how many
  * copies a series of them takes, when they are done, and that the bytes are theirs.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@
 #define KEY  5
 #define ROOM (128u << 10)
 
-static unsigned copies;
+static unsigned copies, attempts;
+static bool refuses;
 
 int __real_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem,
 		       size_t off, const struct iovec *mine, size_t nmine, size_t len,
@@ -29,6 +31,11 @@ int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rm
 		       size_t *moved)
 {
 	copies++;
+	if (pair && refuses) { /* the right to copy is lost; else as in rma_memory.c */
+		attempts++;
+		pair->pull = pair->push = BL_COPY_NOTHING;
+		return -EOPNOTSUPP;
+	}
 	return __real_bl_rma_move(pair, write, mem, off, mine, nmine, len, moved);
 }
 
@@ -230,6 +237,31 @@ static void mixed(void **state)
 	close_all(&node);
 }
 
+/* --- where the right to copy is lost ------------------------------------------------- */
+
+/* What is behind those that go by message goes by message, too: it would overtake them. */
+static void refused(void **state)
+{
+	enum { N = 30 };
+	struct node node;
+
+	(void)state;
+	open_all(&node);
+	meet(&node);
+	fill();
+	attempts = 0;
+	refuses = true;
+	for (size_t i = 0; i < N; i++)
+		begin(&node, W, buf + 8 * i, 8, 16 * i, KEY, 0);
+	for (size_t i = 0; i < N; i++)
+		end(&node, buf + 8 * i);
+	refuses = false;
+	assert_int_equal(attempts, 1);
+	for (size_t i = 0; i < N; i++)
+		assert_memory_equal(mem + 16 * i, buf + 8 * i, 8);
+	close_all(&node);
+}
+
 /* --- by itself, or one of several ---------------------------------------------------- */
 
 static void set_knob(uint64_t combine)
@@ -297,14 +329,14 @@ static unsigned four(struct node *node, const struct alone_row *row)
 static void alone(void **state)
 {
 	const struct alone_row *row = TABLE_ROW(struct alone_row, state);
-	unsigned at_once = 0, tries;
+	unsigned at_once = 0, round;
 	struct node node;
 
 	open_all(&node);
 	meet(&node);
 	set_knob(0);
 	/* This core may be lost between two that follow each other. */
-	for (tries = 0; tries < 1000; tries++) {
+	for (round = 0; round < 1000; round++) {
 		rest();
 		at_once = four(&node, row);
 		if (!row->reads)
@@ -342,6 +374,7 @@ int main(void)
 	setenv("FI_BEELINE_EAGER_MAX", "8192", 1);
 	TABLE_ROWS("series", series, serieses);
 	TABLE_ROWS("mixed", mixed, mixes);
+	TABLE_TEST(refused);
 	TABLE_ROWS("alone", alone, alones);
 	TABLE_TEST(never);
 	return table_run("combine");
