@@ -101,7 +101,7 @@ enum bl_knob_kind {
 	X(serve, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
 	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are done by "   \
 	  "their target: auto is if it waits in the library, where a system call was measured to " \
-	  "take longer, and what it doesn't take up within a microsecond is done directly; "       \
+	  "take longer, and what it doesn't take up within 2 to 4 us is done directly; "           \
 	  "always asks each time, for tests; never is for programs that unmap registered memory "  \
 	  "while others use it.")                                                                  \
 	X(combine, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \

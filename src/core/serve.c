@@ -14,7 +14,7 @@
 #include "core/stat.h"
 
 #define WAITS_US    2u	/* who has served one needn't be looked at for so long */
-#define TAKES_UP_US 1u	/* a target that waits has seen it by then; a system call takes as long */
+#define TAKES_UP_US 2u	/* a target that waits has seen it by then, and yields meanwhile */
 #define SERVES_US   20u /* it has done it by then, or has lost its core */
 #define SHUN_MOST   64u /* operations that aren't asked for after one in vain, at most */
 
@@ -176,9 +176,10 @@ int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 	uint32_t n;
 	int ret;
 
+	rp->vain = 0; /* it was read, or it wouldn't be open */
 	*number = ++ep->rma_number;
 	n = ask(rp->peer, rma, len, *number);
-	until = now + TAKES_UP_US * bl_ticks_per_us();
+	until = now + (TAKES_UP_US + rma->nplace / 4) * bl_ticks_per_us();
 	while ((ret = bl_serve_look(rp, rma, len, *number, moved, err)) == BL_SERVE_LEFT) {
 		struct bl_sink none = BL_SINK_NONE;
 

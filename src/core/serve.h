@@ -6,7 +6,7 @@
  * the target was in the library a moment ago it is asked to, and the origin waits, in the same
  * call, for its word: no other operation has begun by then, and on return all is as if the kernel
  * had copied. A target that has left meanwhile is never waited for: what it hasn't taken up
- * within a microsecond is taken back, and done directly.
+ * within two microseconds (of several places, four) is taken back, and done directly.
  *
  *   origin                                  target
  *   RMA_SERVE ──────────────────────────────► serving = its number

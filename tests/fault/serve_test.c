@@ -312,6 +312,57 @@ static void stops_in(void **state)
 	world_end(-1);
 }
 
+/* --- and again ------------------------------------------------------------------------ */
+
+static void by_target(int rank, uint64_t least)
+{
+	struct deadline late = deadline_in(WORLD_NS / 2);
+
+	while (counted(BL_STAT_rma_by_target) < least) {
+		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, 0, 1));
+		if (deadline_over(&late))
+			rank_fail(rank, "the target isn't asked, or does nothing");
+	}
+}
+
+/* It was once asked in vain, later it loses its core with one in hand: it is asked again. */
+static void again_rank(int rank)
+{
+	static const struct stop_row row = {{"", ""}, BL_WINDOW_SERVED, BL_RMA_WRITE};
+	struct bl_mr *mr = open_rank(rank, 2, "auto");
+
+	((struct bl_copy_plan *)(uintptr_t)bl_copy_plan())->serve = true;
+	stop_row = &row;
+	if (rank == ORIGIN) {
+		struct bl_peer *peer;
+		uint64_t before;
+
+		by_target(rank, 1);
+		peer = ep->dest[world_index[TARGET]];
+		peer->rma->vain = atomic_load(&peer->tx.lane->served) >> 16; /* it has been read */
+		atomic_store(&world->mark[rank], 1);
+		until_stopped(rank);
+		stopped = world->pid[TARGET];
+		RANK_CHECK(rank, !end(rank));
+		before = counted(BL_STAT_rma_by_target);
+		by_target(rank, before + 10);
+		atomic_store(&world->mark[rank], 2);
+	} else {
+		rank_reach_mark(rank, ORIGIN, 1);
+		what = stop;
+		where = BL_WINDOW_SERVED;
+		rank_reach_mark(rank, ORIGIN, 2);
+	}
+	close_rank(rank, mr);
+}
+
+static void asked_again(void **state)
+{
+	(void)state;
+	world_start(2, again_rank);
+	world_end(-1);
+}
+
 /* --- the lock of its memory is another's ------------------------------------------- */
 
 /* Begins, or is refused; nothing ends while the lock is held. */
@@ -539,6 +590,7 @@ int main(void)
 	TABLE_TEST(waits);
 	TABLE_TEST(is_away);
 	TABLE_ROWS("stops", stops_in, stops);
+	TABLE_TEST(asked_again);
 	TABLE_TEST(is_locked);
 	TABLE_ROWS("dies", dies, deaths);
 	TABLE_ROWS("lies", lies_to, lies);
