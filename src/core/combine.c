@@ -336,19 +336,31 @@ static int together(struct bl_ep *ep, struct bl_rma_peer *rp, struct group *g, b
 	return ret == -EAGAIN ? ret : ret || err ? -EOPNOTSUPP : 0;
 }
 
+/* The next ones, for a packet or for a system call, which takes as long as three packets and one
+ * more for each place. True: for a packet. */
+static bool plan_group(const struct bl_combine *c, struct group *g, bool may_ask)
+{
+	uint32_t left = c->n - c->first, asked;
+
+	begin_group(c, g, left, may_ask);
+	asked = g->n;
+	if (!may_ask || asked == left)
+		return may_ask;
+	begin_group(c, g, left, false);
+	if (asked < 2 || g->n >= asked * (3 + g->rma.nplace))
+		return false;
+	begin_group(c, g, left, true);
+	return true;
+}
+
 /* The next ones; false: not now. */
 static bool do_some(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 {
-	bool asked = bl_serve_is_open(ep, rp);
-	size_t moved = 0;
 	struct group g;
+	bool asked = plan_group(c, &g, bl_serve_is_open(ep, rp));
+	size_t moved = 0;
 	int err;
 
-	begin_group(c, &g, c->n - c->first, asked);
-	if (asked && g.n < 2) { /* a call for many takes less time than a packet for each */
-		asked = false;
-		begin_group(c, &g, c->n - c->first, asked);
-	}
 	err = g.n < 2 ? -EOPNOTSUPP : together(ep, rp, &g, &asked, &moved);
 	if (!err)
 		all_over(ep, c, &g, asked);
