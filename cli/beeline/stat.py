@@ -75,7 +75,7 @@ OTHER_REASONS = {
         "the target did them too",
     ),
     "fallback_regions": (
-        "one-sided operations on several regions that count what is done to them",
+        "one-sided operations on several regions with an eighth counter, or a later one",
         "the target did them",
     ),
 }

@@ -42,8 +42,8 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid);
 /*
  * Copy bytes [off, off+len) of the message: from the peer's buffers into ours
  * (pull) or from ours into the peer's (push). Both descriptions cover the range.
- * 0: all of it. -EOPNOTSUPP: not permitted, not any more or not at all; nothing
- * that was copied counts, another way must be taken. -ESRCH: the peer is gone.
+ * 0: all of it. -EOPNOTSUPP: not permitted, not any more or not at all; another way
+ * must be taken, for all of it or what is behind pair->moved. -ESRCH: the peer is gone.
  * -EFAULT: a buffer isn't there, which is its user's error: to touch it from the
  * process that owns it would end that process.
  */

@@ -9,9 +9,10 @@
 #include "core/serve.h"
 #include "core/stat.h"
 
-#define FOLLOWS_US 1u  /* who begins one after another takes 30 to 300 ns for each */
 #define AGAIN_US   20u /* a table that changes has changed by then */
 #define SPARE_MOST 4u  /* of those that an endpoint holds ready: few peers have some at a time */
+
+uint32_t bl_combine_follows_us = 1; /* who begins one after another takes 30 to 300 ns for each */
 
 /* Some that are done together: places of op[first] and on, as one operation. */
 struct group {
@@ -37,11 +38,25 @@ static bool by_message(const struct bl_rma_peer *rp)
 	       rp->peer->copy.push == BL_COPY_NOTHING;
 }
 
-/* A thread sleeps until they complete; or somebody may be polling a descriptor. */
+/* A thread sleeps, or may be polling a descriptor: for their end, for what begins with that, or for
+ * what their target answers. */
 static bool is_awaited(const struct bl_ep *ep)
 {
-	return (ep->tx_cq && !ep->tx_cq->limit) || (ep->read_cntr && ep->read_cntr->asleep) ||
-	       (ep->write_cntr && ep->write_cntr->asleep);
+	const struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
+	const struct bl_cntr *cntr[] = {ep->tx_cntr,	      ep->rx_cntr,
+					ep->read_cntr,	      ep->write_cntr,
+					ep->remote_read_cntr, ep->remote_write_cntr};
+
+	for (size_t i = 0; i < bl_countof(cq); i++)
+		if (cq[i] && !cq[i]->limit)
+			return true;
+	for (size_t i = 0; i < bl_countof(cntr); i++)
+		if (cntr[i] && cntr[i]->asleep)
+			return true;
+	for (const struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
+		if (c->asleep)
+			return true;
+	return ep->domain->works;
 }
 
 /* How often the user has read what they complete in. */
@@ -69,7 +84,7 @@ static bool follows(const struct bl_ep *ep, const struct bl_rma_peer *rp, const 
 		return knob == BL_COMBINE_ALWAYS;
 	return rma->flags & BL_MORE || bl_combine_some(rp) ||
 	       (rp->reads == reads(ep) &&
-		bl_ticks() - rp->last_at < FOLLOWS_US * bl_ticks_per_us());
+		bl_ticks() - rp->last_at < bl_combine_follows_us * bl_ticks_per_us());
 }
 
 static size_t to_keep(const struct bl_rma *rma, size_t len)
@@ -135,6 +150,18 @@ bool bl_combine_any(const struct bl_ep *ep)
 	for (const struct bl_rma_peer *rp = ep->rma_active; rp; rp = rp->next_active)
 		if (bl_combine_some(rp))
 			return true;
+	return false;
+}
+
+bool bl_combine_left(const struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		const struct bl_peer *peer = ep->local.by_index[i];
+		const struct bl_rma_peer *rp = peer && !peer->dead ? peer->rma : NULL;
+
+		if (rp && (bl_combine_some(rp) || rp->head || rp->rest))
+			return true;
+	}
 	return false;
 }
 

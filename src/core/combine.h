@@ -6,9 +6,9 @@
  * A system call that copies 8 bytes is mostly the call: of eight such places in one call each takes
  * a third of the time, of eight in one packet (serve.h) a fifth; and what lies side by side, there
  * and here, is one place. So who has just begun one to the same target, and has read no queue or
- * counter since, or says that more follow (FI_MORE), is about to begin more: from there on they
- * are kept until progress is made, until one comes that is none of them (another kind, a longer
- * one, an atomic operation), or one more than there is room for.
+ * counter that it would complete in since, or says that more follow (FI_MORE), is about to begin
+ * more: from there on they are kept until progress is made, until one comes that is none of them
+ * (another kind, a longer one, an atomic operation), or one more than there is room for.
  *
  *   put ──► is one just over, or kept? ── no ──► done at once, as by rma.h
  *                     │ yes
@@ -17,7 +17,8 @@
  *                       each completes
  *
  * So one by itself is over when its call returns: who begins one and computes is never late. And
- * where a thread sleeps on what it would complete in, nothing is kept: it must hear of the end.
+ * where a thread sleeps on anything of the endpoint nothing is kept: it may be waiting for their
+ * end, or for what their target answers, and nobody else may make progress.
  *
  * They are done in the order in which they were begun, and before all that is begun later to the
  * same target by one-sided operations. Where one of those that are together fails, those before it
@@ -67,8 +68,11 @@ static inline bool bl_combine_some(const struct bl_rma_peer *rp)
 	return rp->combine != NULL;
 }
 
-/* Of any peer. */
+/* Of any peer; or what has been, and the target does it now. */
 bool bl_combine_any(const struct bl_ep *ep);
+bool bl_combine_left(const struct bl_ep *ep);
+
+extern uint32_t bl_combine_follows_us; /* who comes within so long follows the last one */
 
 /*
  * One is about to begin. BL_COMBINE_TAKEN: it is kept. 0: begin it, nothing is kept any more that

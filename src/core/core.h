@@ -47,7 +47,7 @@
 #define BL_INJECT_COMPLETE   (1ULL << 26)
 #define BL_TRANSMIT_COMPLETE (1ULL << 27)
 #define BL_DELIVERY_COMPLETE (1ULL << 28)
-#define BL_MORE		     (1ULL << 29)
+#define BL_MORE		     (1ULL << 18)
 #define BL_PEEK		     (1ULL << 19)
 #define BL_CLAIM	     (1ULL << 59)
 #define BL_DISCARD	     (1ULL << 58)

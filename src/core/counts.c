@@ -129,6 +129,8 @@ void bl_counts_take(struct bl_ep *ep, struct bl_peer *peer)
 {
 	const struct bl_domain *domain = ep->domain;
 
+	if (unlikely(peer->dead)) /* it may have no lane any more */
+		return;
 	for (uint32_t some = domain->counts; some; some &= some - 1) {
 		uint32_t i = (uint32_t)__builtin_ctz(some);
 		uint64_t was = atomic_load_explicit(&peer->counted[i], memory_order_relaxed);
@@ -137,6 +139,10 @@ void bl_counts_take(struct bl_ep *ep, struct bl_peer *peer)
 
 		if (likely(now == was))
 			continue;
+		if (unlikely((int64_t)(now - was) < 0)) { /* nonsense: nobody's count goes down */
+			peer->broken = true;
+			continue;
+		}
 		atomic_store_explicit(&peer->counted[i], now, memory_order_relaxed);
 		peer->seen_at = bl_ticks(); /* its lane is polled as one that brings packets */
 		if (domain->counter[i])

@@ -330,7 +330,7 @@ static void flush_before_close(struct bl_ep *ep)
 		if (fenced | kept) /* the end of what it waits for may have come, unread */
 			bl_ep_progress(ep);
 		bl_control_flush(ep);
-		owing = (fenced && bl_fence_may_open(ep)) || (kept && bl_combine_any(ep));
+		owing = (fenced && bl_fence_may_open(ep)) || (kept && bl_combine_left(ep));
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 
@@ -348,12 +348,18 @@ static void leave_domain(struct bl_ep *ep)
 	while (*at != ep)
 		at = &(*at)->next_in_domain;
 	*at = ep->next_in_domain;
+	for (struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
+		bl_wait_interrupt(&c->wait); /* what they sleep on is about to go */
 	list_remove(ep->domain->ep, &ep->domain->nep, ep);
 	bl_wait_part(ep);
 }
 
 int bl_ep_close(struct bl_ep *ep)
 {
+	/* Who has come unseen may have counted operations on our memory. */
+	if (ep->local.seg.header &&
+	    atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
+		bl_ep_adopt(ep);
 	flush_before_close(ep);
 	bl_large_close(ep);
 	bl_claim_close(ep);

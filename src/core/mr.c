@@ -316,9 +316,10 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 	cntr->regions++;
 	if (at < 0)
 		return 0;
+	events |= BL_MR_COUNT(bl_counts_number(cntr));
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
-	mr->domain->mr.entry[at].flags |= events | BL_MR_COUNT(bl_counts_number(cntr));
+	mr->domain->mr.entry[at].flags |= events;
 	mr->domain->mr.closed++;
 	change_end_all(mr->domain);
 	return 0;

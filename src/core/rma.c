@@ -222,8 +222,10 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 				   rma->niov, len, off);
 	if (unlikely(*err == -EOPNOTSUPP || *err == -EAGAIN))
 		return *err;
-	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer))
+	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer)) {
 		*err = bl_peer_life(peer); /* the same PID after exec() is other memory */
+		*off = 0;
+	}
 	if (unlikely(*err))
 		return 0;
 	if (unlikely(heard.packet))
@@ -709,7 +711,8 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(err))
 		return not_yet(ep, peer, rma);
 	err = bl_rma_perform(ep, rp, rma, len);
-	bl_combine_note(ep, rp);
+	if (likely(!err))
+		bl_combine_note(ep, rp);
 	return err;
 }
 

@@ -60,8 +60,8 @@ struct bl_rma {
  * Begin it, and mostly end it. 0: it completes through the queue, also when it
  * fails there: EKEYREJECTED (no such key), EACCES (not that way), EINVAL (not
  * within the region), EFAULT (no such memory), ECONNRESET, ENOTCONN. -EAGAIN: not
- * connected yet, no room to tell the target, or its memory is locked. -EINVAL:
- * lengths that differ. -EMSGSIZE: inject too long.
+ * connected yet, no room to tell the target, its memory is locked, or what is kept can't be done.
+ * -EINVAL: lengths that differ. -EMSGSIZE: inject too long.
  */
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma);
 

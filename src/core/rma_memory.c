@@ -145,8 +145,9 @@ static int move_own(struct bl_domain *domain, bool write, const struct iovec *me
 	if (err != -EOPNOTSUPP)
 		return err;
 	self = (struct bl_copy_pair){.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
-	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, 0, len)
-		     : bl_copy_pull(&self, mine, nmine, mem, nmem, 0, len);
+	len -= own.moved;
+	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, own.moved, len)
+		     : bl_copy_pull(&self, mine, nmine, mem, nmem, own.moved, len);
 }
 
 /* From spot *at and byte *off in it on: as many of the next `len` bytes as `most` pieces describe;

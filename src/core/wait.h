@@ -66,7 +66,8 @@ void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep);
 void bl_wait_interrupt(struct bl_waiter *w);
 /* The same, because there is something: until it is asked for again, no more of that. */
 bl_cold void bl_wait_wake(struct bl_waiter *w);
-/* A counter becomes one of regions: all of its domain's endpoints wake who waits for it. 0 or
+/* A counter becomes one of regions: all of its domain's endpoints wake who waits for it (who naps
+ * while one of them isn't enabled). 0 or
  * -errno. And no longer. */
 int bl_wait_widen(struct bl_cntr *cntr);
 void bl_wait_narrow(struct bl_cntr *cntr);

@@ -44,7 +44,7 @@ static_assert(offsetof(struct bl_rma_place, len) == offsetof(struct fi_rma_iov, 
 static_assert(offsetof(struct bl_rma_place, key) == offsetof(struct fi_rma_iov, key), "layout");
 
 /* Types and operations of atomics have the same numbers. */
-static_assert(BL_TRIGGER == FI_TRIGGER && BL_FENCE == FI_FENCE, "flag");
+static_assert(BL_TRIGGER == FI_TRIGGER && BL_FENCE == FI_FENCE && BL_MORE == FI_MORE, "flag");
 static_assert((int)BL_INT8 == (int)FI_INT8 && (int)BL_UINT64 == (int)FI_UINT64, "type");
 static_assert((int)BL_FLOAT == (int)FI_FLOAT && (int)BL_DOUBLE == (int)FI_DOUBLE, "type");
 static_assert((int)BL_FLOAT_COMPLEX == (int)FI_FLOAT_COMPLEX, "type");

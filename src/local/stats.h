@@ -86,7 +86,7 @@
 	X(fallback_alone, "messages that one copied alone: no shared descriptor was free")         \
 	X(fallback_lock, "one-sided operations of which the target's lock isn't ours to take")     \
 	X(fallback_behind, "those that keep their order behind one that the target does")          \
-	X(fallback_regions, "those on several regions whose target counts them")                   \
+	X(fallback_regions, "those on several regions whose target counts them by hand")           \
 	X(failed_sends, "large sends, and those to be told of, that ended with an error")          \
 	X(failed_receives, "large receives that ended with an error")                              \
 	X(rma_reads, "one-sided operations on others' memory, by a direct copy")                   \

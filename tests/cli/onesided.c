@@ -12,6 +12,7 @@
  *	write SIZE COUNT
  *	atomic SIZE COUNT	sums of 64 bits
  *	two SIZE COUNT		writes, each into two regions that count them
+ *	late SIZE COUNT		the same, into the last two of as many as there are
  *	refuse CALL		the parent's kernel refuses process_vm_CALL from now on
  *	end
  */
@@ -37,6 +38,7 @@
 
 #define MEMORY (1u << 20)
 #define KEY    7 /* of the memory, and then of the regions that count: the same memory */
+#define COUNTS 9 /* so many; origins count for seven of them */
 #define ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define CAPS   (FI_MSG | FI_RMA | FI_RMA_EVENT | FI_ATOMIC)
 
@@ -67,7 +69,7 @@ static void register_memory(struct fid_domain *domain)
 	struct fid_cntr *cntr;
 	struct fid_mr *mr;
 
-	for (uint64_t i = 0; i < 3; i++) {
+	for (uint64_t i = 0; i <= COUNTS; i++) {
 		must(fi_mr_reg(domain, memory, MEMORY, ACCESS, 0, KEY + i, 0, &mr, NULL),
 		     "fi_mr_reg");
 		if (!i)
@@ -131,7 +133,8 @@ static void child_main(void)
 
 static ssize_t post(const char *word, size_t size)
 {
-	struct fi_rma_iov place[2] = {{0, size / 2, KEY + 1}, {size / 2, size - size / 2, KEY + 2}};
+	uint64_t key = KEY + (strcmp(word, "late") ? 1 : COUNTS - 1);
+	struct fi_rma_iov place[2] = {{0, size / 2, key}, {size / 2, size - size / 2, key + 1}};
 	struct iovec from = {mine, size};
 	struct fi_msg_rma two = {
 		.msg_iov = &from,
@@ -145,7 +148,7 @@ static ssize_t post(const char *word, size_t size)
 		return fi_read(ep, mine, size, NULL, peer, 0, KEY, NULL);
 	if (!strcmp(word, "write"))
 		return fi_write(ep, mine, size, NULL, peer, 0, KEY, NULL);
-	if (!strcmp(word, "two"))
+	if (!strcmp(word, "two") || !strcmp(word, "late"))
 		return fi_writemsg(ep, &two, FI_COMPLETION);
 	return fi_atomic(ep, mine, size / 8, NULL, peer, 0, KEY, FI_UINT64, FI_SUM, NULL);
 }

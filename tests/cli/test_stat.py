@@ -457,9 +457,11 @@ def test_one_sided_operations_by_proxy(command: str, name: str, onesided, look, 
 
 
 def test_one_sided_operations_on_regions_that_count(onesided, look) -> None:
-    """Where nothing is refused, by proxy has other reasons."""
+    """Where nothing is refused, by proxy has other reasons: more counters than origins count for."""
     both = onesided()
-    both.do("two 64 20")
+    both.do("two 64 10")
+    assert look(both.parent)["one_sided"]["by_proxy"] == 0
+    both.do("late 64 20")
     mine = look(both.parent)
     times = {fallback["reason"]: fallback["times"] for fallback in mine["fallbacks"]}
     regions, behind = (

@@ -142,6 +142,34 @@ static void away(void)
 	t_finish(&n);
 }
 
+/* What was counted by origins that its endpoint has never met is in the counter when that closes.
+ */
+static void left(void)
+{
+	enum { N = 1000 };
+	struct t_opts o = {0};
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	cntr = counter(&n);
+	mr = region(&n, KEY, cntr, FI_REMOTE_WRITE);
+	t_barrier_with(nothing);
+	for (int i = 0; t_rank && i < N; i++)
+		write_once(&n, 0, KEY);
+	t_barrier_with(nothing);
+	if (t_rank == 0) {
+		T_OK(fi_close(&n.ep->fid));
+		n.ep = NULL;
+		T_EQ(fi_cntr_read(cntr), N * (t_nproc - 1));
+	}
+	t_barrier_with(nothing);
+	T_OK(fi_close(&mr->fid));
+	T_OK(fi_close(&cntr->fid));
+	t_close(&n);
+}
+
 /* --- regions that come and go -------------------------------------------------- */
 
 /* What was counted before the end is in the counter then, and in no later one. */
@@ -503,6 +531,7 @@ static void turns(void)
 	}
 
 WAYS(away)
+AS(left, direct, DIRECT)
 WAYS(reopened)
 WAYS(many)
 WAYS(once)
@@ -514,6 +543,7 @@ WAYS(turns)
 
 static const struct t_case cases[] = {
 	CASES(away, 4, "a target that computes keeps nobody from going on, and counts all"),
+	{"counted_left", 3, left_direct, "who closes first loses no count", 0},
 	CASES(reopened, 3, "a counter counts what was meant for it, all of it"),
 	CASES(many, 3, "so many counters that some are told by packets"),
 	CASES(once, 2, "each operation counts once, with remote data and without"),

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../deny.h"
+
 /* --- not longer than to the next progress ------------------------------------------- */
 
 static bool differs(const unsigned char *mem, int value, size_t len)
@@ -134,11 +136,13 @@ static void end_with(bool counts, int wrong)
 		T_TRY(fi_inject_write(n.ep, &(uint64_t){i + 1}, 8, n.peer[1], 8 * (i + i / 2),
 				      (int)i == wrong ? 77 : KEY));
 	if (t_rank == 0) {
+		if (way == DENIED && deny_process_vm())
+			t_skip("no seccomp filter");
 		T_OK(fi_close(&mr->fid));
 		T_OK(fi_close(&cntr->fid));
 		t_close(&n);
 	}
-	t_barrier_with(nothing);
+	t_barrier_with(way == DENIED && t_rank == 1 ? t_progress : nothing);
 	if (t_rank == 0)
 		return;
 	for (uint64_t i = 0; i < N; i++)
@@ -203,6 +207,43 @@ static void forked(void)
 	t_finish(&n);
 }
 
+/* Its user says that more follow: the first one is kept, too. */
+static void more(void)
+{
+	struct t_opts o = {0};
+	static unsigned char mem[64], b[8];
+	struct iovec iov = {b, 8};
+	struct fi_rma_iov at = {0, 8, KEY};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = &at, .rma_iov_count = 1};
+	static struct t_op first, op;
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, sizeof(mem), BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		put(&n, b, 8, 8, &first);
+		T_WAIT(&first);
+		memset(b, 7, 8);
+		msg.addr = n.peer[1];
+		msg.context = &op;
+		T_TRY(fi_writemsg(n.ep, &msg, FI_COMPLETION | FI_MORE));
+	}
+	t_barrier_with(nothing);
+	if (t_rank == 1)
+		T_CHECK(!differs(mem, 0, 8), "it wasn't kept");
+	t_barrier_with(nothing);
+	if (t_rank == 0)
+		T_WAIT(&op);
+	t_barrier();
+	if (t_rank == 1)
+		T_CHECK(!differs(mem, 7, 8), "it isn't done");
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 /* --- another thread waits for them ---------------------------------------------------- */
 
 struct sleeper {
@@ -261,6 +302,63 @@ static void other_thread(bool polls)
 	t_finish(&n);
 }
 
+/* One thread sleeps on the queue of receives, until the other's writes are answered. */
+static void *sleep_for_answers(void *arg)
+{
+	struct sleeper *s = arg;
+	struct fid *fids[] = {&s->n->cq->fid};
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	struct fi_cq_tagged_entry entry;
+
+	while (s->got < s->most) {
+		if (!fi_trywait(s->n->fabric, fids, 1))
+			poll(&p, 1, -1);
+		if (fi_cq_read(s->n->cq, &entry, 1) == 1)
+			s->got++;
+	}
+	return NULL;
+}
+
+static void answered(void)
+{
+	enum { ROUNDS = 500 };
+	struct t_opts o = {.threading = FI_THREAD_SAFE, .wait = FI_WAIT_FD, .two_cqs = true};
+	static uint64_t mem[ROOM / 8], word;
+	struct sleeper s = {.most = ROUNDS};
+	struct fid_mr *mr;
+	pthread_t thread;
+	struct t_node n;
+	uint64_t i;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	if (t_rank == 0) {
+		for (i = 0; i < ROUNDS; i++)
+			T_OK(fi_trecv(n.ep, NULL, 0, NULL, n.peer[1], i, 0, NULL));
+		s.n = &n;
+		T_OK(fi_control(&n.cq->fid, FI_GETWAIT, &s.fd));
+		T_OK(pthread_create(&thread, NULL, sleep_for_answers, &s));
+		for (i = 0; i < ROUNDS; i++) {
+			word = i + 1;
+			for (uint64_t k = 0; k < 2; k++)
+				while (fi_inject_write(n.ep, &word, 8, n.peer[1], 16 * k, KEY))
+					sched_yield();
+			while (s.got < i + 1)
+				sched_yield();
+		}
+		T_OK(pthread_join(thread, NULL));
+	}
+	for (i = 0; i < ROUNDS && t_rank == 1; i++) {
+		while (*(volatile uint64_t *)&mem[2] < i + 1)
+			t_idle();
+		T_TRY(fi_tinject(n.ep, NULL, 0, n.peer[0], i));
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 static void sleeps(void)
 {
 	other_thread(false);
@@ -310,10 +408,14 @@ AS(by_itself, AUTO)
 ALL(waited_for)
 AS(ends, DIRECT)
 AS(ends, SERVED)
+AS(ends, DENIED)
 AS(ends, AUTO)
 AS(ends_counted, DIRECT)
 AS(ends_refused, DIRECT)
 AS(forked, DIRECT)
+AS(more, AUTO)
+AS(answered, DIRECT)
+AS(answered, AUTO)
 AS(sleeps, DIRECT)
 AS(sleeps, AUTO)
 AS(polls, DIRECT)
@@ -325,10 +427,14 @@ static const struct t_case cases[] = {
 	CASES(waited_for, 2, "whoever waits makes progress"),
 	CASE(ends, DIRECT, "", 2, "who closes loses nothing that was injected"),
 	CASE(ends, SERVED, "_served", 2, "the same"),
+	CASE(ends, DENIED, "_denied", 2, "nor where the right to copy is lost before"),
 	CASE(ends, AUTO, "_auto", 2, "the same"),
 	CASE(ends_counted, DIRECT, "", 2, "and what is counted, is"),
 	CASE(ends_refused, DIRECT, "", 2, "but for what is refused"),
 	CASE(forked, DIRECT, "", 2, "a child has nothing of them"),
+	CASE(more, AUTO, "", 2, "the first of several is kept where that is said"),
+	CASE(answered, DIRECT, "", 2, "a thread that sleeps hears what they are answered"),
+	CASE(answered, AUTO, "_auto", 2, "the same"),
 	CASE(sleeps, DIRECT, "", 2, "a thread that sleeps hears of them"),
 	CASE(sleeps, AUTO, "_auto", 2, "the same"),
 	CASE(polls, DIRECT, "", 2, "one that polls a descriptor does, too"),
