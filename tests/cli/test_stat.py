@@ -457,7 +457,7 @@ def test_one_sided_operations_by_proxy(command: str, name: str, onesided, look, 
 
 
 def test_one_sided_operations_on_regions_that_count(onesided, look) -> None:
-    """Where nothing is refused, by proxy has other reasons: more counters than origins count for."""
+    """Where nothing is refused, by proxy has other reasons: an eighth counter, say."""
     both = onesided()
     both.do("two 64 10")
     assert look(both.parent)["one_sided"]["by_proxy"] == 0
