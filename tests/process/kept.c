@@ -303,28 +303,12 @@ static void other_thread(bool polls)
 }
 
 /* One thread sleeps on the queue of receives, until the other's writes are answered. */
-static void *sleep_for_answers(void *arg)
-{
-	struct sleeper *s = arg;
-	struct fid *fids[] = {&s->n->cq->fid};
-	struct pollfd p = {.fd = s->fd, .events = POLLIN};
-	struct fi_cq_tagged_entry entry;
-
-	while (s->got < s->most) {
-		if (!fi_trywait(s->n->fabric, fids, 1))
-			poll(&p, 1, -1);
-		if (fi_cq_read(s->n->cq, &entry, 1) == 1)
-			s->got++;
-	}
-	return NULL;
-}
-
 static void answered(void)
 {
 	enum { ROUNDS = 500 };
 	struct t_opts o = {.threading = FI_THREAD_SAFE, .wait = FI_WAIT_FD, .two_cqs = true};
 	static uint64_t mem[ROOM / 8], word;
-	struct sleeper s = {.most = ROUNDS};
+	struct sleeper s = {.polls = true, .most = ROUNDS};
 	struct fid_mr *mr;
 	pthread_t thread;
 	struct t_node n;
@@ -338,7 +322,7 @@ static void answered(void)
 			T_OK(fi_trecv(n.ep, NULL, 0, NULL, n.peer[1], i, 0, NULL));
 		s.n = &n;
 		T_OK(fi_control(&n.cq->fid, FI_GETWAIT, &s.fd));
-		T_OK(pthread_create(&thread, NULL, sleep_for_answers, &s));
+		T_OK(pthread_create(&thread, NULL, sleep_for_all, &s));
 		for (i = 0; i < ROUNDS; i++) {
 			word = i + 1;
 			for (uint64_t k = 0; k < 2; k++)
