@@ -30,6 +30,7 @@ extern const struct t_group group_rma;	    /* others' memory, without their help
 extern const struct t_group group_combine;  /* short ones of these, done together */
 extern const struct t_group group_kept;	    /* until when these are kept */
 extern const struct t_group group_counted;  /* the same, its owner counting and away */
+extern const struct t_group group_onesided; /* all of these, random, against an oracle */
 extern const struct t_group group_atomic;   /* changing others' memory, many at once */
 extern const struct t_group group_shared;   /* contexts that several endpoints share */
 extern const struct t_group group_shared_away; /* the same, their process away */

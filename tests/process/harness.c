@@ -61,6 +61,7 @@ const char *t_provider = "beeline";
 bool t_beeline;
 
 static struct options opt = {.scale = 1, .slow = 1, .repeat = 1, .seed = 1};
+static uint64_t seed;	   /* of the case, this time */
 static struct slot *slots; /* one per process of the case */
 static int hub = -1;	   /* a child's socket to the parent */
 
@@ -129,7 +130,12 @@ void t_at(const char *fmt, ...)
 
 void t_rng_init(struct t_rng *rng, uint64_t stream)
 {
-	rng->s = opt.seed * 0x9e3779b97f4a7c15u + stream * 0xd1342543de82ef95u + 1;
+	rng->s = seed * 0x9e3779b97f4a7c15u + stream * 0xd1342543de82ef95u + 1;
+}
+
+uint64_t t_seed(void)
+{
+	return seed;
 }
 
 uint64_t t_rand(struct t_rng *rng)
@@ -394,7 +400,8 @@ static _Noreturn void usage(const char *self, int status)
 		"  -p  provider to test, as libfabric names it (default beeline)\n"
 		"  -g  only this group        -n  only cases with this in their name\n"
 		"  -s  seed of random numbers -x  multiply the work of the random cases\n"
-		"  -w  multiply the deadlines -r  run each case so many times\n"
+		"  -w  multiply the deadlines -r  run each case so many times, each with the next "
+		"seed\n"
 		"  -c  bind rank to core      -v  print what each case is for, and its time\n"
 		"  -l  list the cases\n",
 		self);
@@ -473,6 +480,7 @@ int t_main(int argc, char **argv, const struct t_group *groups, size_t ngroups)
 				continue;
 			}
 			why[0] = 0;
+			seed = opt.seed + i % (size_t)opt.repeat;
 			verdict = run_case(c, why, sizeof(why));
 			count[verdict]++;
 			if (verdict == RUNNING)

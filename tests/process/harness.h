@@ -87,6 +87,8 @@ struct t_rng {
 void t_rng_init(struct t_rng *rng, uint64_t stream);
 uint64_t t_rand(struct t_rng *rng);
 uint64_t t_rand_below(struct t_rng *rng, uint64_t n);
+/* The seed of this run of the case: -s, and one more for each repetition (-r). */
+uint64_t t_seed(void);
 void t_shuffle(struct t_rng *rng, int *items, int n);
 
 /* Scales a count by how thorough this run is (1 by default, more with -x). */
