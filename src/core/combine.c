@@ -39,7 +39,7 @@ static bool by_message(const struct bl_rma_peer *rp)
 }
 
 /* A thread sleeps, or may be polling a descriptor: for their end, for what begins with that, or for
- * what their target answers. */
+ * what their target answers. Or may be reading another endpoint's queue for that answer. */
 static bool is_awaited(const struct bl_ep *ep)
 {
 	const struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
@@ -56,7 +56,7 @@ static bool is_awaited(const struct bl_ep *ep)
 	for (const struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
 		if (c->asleep)
 			return true;
-	return ep->domain->works;
+	return ep->domain->works || ep->domain->nep > 1;
 }
 
 /* How often the user has read what they complete in. */

@@ -58,6 +58,42 @@ static void by_itself(void)
 	t_finish(&n);
 }
 
+/* Who reads the queue of another endpoint of the domain only may be waiting for their answer. */
+static struct t_node other;
+
+static bool reads_other(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	T_EQ(fi_cq_read(other.cq, &entry, 1), -FI_EAGAIN);
+	return false;
+}
+
+static void beside(void)
+{
+	enum { N = 20 };
+	struct t_opts o = {0};
+	static unsigned char mem[ROOM];
+	unsigned char b[8];
+	struct fid_mr *mr;
+	struct t_node n;
+
+	begin(&n, &o);
+	t_open_beside(&other, &n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	memset(b, 7, sizeof(b));
+	for (int i = 0; t_rank == 0 && i < N; i++)
+		inject(&n, b, sizeof(b), 16 * (uint64_t)i);
+	t_barrier_with(reads_other);
+	for (int i = 0; t_rank == 1 && i < N; i++)
+		T_CHECK(!differs(mem + 16 * i, 7, sizeof(b)), "%d is still kept", i);
+	t_barrier();
+	t_close(&other);
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 /* Asleep, until all have completed. */
 static void sleep_until_all(struct t_node *n, struct t_op *op, int count)
 {
@@ -398,6 +434,8 @@ AS(ends_counted, DIRECT)
 AS(ends_refused, DIRECT)
 AS(forked, DIRECT)
 AS(more, AUTO)
+AS(beside, DIRECT)
+AS(beside, AUTO)
 AS(answered, DIRECT)
 AS(answered, AUTO)
 AS(sleeps, DIRECT)
@@ -417,6 +455,8 @@ static const struct t_case cases[] = {
 	CASE(ends_refused, DIRECT, "", 2, "but for what is refused"),
 	CASE(forked, DIRECT, "", 2, "a child has nothing of them"),
 	CASE(more, AUTO, "", 2, "the first of several is kept where that is said"),
+	CASE(beside, DIRECT, "", 2, "nor longer where another endpoint's queue is read"),
+	CASE(beside, AUTO, "_auto", 2, "the same"),
 	CASE(answered, DIRECT, "", 2, "a thread that sleeps hears what they are answered"),
 	CASE(answered, AUTO, "_auto", 2, "the same"),
 	CASE(sleeps, DIRECT, "", 2, "a thread that sleeps hears of them"),
