@@ -39,7 +39,7 @@ static bool by_message(const struct bl_rma_peer *rp)
 }
 
 /* A thread sleeps, or may be polling a descriptor: for their end, for what begins with that, or for
- * what their target answers. Or may be reading another endpoint's queue for that answer. */
+ * what their target answers. */
 static bool is_awaited(const struct bl_ep *ep)
 {
 	const struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
@@ -56,7 +56,13 @@ static bool is_awaited(const struct bl_ep *ep)
 	for (const struct bl_cntr *c = ep->domain->regional; c; c = c->next_regional)
 		if (c->asleep)
 			return true;
-	return ep->domain->works || ep->domain->nep > 1;
+	return ep->domain->works;
+}
+
+/* Their answer may come to another endpoint, whose queue alone is read until then. */
+static bool is_one_of_several(const struct bl_ep *ep)
+{
+	return ep->domain->nep > 1;
 }
 
 /* How often the user has read what they complete in. */
@@ -182,7 +188,7 @@ static void keep(struct bl_combine *c, const struct bl_rma *rma, size_t len)
 
 int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
 {
-	bool suited = is_suited(ep, rma, len);
+	bool suited = is_suited(ep, rma, len) && !is_one_of_several(ep);
 
 	if (bl_combine_some(rp) && !(suited && has_room(rp->combine, rma, len)) &&
 	    !bl_combine_flush(ep, rp))

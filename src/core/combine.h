@@ -19,7 +19,8 @@
  * So one by itself is over when its call returns: who begins one and computes is never late. And
  * where a thread sleeps on anything of the endpoint nothing is kept: it may be waiting for their
  * end, or for what their target answers, and nobody else may make progress. Nor where the domain
- * has another endpoint, whose queue alone may be read until that answer comes (OpenSHMEM's way).
+ * has another endpoint, whose queue alone may be read until that answer comes (OpenSHMEM's way); an
+ * endpoint of another domain isn't looked for: those are each other's strangers.
  *
  * They are done in the order in which they were begun, and before all that is begun later to the
  * same target by one-sided operations. Where one of those that are together fails, those before it

@@ -488,6 +488,8 @@ int t_main(int argc, char **argv, const struct t_group *groups, size_t ngroups)
 			else
 				printf("%s %s: %s", verdict == FAILED ? "not ok" : "skip", c->name,
 				       why);
+			if (verdict == FAILED && opt.repeat > 1)
+				printf(" (seed %llu)", (unsigned long long)seed);
 			if (opt.verbose)
 				printf("  # %.2f s: %s", now() - start, c->why);
 			printf("\n");

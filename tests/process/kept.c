@@ -455,7 +455,7 @@ static const struct t_case cases[] = {
 	CASE(ends_refused, DIRECT, "", 2, "but for what is refused"),
 	CASE(forked, DIRECT, "", 2, "a child has nothing of them"),
 	CASE(more, AUTO, "", 2, "the first of several is kept where that is said"),
-	CASE(beside, DIRECT, "", 2, "nor longer where another endpoint's queue is read"),
+	CASE(beside, DIRECT, "", 2, "none is where the domain has another endpoint"),
 	CASE(beside, AUTO, "_auto", 2, "the same"),
 	CASE(answered, DIRECT, "", 2, "a thread that sleeps hears what they are answered"),
 	CASE(answered, AUTO, "_auto", 2, "the same"),

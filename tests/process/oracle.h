@@ -12,7 +12,9 @@
  *
  * Each process has a region for each origin, which that one alone changes; and words of sums to
  * which all add, each process in 16 bits of its own, so that who fetches one knows its part. The
- * oracle relies on the order of a pair's one-sided operations that fi_info promises.
+ * oracle relies on the order of a pair's one-sided operations that fi_info promises; and on more
+ * than libfabric asks for, which this provider keeps: whatever completes is there, and the target
+ * has counted it, each operation once.
  *
  * One thread enters.
  */

@@ -89,17 +89,22 @@ static const struct series_row serieses[] = {
 static uint8_t mem[ROOM], buf[ROOM];
 static struct bl_mr *mr[2];
 
-static void open_all(struct node *node)
+static void reg(struct node *node)
 {
 	struct iovec iov = {mem, ROOM};
 
-	node_open(node, 2);
 	for (uint64_t i = 0; i < 2; i++) {
 		struct bl_mr_attr attr = {
 			.iov = &iov, .niov = 1, .flags = BL_MR_READ | BL_MR_WRITE, .key = KEY + i};
 
-		assert_int_equal(bl_mr_open(node->domain, &attr, &mr[i]), 0);
+		assert_int_equal(bl_mr_open(node->of[1], &attr, &mr[i]), 0);
 	}
+}
+
+static void open_all(struct node *node)
+{
+	node_open_apart(node, 2);
+	reg(node);
 }
 
 static void close_all(struct node *node)
@@ -370,6 +375,45 @@ static void never(void **state)
 	close_all(&node);
 }
 
+/* Nor where the domain has another endpoint. */
+static void beside(void **state)
+{
+	struct node node;
+
+	(void)state;
+	node_open(&node, 2);
+	reg(&node);
+	meet(&node);
+	copies = 0;
+	for (size_t i = 0; i < 4; i++)
+		one(&node, i, BL_MORE);
+	assert_int_equal(copies, 4);
+	ends(&node, 4);
+	close_all(&node);
+}
+
+/* What is kept is done when another one is opened. */
+static void opened_beside(void **state)
+{
+	struct node node;
+	struct bl_ep *ep;
+
+	(void)state;
+	open_all(&node);
+	meet(&node);
+	copies = 0;
+	for (size_t i = 0; i < 4; i++)
+		one(&node, i, 0);
+	assert_int_equal(copies, 0);
+	assert_int_equal(bl_ep_open(node.domain, &ep), 0);
+	assert_int_equal(copies, 1);
+	one(&node, 4, 0);
+	assert_int_equal(copies, 2);
+	ends(&node, 5);
+	assert_int_equal(bl_ep_close(ep), 0);
+	close_all(&node);
+}
+
 int main(void)
 {
 	setenv("FI_BEELINE_COMBINE", "always", 1);
@@ -379,5 +423,7 @@ int main(void)
 	TABLE_TEST(refused);
 	TABLE_ROWS("alone", alone, alones);
 	TABLE_TEST(never);
+	TABLE_TEST(beside);
+	TABLE_TEST(opened_beside);
 	return table_run("combine");
 }

@@ -31,15 +31,18 @@ static void connect_all(struct node *node)
 		}
 }
 
-void node_open(struct node *node, size_t count)
+static void open_in(struct node *node, size_t count, size_t domains)
 {
 	memset(node, 0, sizeof *node);
 	node->count = count;
-	assert_int_equal(bl_domain_open(&node->domain), 0);
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(bl_ep_open(node->domain, &node->ep[i]), 0);
-		assert_int_equal(bl_av_open(node->domain, &node->av[i]), 0);
-		assert_int_equal(bl_cq_open(node->domain, 0, &node->cq[i]), 0);
+		if (i < domains)
+			assert_int_equal(bl_domain_open(&node->of[i]), 0);
+		else
+			node->of[i] = node->of[0];
+		assert_int_equal(bl_ep_open(node->of[i], &node->ep[i]), 0);
+		assert_int_equal(bl_av_open(node->of[i], &node->av[i]), 0);
+		assert_int_equal(bl_cq_open(node->of[i], 0, &node->cq[i]), 0);
 		assert_int_equal(bl_ep_bind_av(node->ep[i], node->av[i]), 0);
 		assert_int_equal(bl_ep_bind_cq(node->ep[i], node->cq[i], BL_SEND | BL_RECV), 0);
 		assert_int_equal(bl_ep_enable(node->ep[i]), 0);
@@ -53,7 +56,18 @@ void node_open(struct node *node, size_t count)
 			assert_int_equal(bl_av_insert(node->av[i], &addr, &index), 0);
 			assert_int_equal(index, k);
 		}
+	node->domain = node->of[0];
 	connect_all(node);
+}
+
+void node_open(struct node *node, size_t count)
+{
+	open_in(node, count, 1);
+}
+
+void node_open_apart(struct node *node, size_t count)
+{
+	open_in(node, count, count);
 }
 
 void node_close(struct node *node)
@@ -63,7 +77,9 @@ void node_close(struct node *node)
 		assert_int_equal(bl_cq_close(node->cq[i]), 0);
 		assert_int_equal(bl_av_close(node->av[i]), 0);
 	}
-	assert_int_equal(bl_domain_close(node->domain), 0);
+	for (size_t i = 0; i < node->count; i++)
+		if (!i || node->of[i] != node->domain)
+			assert_int_equal(bl_domain_close(node->of[i]), 0);
 }
 
 void node_progress(struct node *node)

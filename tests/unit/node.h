@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * node.h: for unit tests: several endpoints of one domain in this process, each
+ * node.h: for unit tests: several endpoints in this process, of one domain or more, each
  * with its own address vector and completion queue, all knowing each other by
  * the same indices. One thread drives them all, so that a test decides what has
  * arrived before what. Everything waits with a deadline and fails the test by
@@ -15,7 +15,8 @@
 #define NODE_MOST 4
 
 struct node {
-	struct bl_domain *domain;
+	struct bl_domain *domain; /* the first one's */
+	struct bl_domain *of[NODE_MOST];
 	size_t count;
 	struct bl_ep *ep[NODE_MOST];
 	struct bl_av *av[NODE_MOST];
@@ -24,6 +25,8 @@ struct node {
 
 /* Open `count` endpoints and connect each to each, itself included. */
 void node_open(struct node *node, size_t count);
+/* The same, each in a domain by itself. */
+void node_open_apart(struct node *node, size_t count);
 void node_close(struct node *node);
 
 /* Progress on all, and nothing else. */
