@@ -279,9 +279,10 @@ int bl_ep_open(struct bl_domain *domain, struct bl_ep **ep)
 		bl_ep_free(e);
 		return err;
 	}
-	/* From now on nothing is kept (combine.h). */
+	/* With another endpoint nothing is kept any more (combine.h). Forked, it is our parent's.
+	 */
 	for (uint32_t i = 0; i < domain->nep; i++)
-		if (bl_combine_any(domain->ep[i]))
+		if (domain->ep[i]->local.seg.header && bl_combine_any(domain->ep[i]))
 			bl_ep_progress(domain->ep[i]);
 	err = list_add(&domain->ep, &domain->nep, e);
 	if (!err)

@@ -213,6 +213,7 @@ static void forked(void)
 	static unsigned char mem[ROOM], b[8];
 	static struct t_op op[N];
 	struct fi_cq_tagged_entry entry;
+	struct fid_ep *second;
 	struct fid_mr *mr;
 	struct t_node n;
 	int status;
@@ -220,17 +221,19 @@ static void forked(void)
 	begin(&n, &o);
 	mr = reg(&n, mem, ROOM, BOTH, KEY);
 	t_barrier();
-	for (int closes = 0; closes < 2 && t_rank == 0; closes++) {
+	for (int does = 0; does < 3 && t_rank == 0; does++) {
 		pid_t child;
 
 		memset(op, 0, sizeof(op));
 		some(&n, op, N, b);
 		child = fork();
 		if (!child) {
-			if (closes)
-				fi_close(&n.ep->fid);
-			else
+			if (does == 0)
 				fi_cq_read(n.cq, &entry, 1);
+			else if (does == 1)
+				fi_close(&n.ep->fid);
+			else /* however that ends */
+				fi_endpoint(n.domain, n.info, &second, NULL);
 			_exit(0);
 		}
 		T_CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork");

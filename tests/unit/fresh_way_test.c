@@ -344,7 +344,8 @@ static void *adds(void *arg)
 		there = bl_min(there + added, FRESH);
 		while ((bl_ticks() - since) * 1000 < added_ns * bl_ticks_per_us())
 			bl_cpu_relax();
-		/* (Else all of it will have been there.) */
+		/* (Or when it is late: a receiver that never does fails by having got all of it.)
+		 */
 		while (there > added_first && !atomic_load(&was_left) &&
 		       !bl_is_due(bl_ticks(), end))
 			bl_cpu_relax();
