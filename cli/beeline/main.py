@@ -17,7 +17,7 @@ from typing import Any
 from beeline import __version__
 from beeline.errors import EXIT_FAILURE, BeelineError
 
-COMMANDS = ("run", "env", "bench", "stat", "doctor", "setup")
+COMMANDS = ("run", "env", "bench", "stat", "nodemem", "doctor", "setup")
 
 
 class Parser(argparse.ArgumentParser):

@@ -12,6 +12,7 @@ meanwhile is no error: it is not in the answer.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pwd
@@ -25,6 +26,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 LINK = re.compile(r"^/memfd:beeline(?: |$)")
+FILE = re.compile(r"^/memfd:beeline(?:-[a-z]+)?(?: |$)")  # src/local/segment.c makes them
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
@@ -104,6 +106,7 @@ class Peer:
     not_pushed: int
     no_memory: int  # and because the kernel had none for a copy just then
     in_flight: int  # packets that it hasn't acknowledged
+    lane: int  # where in this process's memory the ring to it is said to begin; 0: there is none
     sent: Count
     received: Count
 
@@ -172,7 +175,7 @@ def _own_pid(pid: int) -> int:
     return pid
 
 
-def _command(pid: int) -> str:
+def command(pid: int) -> str:
     try:
         words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -192,7 +195,22 @@ def processes() -> Iterator[int]:
                 pass
 
 
+def files(pid: int) -> set[int]:
+    """The inodes of the shared memory that a process keeps open: its own, and, for a moment, what
+    is on its way to or from a neighbour. NotThere, NotAllowed."""
+    found: set[int] = set()
+    for path in _open_files(pid, FILE):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found.add(os.stat(path).st_ino)
+    return found
+
+
 def _segments(pid: int) -> Iterator[str]:
+    """Of its endpoints, the headers."""
+    return _open_files(pid, LINK)
+
+
+def _open_files(pid: int, names_like: re.Pattern[str]) -> Iterator[str]:
     folder = PROC / str(pid) / "fd"
     try:
         names = sorted(os.listdir(folder), key=int)
@@ -202,7 +220,7 @@ def _segments(pid: int) -> Iterator[str]:
         raise NotAllowed(pid) from error
     for name in names:
         try:
-            if LINK.match(os.readlink(folder / name)):
+            if names_like.match(os.readlink(folder / name)):
                 yield str(folder / name)
         except OSError:  # closed meanwhile
             pass
@@ -429,6 +447,7 @@ def _lane(
         not_pushed=not_pushed,
         no_memory=no_memory,
         in_flight=in_flight if STATES[state] == "connected" else 0,
+        lane=lane,
         sent=Count(max(sent.number - other_out, 0), max(sent.bytes - other_out_bytes, 0)),
         received=Count(max(received.number - other_in, 0), max(received.bytes - other_in_bytes, 0)),
     )
@@ -474,7 +493,7 @@ def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
     return Endpoint(
         pid=pid,
         uid=owner(pid),
-        command=_command(pid),
+        command=command(pid),
         id=raw_id.hex(),
         seconds=max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began / 1e9),
         exact=all_exact,

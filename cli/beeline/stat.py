@@ -15,6 +15,7 @@ from typing import Any
 from beeline import needs, segments
 from beeline.errors import EXIT_FAILURE, BeelineError
 from beeline.segments import Count, Endpoint, Peer
+from beeline.show import human, looking, plain_console, size
 
 PERIOD = 1.0
 # The order of the table, its words and what they mean, as beeline(1) says it too; paths
@@ -128,20 +129,8 @@ def collect(pid: int | None) -> list[Endpoint]:
     """Every endpoint asked for; BeelineError says why there is none to be expected."""
     if pid is None:
         return segments.all_endpoints()
-    try:
-        uid = segments.owner(pid)
-        if uid != os.geteuid() and os.geteuid() != 0:
-            raise segments.NotAllowed(pid)
+    with looking(pid):
         return segments.endpoints_of(pid)
-    except segments.NotThere:
-        raise BeelineError(f"there is no process {pid}") from None
-    except segments.NotAllowed:
-        whose = segments.user_name(uid)
-        if uid == os.geteuid():
-            why = "the kernel lets nobody look into it (it may not be dumped, or has privileges)"
-        else:
-            why = f"it belongs to {whose}: ask as {whose}"
-        raise BeelineError(f"process {pid} can't be looked at: {why}") from None
 
 
 def nothing(pid: int | None) -> str:
@@ -244,26 +233,6 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
 
 
 # --- tables ------------------------------------------------------------------
-
-
-def human(value: float) -> str:
-    """A number of bytes or messages in few characters."""
-    if value < 100000:
-        return f"{value:.0f}"
-    for unit in ("k", "M", "G", "T"):
-        value /= 1000
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-    return f"{value:.3g} P"
-
-
-def size(value: float) -> str:
-    """A number of bytes, about."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"
 
 
 def cell(count: Count, before: Count | None, elapsed: float) -> tuple[str, str]:
@@ -460,16 +429,6 @@ def watch_json(watch: Watch, period: float) -> None:
         watch.remember(endpoints)
         if not watch.over:
             time.sleep(period)
-
-
-def plain_console() -> Any:
-    """A terminal has a width; a pipe or a file has none, and gets whole lines."""
-    from rich.console import Console
-
-    if sys.stdout.isatty():
-        return Console()
-    width = None if os.environ.get("COLUMNS") else 120
-    return Console(soft_wrap=True, width=width)
 
 
 def watch_lines(watch: Watch, period: float) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beeline import segments, stat
+from beeline import segments, show, stat
 
 DEADLINE = 60.0
 SIZES = {"inline": 8, "eager": 1000, "large": 1 << 20}
@@ -683,7 +683,7 @@ def test_paths_are_those_of_the_library_and_the_manual() -> None:
     ("value", "text"), [(0, "0 B"), (999, "999 B"), (84896, "84.9 kB"), (1110000, "1.11 MB")]
 )
 def test_sizes_in_one_style(value: int, text: str) -> None:
-    assert stat.size(value) == text
+    assert show.size(value) == text
 
 
 # --- mistakes --------------------------------------------------------------------

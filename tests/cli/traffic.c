@@ -4,7 +4,7 @@
  * tests that compare with what `beeline stat` says of them. Between commands both
  * sleep in read(): away from the library, as a rank that computes is.
  *
- *	traffic
+ *	traffic [CPU CPU]	the parent's and the child's
  *
  * Prints "pids PARENT CHILD", then reads commands, and answers each with "done"
  * when both have carried it out:
@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -268,7 +269,17 @@ static void both(const char *line)
 	hear();
 }
 
-int main(void)
+/* Before the endpoint is opened, which takes its memory from that processor's node. */
+static void stay_on(const char *cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(atoi(cpu), &set);
+	must(sched_setaffinity(0, sizeof set, &set) ? -errno : 0, cpu);
+}
+
+int main(int argc, char **argv)
 {
 	char line[64];
 	int socks[2];
@@ -279,6 +290,8 @@ int main(void)
 	must(child < 0 ? -errno : 0, "fork");
 	sock = socks[!child];
 	close(socks[!!child]);
+	if (argc == 3)
+		stay_on(argv[child ? 1 : 2]);
 	if (!child)
 		child_main();
 	meet();

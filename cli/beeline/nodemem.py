@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`beeline nodemem [PID ...] [--mappings | --ranges] [--json]`: on which NUMA node the memory of
+processes lies, and where they run: what /proc/PID/nodemem showed in "Design Considerations for
+Shared Memory MPI Implementations on Linux NUMA Systems" (Ekman, Mucci, Parrott and Brantley), on
+a kernel as it is. It only reads; nothing is moved."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from beeline import needs, numa, segments
+from beeline.errors import BeelineError, warn
+from beeline.numa import Mapping
+from beeline.segments import Endpoint
+from beeline.show import looking, plain_console, size
+
+OWN = "Beeline, its own"
+NEIGHBOURS = "Beeline, its neighbours'"
+FILES = "programs, libraries, files"
+ANONYMOUS = "anonymous"
+MUCH = 0.05  # of what it has in memory, elsewhere, is worth a remark
+SHARED = re.compile(r"/(?:memfd:|dev/shm/|SYSV|dev/zero)")
+
+
+@dataclass
+class Process:
+    pid: int
+    command: str
+    place: numa.Place
+    mappings: list[Mapping]
+    kinds: dict[int, str]  # of a mapping, by its start
+    swapped: int
+    endpoints: list[Endpoint]
+    ranges: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+
+    def elsewhere(self, nodes: dict[int, int]) -> int:
+        """Bytes that aren't on a node where it runs; 0 where that isn't known."""
+        on = self.place.nodes
+        return sum(count for node, count in nodes.items() if node not in on) if on else 0
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "nodemem",
+        help="show on which NUMA node the memory of running processes lies",
+        description="On which NUMA node the memory of processes lies, and where they run. "
+        "Without a PID: of this user's processes (for root, everybody's) that have a Beeline "
+        "endpoint open. Nothing is moved.",
+    )
+    parser.add_argument("pid", metavar="PID", type=int, nargs="*", help="these processes")
+    more = parser.add_mutually_exclusive_group()
+    more.add_argument("--mappings", action="store_true", help="each mapping by itself")
+    more.add_argument(
+        "--ranges",
+        action="store_true",
+        help="and each range of pages that follow each other on one node",
+    )
+    parser.add_argument("--json", action="store_true", help="each mapping, for programs")
+    parser.set_defaults(func=main)
+
+
+# --- what there is -----------------------------------------------------------
+
+
+def sum_of(nodes: Iterable[dict[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for one in nodes:
+        for node, count in one.items():
+            total[node] = total.get(node, 0) + count
+    return total
+
+
+def mapped(mappings: list[Mapping]) -> int:
+    return sum(mapping.size for mapping in mappings)
+
+
+def memory_of(process: Process) -> dict[int, int]:
+    return sum_of(mapping.nodes for mapping in process.mappings)
+
+
+def kind(mapping: Mapping, own_files: set[int], lanes: set[int]) -> str:
+    """What a mapping is, in the table's words. A ring that is made longer has two mappings, the
+    second of which doesn't begin where a ring does: its file is known by then."""
+    name = mapping.name.removesuffix(" (deleted)")
+    if segments.FILE.match(name):
+        ours = mapping.inode in own_files or mapping.start in lanes
+        if ours:
+            own_files.add(mapping.inode)
+        return OWN if ours else NEIGHBOURS
+    if not name or name.startswith("[anon:"):
+        return f"{ANONYMOUS}: {name[6:-1]}" if name else ANONYMOUS
+    if name.startswith("["):
+        return name.strip("[]")
+    return name if SHARED.match(name) else FILES
+
+
+def look(pid: int, machine: dict[int, set[int]]) -> Process:
+    endpoints = segments.endpoints_of(pid)
+    lanes = {peer.lane for endpoint in endpoints for peer in endpoint.peers}
+    files = segments.files(pid) if endpoints else set()
+    mappings = numa.mappings(pid)
+    if not mappings:
+        raise BeelineError(f"process {pid} has no memory: it is the kernel's, or has ended")
+    return Process(
+        pid=pid,
+        command=segments.command(pid),
+        place=numa.place(pid, machine),
+        mappings=mappings,
+        kinds={m.start: kind(m, files, lanes) for m in sorted(mappings, key=lambda m: m.start)},
+        swapped=numa.swapped(pid),
+        endpoints=endpoints,
+    )
+
+
+def find_ranges(process: Process) -> None:
+    """BeelineError: the kernel doesn't tell."""
+    try:
+        for mapping in process.mappings:
+            process.ranges[mapping.start] = list(numa.ranges(process.pid, mapping))
+    except OSError as error:
+        why = f"the kernel doesn't tell where single pages lie (move_pages: {error.strerror})"
+        if error.errno == errno.EPERM:
+            why += ": a container's rules, or another user's process; without --ranges it does"
+        raise BeelineError(why) from None
+
+
+def asked_for(pids: list[int]) -> list[int]:
+    if pids:
+        return list(dict.fromkeys(pids))
+    found = sorted({endpoint.pid for endpoint in segments.all_endpoints()})
+    if not found:
+        raise BeelineError(
+            "no process has a Beeline endpoint open; name any other: beeline nodemem PID"
+        )
+    return found
+
+
+def collect(args: argparse.Namespace, machine: dict[int, set[int]]) -> list[Process]:
+    """Of several processes one that ended meanwhile is left out, with a warning."""
+    found: list[Process] = []
+    pids = asked_for(args.pid)
+    for pid in pids:
+        try:
+            with looking(pid):
+                process = look(pid, machine)
+                if args.ranges:
+                    find_ranges(process)
+            found.append(process)
+        except numa.NoNuma:
+            raise BeelineError(
+                "this kernel knows no NUMA nodes (no /proc/PID/numa_maps): all memory is as near"
+            ) from None
+        except BeelineError as error:
+            if len(pids) == 1:
+                raise
+            warn(str(error))
+    return found
+
+
+# --- for programs -------------------------------------------------------------
+
+
+def by_name(nodes: dict[int, int]) -> dict[str, int]:
+    return {str(node): count for node, count in sorted(nodes.items())}
+
+
+def describe_mapping(process: Process, mapping: Mapping) -> dict[str, Any]:
+    said = {
+        "start": f"{mapping.start:x}",
+        "end": f"{mapping.end:x}",
+        "flags": mapping.flags,
+        "name": mapping.name or None,
+        "kind": process.kinds[mapping.start],
+        "policy": mapping.policy,
+        "page_bytes": mapping.page,
+        "nodes": by_name(mapping.nodes),
+    }
+    if mapping.start in process.ranges:
+        said["ranges"] = [
+            {"start": f"{start:x}", "end": f"{end:x}", "node": node}
+            for start, end, node in process.ranges[mapping.start]
+        ]
+    return said
+
+
+def describe(process: Process) -> dict[str, Any]:
+    nodes = memory_of(process)
+    return {
+        "pid": process.pid,
+        "command": process.command,
+        "threads": process.place.threads,
+        "runs_on": sorted(process.place.nodes),
+        "may_run_on": sorted(process.place.may),
+        "nodes": by_name(nodes),
+        "elsewhere_bytes": process.elsewhere(nodes),
+        "swapped_bytes": process.swapped,
+        "endpoints": [
+            {"endpoint": e.id, "numa_node": e.node if e.node >= 0 else None}
+            for e in process.endpoints
+        ],
+        "mappings": [describe_mapping(process, m) for m in process.mappings],
+    }
+
+
+# --- tables -------------------------------------------------------------------
+
+
+def printable(name: str) -> str:
+    """A file may be called anything."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def share(part: int, whole: int) -> str:
+    if not part:
+        return ""
+    percent = 100 * part / whole
+    return "< 1 %" if percent < 1 else f"{percent:.0f} %"
+
+
+def number_list(numbers: set[int]) -> str:
+    """As the kernel writes such a list: 0-3,8."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def node_words(nodes: set[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {number_list(nodes)}"
+
+
+def columns(processes: list[Process]) -> list[int]:
+    """Nodes worth a column: with memory of these, or where they run."""
+    found: set[int] = set()
+    for process in processes:
+        found |= process.place.nodes | memory_of(process).keys()
+    return sorted(found)
+
+
+class Table:
+    """Bytes on each node, in rows whose first columns say of what."""
+
+    def __init__(self, heads: tuple[str, ...], nodes: list[int]) -> None:
+        from rich import box
+        from rich.table import Table
+
+        self.nodes = nodes
+        self.table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for head in heads:
+            self.table.add_column(head, overflow="fold")
+        for head in ("mapped", "in memory", *(f"node {node}" for node in nodes), "elsewhere"):
+            self.table.add_column(head, justify="right", no_wrap=True)
+
+    def add(self, what: list[str], process: Process, mapped: int, nodes: dict[int, int]) -> None:
+        self.put(what, mapped, nodes, process.elsewhere(nodes))
+
+    def put(self, what: list[str], mapped: int, nodes: dict[int, int], elsewhere: int) -> None:
+        from rich.text import Text
+
+        resident = sum(nodes.values())
+        self.table.add_row(
+            *(Text(printable(word)) for word in what),
+            size(mapped),
+            size(resident),
+            *(size(nodes[node]) if node in nodes else "" for node in self.nodes),
+            share(elsewhere, resident),
+        )
+
+
+def table_of_kinds(process: Process) -> Any:
+    """One process, by what its memory is; what has none isn't in it."""
+    table = Table(("what",), columns([process]))
+    kinds: dict[str, list[Mapping]] = {}
+    for mapping in process.mappings:
+        kinds.setdefault(process.kinds[mapping.start], []).append(mapping)
+    rows = [(name, mapped(ms), sum_of(m.nodes for m in ms)) for name, ms in kinds.items()]
+    for name, total, nodes in sorted(rows, key=lambda row: -sum(row[2].values())):
+        if nodes:
+            table.add([name], process, total, nodes)
+    table.table.add_section()
+    table.add(["all"], process, mapped(process.mappings), memory_of(process))
+    return table.table
+
+
+def table_of_mappings(process: Process) -> Any:
+    """And each mapping by itself, and the ranges of those that have several."""
+    table = Table(("mapping", "what", "policy"), columns([process]))
+    for mapping in process.mappings:
+        if not mapping.resident:
+            continue
+        name = mapping.name or ANONYMOUS
+        if process.kinds[mapping.start] in (OWN, NEIGHBOURS):
+            name += f" ({process.kinds[mapping.start]})"
+        what = [f"{mapping.start:x}-{mapping.end:x}", name, mapping.policy]
+        table.add(what, process, mapping.size, mapping.nodes)
+        ranges = process.ranges.get(mapping.start, [])
+        if [(start, end) for start, end, _ in ranges] == [(mapping.start, mapping.end)]:
+            continue
+        for start, end, node in ranges:
+            what = [f"  {start:x}-{end:x}", f"  on node {node}", ""]
+            table.add(what, process, end - start, {node: end - start})
+    table.table.add_section()
+    table.add(["all", "", ""], process, mapped(process.mappings), memory_of(process))
+    return table.table
+
+
+def table_of_processes(processes: list[Process]) -> Any:
+    table = Table(("process", "PID", "threads", "on node"), columns(processes))
+    for process in processes:
+        place = process.place
+        what = [process.command, str(process.pid), str(place.threads), number_list(place.nodes)]
+        table.add(what, process, mapped(process.mappings), memory_of(process))
+    table.table.add_section()
+    table.put(
+        ["all", "", "", ""],
+        sum(mapped(process.mappings) for process in processes),
+        sum_of(memory_of(process) for process in processes),
+        sum(process.elsewhere(memory_of(process)) for process in processes),
+    )
+    return table.table
+
+
+def title(process: Process) -> str:
+    threads = f"{process.place.threads} thread{'s' if process.place.threads != 1 else ''}"
+    on = f"NUMA {node_words(process.place.nodes)}" if process.place.nodes else "no NUMA node"
+    return f"{process.command} {process.pid}: {threads}, on {on}"
+
+
+def remarks(process: Process, machine: dict[int, set[int]]) -> list[str]:
+    """What a table of numbers has no place for, in sentences."""
+    lines: list[str] = []
+    nodes = memory_of(process)
+    far, resident = process.elsewhere(nodes), sum(nodes.values())
+    if process.swapped:
+        lines.append(f"swapped out: {size(process.swapped)} more")
+    if len(machine) > 1 and len(process.place.may) > 1:
+        lines.append(
+            f"may run on CPUs {number_list(process.place.cpus)}, {node_words(process.place.may)}: "
+            "nothing keeps it near its memory"
+        )
+    for endpoint in process.endpoints:
+        if endpoint.node >= 0 and endpoint.node not in process.place.nodes:
+            lines.append(
+                f"endpoint {endpoint.id[:8]} was opened on node {endpoint.node}, and its shared "
+                "memory is there: its process has moved since"
+            )
+    if resident and far > MUCH * resident:
+        lines.append(
+            f"{share(far, resident)} of its memory is on other nodes than it runs on: a page comes "
+            "from the node of whoever writes it first"
+        )
+        lines.append(
+            "  bind ranks before they begin (MPICH, Intel MPI: mpiexec -bind-to core; Open MPI: "
+            "--bind-to core), and let who uses data be the first to write it"
+        )
+    return lines
+
+
+def footnotes(processes: list[Process], machine: dict[int, set[int]]) -> list[str]:
+    lines: list[str] = []
+    if len(processes) > 1:
+        lines.append("Memory that several share counts for each.")
+    if len(machine) == 1:
+        lines.append("This machine has one NUMA node: there is nowhere else to be.")
+    elif any(process.elsewhere(memory_of(process)) for process in processes):
+        lines.append("Elsewhere: not on a node where the process runs.")
+    return lines
+
+
+def rendering(
+    processes: list[Process], machine: dict[int, set[int]], args: argparse.Namespace
+) -> Any:
+    """Of several processes a row each, unless more is asked for."""
+    from rich.console import Group
+    from rich.text import Text
+
+    each = args.mappings or args.ranges
+    together = len(processes) > 1 and not each
+    parts: list[Any] = [table_of_processes(processes)] if together else []
+    for process in processes:
+        said = remarks(process, machine)
+        if not together:
+            parts.append(Text(title(process), style="bold"))
+            parts.append((table_of_mappings if each else table_of_kinds)(process))
+        elif said:
+            parts.append(Text(f"{process.command} {process.pid}:"))
+        parts += [Text(f"  {line}") for line in said]
+        if not together:
+            parts.append(Text())
+    return Group(*parts, *(Text(line) for line in footnotes(processes, machine)))
+
+
+def main(args: argparse.Namespace) -> int:
+    if not args.json:
+        needs.tables("; or ask for --json")
+    machine = numa.machine()
+    processes = collect(args, machine)
+    if args.json:
+        said = {
+            "nodes": [{"node": n, "cpus": number_list(cpus)} for n, cpus in machine.items()],
+            "processes": [describe(process) for process in processes],
+        }
+        print(json.dumps(said, indent=2))
+    elif processes:
+        plain_console().print(rendering(processes, machine, args))
+    return 0 if processes else 1
