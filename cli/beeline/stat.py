@@ -41,6 +41,7 @@ PATHS = {
         " mostly computing",
     ),
 }
+SHORT = ("inline", "eager")
 # The same for one-sided operations: by this process itself, and on another's behalf.
 ONE_SIDED = {
     "reads": "reads",
@@ -209,6 +210,10 @@ def describe(endpoint: Endpoint) -> dict[str, Any]:
             "pulled_bytes": counters.get("pulled_bytes", 0),
             "pushed_bytes": counters.get("pushed_bytes", 0),
         },
+        "overlap": {
+            "sent_bytes": counters.get("overlap_sent_bytes", 0),
+            "received_bytes": counters.get("overlap_received_bytes", 0),
+        },
         "one_sided": one_sided(counters),
         "unexpected": {
             "now": counters.get("unexpected", 0),
@@ -249,6 +254,19 @@ def cell(count: Count, before: Count | None, elapsed: float) -> tuple[str, str]:
     )  # type: ignore[return-value]
 
 
+def overlap(endpoint: Endpoint) -> list[str]:
+    """How much of the large messages took none of this process's time; nothing if none did."""
+    parts = [
+        f"{size(meanwhile)} of {size(whole)} {way}"
+        for way, paths in (("sent", endpoint.sent), ("received", endpoint.received))
+        if (meanwhile := endpoint.counters.get(f"overlap_{way}_bytes", 0))
+        and (whole := sum(c.bytes for path, c in paths.items() if path not in SHORT))
+    ]
+    if not parts:
+        return []
+    return [f"overlap: of large messages {' and '.join(parts)} while this process was away"]
+
+
 def remarks(endpoint: Endpoint) -> list[str]:
     """What a table of numbers has no place for, in sentences."""
     lines: list[str] = []
@@ -263,6 +281,7 @@ def remarks(endpoint: Endpoint) -> list[str]:
         + (f" on NUMA node {endpoint.node}" if endpoint.node >= 0 else "")
         + f", {size(counters.get('private_bytes', 0))} private"
     )
+    lines += overlap(endpoint)
     for fallback in fallbacks(endpoint):
         who = f" with process {fallback.peer}" if fallback.peer else ""
         call = f"{fallback.call}: " if fallback.call else ""
@@ -306,7 +325,7 @@ def paths_table(endpoint: Endpoint, before: Endpoint | None) -> Any:
     known = [*PATHS, *sorted((endpoint.sent.keys() | endpoint.received.keys()) - PATHS.keys())]
     for path in known:
         sent, received = (side.get(path, Count()) for side in (endpoint.sent, endpoint.received))
-        if not (sent.messages or received.messages) and path not in ("inline", "eager"):
+        if not (sent.messages or received.messages) and path not in SHORT:
             continue
         was = [
             side.get(path, Count()) if before else None

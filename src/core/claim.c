@@ -224,9 +224,12 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 	if (copy && !bl_transfer_ready(ep))
 		return false;
 	bl_board_take_down(board, l->index);
-	if (!copy)
+	if (!copy) {
 		bl_stat_received(ep, BL_WAY_CLAIMED, l->arrival.len,
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
+		if (bl_was_away(ep))
+			bl_stat_add(ep, BL_STAT_overlap_received_bytes, l->want);
+	}
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
 		bl_fin(ep, peer, l->arrival.request, 0, false);
 	bl_recv_claimed(ep, sink, &l->arrival, post, board->tagged[l->index], copy);

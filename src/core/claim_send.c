@@ -54,6 +54,15 @@ bool bl_peer_waits(const struct bl_ep *ep, const struct bl_peer *peer)
 	return silent_for(peer) > -(int64_t)bl_ticks_per_us() && bl_peer_here(ep, peer);
 }
 
+bool bl_was_away(const struct bl_ep *ep)
+{
+	const struct bl_seg_header *own = ep->local.seg.header;
+
+	return own &&
+	       bl_ticks_since(bl_ticks(), atomic_load_explicit(&own->here, memory_order_relaxed)) >
+		       (int64_t)(BL_AWAY_US * bl_ticks_per_us());
+}
+
 static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)
 {
 	const struct bl_slot *slot = &peer->tx.slot[n % BL_SLOTS];

@@ -21,6 +21,7 @@
 #include "core/claim.h"
 #include "core/fresh.h"
 #include "core/recv.h"
+#include "core/stat.h"
 #include "core/stream.h"
 
 #define FIN_BITS (64u * BL_FIN_WORDS)
@@ -60,6 +61,14 @@ void bl_fin(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 	bl_control(ep, peer, BL_OP_FIN, request, status, NULL, 0);
 }
 
+/* The receiver has said so. */
+static void over(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err)
+{
+	if (!err && !r->whole && bl_was_away(ep))
+		bl_stat_add(ep, BL_STAT_overlap_sent_bytes, r->len);
+	bl_request_end(ep, sink, r, err);
+}
+
 bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
 	struct bl_fins *fins = &peer->tx.lane->fins;
@@ -75,7 +84,7 @@ bl_cold void bl_fin_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 			struct bl_request *r = index < ep->nrequest ? ep->request[index] : NULL;
 
 			if (r && r->peer == peer)
-				bl_request_end(ep, sink, r, 0);
+				over(ep, sink, r, 0);
 		}
 	}
 }
@@ -95,7 +104,7 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 		bl_ahead_told(r, !(data & BL_FIN_EARLY));
 	bl_fresh_told(peer, r->len, data);
 	data &= ~(BL_FIN_EARLY | BL_FIN_VERDICT);
-	bl_request_end(ep, sink, r, data < 4096 ? (int)data : EIO);
+	over(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 
 uint32_t bl_fins_in_sight(const struct bl_peer *peer)

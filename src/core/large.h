@@ -216,6 +216,8 @@ static inline void bl_say_here(struct bl_ep *ep, uint64_t now)
 	if (likely(ep->local.seg.header != NULL))
 		atomic_store_explicit(&ep->local.seg.header->here, now, memory_order_relaxed);
 }
+/* Our user has come back just now, after more than BL_AWAY_US. */
+bool bl_was_away(const struct bl_ep *ep);
 #define BL_BUSY_BYTES_US 2000u /* no copy is slower; it says so itself when it is over */
 
 /* About to copy len bytes: in the library, though it won't look up for a while. */

@@ -468,8 +468,14 @@ void bl_wait_sleep(const struct bl_sleep *sleep, uint64_t ns)
 		ppoll(&fd, 1, &timeout, NULL); /* -1 is no descriptor: it only sleeps */
 }
 
+/* Who slept was in the library all the time: what went on meanwhile went on in a wait. */
 void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep)
 {
+	struct group g = group_of(w);
+	uint64_t now = bl_ticks();
+
+	for (uint32_t i = 0; i < g.count; i++)
+		bl_say_here(g.ep[i], now);
 	leave_futex(w, sleep);
 	w->sleepers--;
 	settle(w);

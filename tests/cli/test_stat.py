@@ -487,6 +487,24 @@ def test_claimed(traffic, look, beeline) -> None:
     assert stat.PATHS["claimed"][1] in beeline("stat", str(both.child)).stdout
 
 
+@pytest.mark.parametrize(
+    ("order", "way", "who"),
+    [("away", "received", "child"), ("gone", "sent", "parent")],
+    ids=["receiver", "sender"],
+)
+def test_what_went_on_while_one_was_away(
+    order: str, way: str, who: str, traffic, look, beeline
+) -> None:
+    """Of three messages whose other side did all meanwhile, and two for which both waited."""
+    both = traffic(FI_BEELINE_OVERLAP="always")
+    both.do("send 8 1", f"{order} 4194304 3", "send 4194304 2")
+    ends = {name: look(getattr(both, name))["overlap"] for name in ("parent", "child")}
+    assert ends[who][f"{way}_bytes"] == 3 << 22
+    assert sum(sum(end.values()) for end in ends.values()) == 3 << 22
+    told = beeline("stat", str(getattr(both, who))).stdout
+    assert f"overlap: of large messages 12.6 MB of 21 MB {way} while this process was away" in told
+
+
 def shared_memory(pids: list[int]) -> int:
     """What the kernel says these processes have of their endpoints' memory, shared by
     those that map it."""

@@ -15,6 +15,8 @@
  *	take SIZE COUNT		it does now
  *	away SIZE COUNT		as send, but each is sent when its receive is posted and the
  *				child has gone away; it comes back when that call is over
+ *	gone SIZE COUNT		as send, but its sender goes away when it has begun, until the
+ *				child has received
  *	deny CALL [ERRNO]	the child's kernel refuses process_vm_CALL from now on
  *	refuse CALL [ERRNO]	the parent's does
  *	attempt			the parent sends an empty message, or can't
@@ -178,6 +180,29 @@ static void receive_when_back(size_t size, unsigned count)
 	free(bytes);
 }
 
+static void send_and_go(size_t size, unsigned count)
+{
+	unsigned char *bytes = buffer(size);
+	struct beeline_request *request;
+
+	for (unsigned i = 0; i < count; i++) {
+		must(beeline_isend(ep, bytes, size, peer, TAG, 0, &request), "beeline_isend");
+		tell();
+		hear();
+		must(beeline_wait(&request, NULL), "beeline_wait");
+	}
+	free(bytes);
+}
+
+static void receive_from_one_gone(size_t size, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		hear();
+		receive_some(size, 1, TAG);
+		tell();
+	}
+}
+
 static void deny(const char *call, unsigned error)
 {
 	uint32_t number = strcmp(call, "readv") ? SYS_process_vm_writev : SYS_process_vm_readv;
@@ -220,6 +245,8 @@ static void carry_out(const char *line)
 		child ? send_early(size, count) : receive_some(0, 1, TAG);
 	} else if (!strcmp(word, "away")) {
 		child ? send_to_one_away(size, count) : receive_when_back(size, count);
+	} else if (!strcmp(word, "gone")) {
+		child ? send_and_go(size, count) : receive_from_one_gone(size, count);
 	} else if (!strcmp(word, "take")) {
 		child ? wait_for_early(count) : receive_some(size, count, EARLY_TAG);
 	} else if (!strcmp(word, "deny") || !strcmp(word, "refuse")) {
