@@ -29,6 +29,7 @@
 #define UPPER_spin	     "FI_BEELINE_SPIN"
 #define UPPER_numa	     "FI_BEELINE_NUMA"
 #define UPPER_yield	     "FI_BEELINE_YIELD"
+#define UPPER_quiet	     "FI_BEELINE_QUIET"
 #define UPPER_overlap	     "FI_BEELINE_OVERLAP"
 #define UPPER_serve	     "FI_BEELINE_SERVE"
 #define UPPER_combine	     "FI_BEELINE_COMBINE"

@@ -126,6 +126,12 @@ enum bl_knob_kind {
 	  "memory changed, or has other threads on the same core that wait for each turn. No "     \
 	  "other library's calls are answered, nor the program's, unless the MPI library is a "    \
 	  "part of it.")                                                                           \
+	X(quiet, BL_KNOB_CHOICE, 0, 0, 1, "nap|poll",                                              \
+	  "What a wait does to which nothing has come for 20 ms: nap sleeps, until a message "     \
+	  "comes, but no longer than a hundredth of the time waited so far, nor than a "           \
+	  "millisecond, so that a rank that waits for long keeps no core busy; poll goes on "      \
+	  "asking. For a program that asks for messages (MPI_Test, MPI_Iprobe) between steps of "  \
+	  "its own that take next to no time, and for long without a message.")                    \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

@@ -306,7 +306,17 @@ static bool others_have_some(const struct bl_cq *cq)
 	return false;
 }
 
+#define SAY_PASSES  32u	   /* a microsecond or two */
 #define PASSES_MOST 65536u /* by whatever clock: more than any wait for a moment has */
+
+/* Whoever polls for long is here, too. */
+static void say_here(const struct bl_cq *cq)
+{
+	uint64_t now = bl_ticks();
+
+	for (uint32_t i = 0; i < cq->nep; i++)
+		bl_say_here(cq->ep[i], now);
+}
 
 /* Poll for so many passes; or, until > 0, until then; true: there is something. */
 static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uint64_t until)
@@ -320,6 +330,8 @@ static bool poll_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t passes, uin
 		}
 		if (pass >= passes && (!until || pass >= PASSES_MOST || has_work(cq)))
 			break;
+		if (unlikely(!(pass % SAY_PASSES)))
+			say_here(cq);
 		if (until && !(pass % 4) &&
 		    (bl_has_come(bl_ticks(), until) || others_have_some(cq)))
 			break;
@@ -423,11 +435,12 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool begins = cq->wait_full != cq->full;
 	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
 	bool crowded = bl_crowd_shared(&cq->crowd, now), in_row = !(first | computing), lasts;
+	bool quiet = bl_quiet_lasts(&cq->crowd.quiet, now) && !begins;
 	ssize_t n;
 
 	if (!awaited && !begins)
 		warm_all(cq);
-	if (crowded ? stay(cq, sink, &now) : awaited && spin(cq, sink, &now, begins))
+	if (crowded ? stay(cq, sink, &now) : awaited && !quiet && spin(cq, sink, &now, begins))
 		return harvest(cq, sink);
 	n = harvest(cq, sink);
 	if (n)
@@ -436,6 +449,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 		bl_crowd_leave(cq);
 	if (begins) {
 		bl_crowd_new_wait(&cq->crowd, awaited);
+		bl_quiet_begins(&cq->crowd.quiet, now);
 		cq->wait_full = cq->full;
 	}
 	if (begins | computing)
@@ -448,7 +462,9 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 		say_waits(cq);
 	/* before a yield: others may read meanwhile */
 	say_empty(cq, now, !crowded && !lasts && (first || !computing));
-	if (lasts && (crowded || may_yield(cq, now, awaited)))
+	if (unlikely(quiet) && bl_quiet_nap(cq, now))
+		cq->last_empty = cq->gave_way = bl_ticks();
+	else if (lasts && (crowded || may_yield(cq, now, awaited)))
 		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);
 	return -EAGAIN;
 }

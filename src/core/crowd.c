@@ -353,24 +353,29 @@ static void yield(struct bl_cq *cq)
 		bl_domain_lock(cq->domain);
 }
 
-/* Sleep until woken, for a moment. */
-static void nap(struct bl_cq *cq, uint64_t now)
+uint64_t bl_crowd_sleep(struct bl_cq *cq, uint64_t us, uint64_t now)
 {
-	struct bl_crowd *crowd = &cq->crowd;
 	bool locked = is_locked(cq);
-	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
 	struct bl_sleep sleep;
-	uint64_t slept;
 
-	if (!bl_wait_doze(&cq->wait, &sleep))
-		return;
+	if (starving(cq) || !bl_wait_doze(&cq->wait, &sleep))
+		return 0;
 	if (locked)
 		bl_domain_unlock(cq->domain);
 	bl_wait_sleep(&sleep, us * 1000);
 	if (locked)
 		bl_domain_lock(cq->domain);
 	bl_wait_rise(&cq->wait, &sleep);
-	slept = bl_ticks() - now;
+	return bl_ticks() - now;
+}
+
+/* Sleep until woken, for a moment. */
+static void nap(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	uint64_t us = crowd->vain < VAIN_FEW ? NAP_US << crowd->vain : NAP_US;
+	uint64_t slept = bl_crowd_sleep(cq, us, now);
+
 	if (slept < us * bl_ticks_per_us())
 		return;
 	if (crowd->vain >= VAIN_FEW)
@@ -398,7 +403,7 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 
 	bl_crowd_put_right(cq, now);
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
-	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap) && !starving(cq)) {
+	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap)) {
 		nap(cq, now);
 		return bl_ticks();
 	}

@@ -47,6 +47,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "core/quiet.h"
 
 struct bl_cq;
 struct bl_peer;
@@ -80,6 +81,7 @@ struct bl_crowd {
 	uint64_t taken;		       /* ticks: others have run meanwhile, while we gave way */
 	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
+	struct bl_quiet quiet;
 };
 
 /* One wait that stays. */
@@ -121,6 +123,10 @@ bool bl_crowd_waits(const struct bl_cq *cq);
  * away: now, or, where the library above does that between two reads, by then. Returns the time.
  */
 uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now);
+
+/* Sleep until woken by a neighbour, or for so long; the domain is unlocked meanwhile if it is
+ * locked. Returns the ticks since `now`; 0: there is something to do. */
+uint64_t bl_crowd_sleep(struct bl_cq *cq, uint64_t us, uint64_t now);
 
 /* The core is left to others from now on; and is ours again, a read that follows. */
 void bl_crowd_leave(struct bl_cq *cq);

@@ -761,6 +761,7 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		bl_claim_last(ep, sink, peer, err);
 		bl_ep_peer_gone(ep, sink, peer, -err);
 	}
+	bl_quiet_look(ep, now);
 	if (ep->local.ncold)
 		bl_local_listen(&ep->local, visit, &(struct visit){ep, sink});
 	/* Whoever looks at bells anyway need poll no lane that is silent. */

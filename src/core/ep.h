@@ -136,8 +136,8 @@ struct bl_cq {
 	uint32_t full;	     /* reads that brought something */
 	uint32_t empty_full; /* `full` at the last empty read, `last_empty`; ... */
 	uint32_t peek_full;  /* ... and at last_look */
+	uint32_t empties;    /* empty reads */
 	bool renewed;	     /* bl_cq_renew(), since the last empty read */
-	uint8_t empties;     /* empty reads, modulo 256 */
 	struct bl_crowd crowd;
 	struct bl_yields yields;
 	struct bl_comp_err *err;
@@ -328,6 +328,7 @@ struct bl_ep {
 	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
 	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
+	uint32_t moves;		  /* packets and one-sided operations, by the last one; quiet.h */
 	struct bl_pass pass;	  /* of sends whose time is taken */
 };
 
