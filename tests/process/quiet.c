@@ -25,8 +25,9 @@ static const struct {
 	size_t len;
 	const char *why;
 } lengths[] = {
-	{0, "nothing to copy"},	       {8, "lies in the slot's first line"},
-	{64, "in the next one, too"},  {200, "in most of a slot"},
+	{0, "nothing to copy"},	       {8, "in the slot's first line"},
+	{64, "in two lines"},	       {200, "in most of a slot"},
+	{288, "fills a slot"},	       {289, "doesn't fit in one"},
 	{1024, "in the payload ring"}, {4096, "a page"},
 	{EAGER, "the longest"},
 };
