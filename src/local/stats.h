@@ -66,7 +66,7 @@
 	X(received_streamed_bytes, "")                                                             \
 	X(received_claimed, "")                                                                    \
 	X(received_claimed_bytes, "")                                                              \
-	X(overlap_sent_bytes, "of large messages, over when we came back into the library")       \
+	X(overlap_sent_bytes, "of large messages, over when we came back into the library")        \
 	X(overlap_received_bytes, "")                                                              \
 	X(pulled_bytes, "of large messages, read from neighbours by this process")                 \
 	X(pushed_bytes, "of large messages, written to neighbours by this process")                \

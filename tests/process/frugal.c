@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * quiet.c: a program of its own: the way of a short message makes no system call and allocates
+ * frugal.c: a program of its own: the way of a short message makes no system call and allocates
  * nothing (CONTRIBUTING.md), once connections, pools and longer rings are there. Nobody ever
  * waits here: who reads a queue reads what is there already, and waits for another process
  * are outside of what is watched. What is done each so many milliseconds might make a call: less
@@ -317,16 +317,16 @@ static void spied(void)
 }
 
 static const struct t_case cases[] = {
-	{"quiet_spied", 1, spied, "what there is, is seen", 0},
-	{"quiet_one_domain", 1, one_domain, "two endpoints of a domain", 60},
-	{"quiet_two_domains", 1, two_domains, "of two domains", 60},
-	{"quiet_safe", 1, safe, "with a lock in each call", 60},
-	{"quiet_processes", 2, processes, "through rings of two processes", 60},
+	{"frugal_spied", 1, spied, "what there is, is seen", 0},
+	{"frugal_one_domain", 1, one_domain, "two endpoints of a domain", 60},
+	{"frugal_two_domains", 1, two_domains, "of two domains", 60},
+	{"frugal_safe", 1, safe, "with a lock in each call", 60},
+	{"frugal_processes", 2, processes, "through rings of two processes", 60},
 };
 
 int main(int argc, char **argv)
 {
-	const struct t_group group = T_GROUP("quiet", cases);
+	const struct t_group group = T_GROUP("frugal", cases);
 
 	return t_main(argc, argv, &group, 1);
 }
