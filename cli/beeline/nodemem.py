@@ -9,16 +9,19 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import os
 import re
+import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beeline import needs, numa, segments
+from beeline import numa, segments
 from beeline.errors import BeelineError, warn
 from beeline.numa import Mapping
 from beeline.segments import Endpoint
-from beeline.show import looking, plain_console, size
+from beeline.show import looking, size
 
 OWN = "Beeline, its own"
 NEIGHBOURS = "Beeline, its neighbours'"
@@ -84,29 +87,34 @@ def memory_of(process: Process) -> dict[int, int]:
     return sum_of(mapping.nodes for mapping in process.mappings)
 
 
-def kind(mapping: Mapping, own_files: set[int], lanes: set[int]) -> str:
-    """What a mapping is, in the table's words. A ring that is made longer has two mappings, the
-    second of which doesn't begin where a ring does: its file is known by then."""
+def kind(mapping: Mapping, own_files: set[int] | None, lanes: set[int]) -> str:
+    """What a mapping is, in the table's words; own_files: None, if the process has no endpoint. A
+    ring that is made longer has two mappings, the second of which doesn't begin where a ring does:
+    its file is known by then."""
     name = mapping.name.removesuffix(" (deleted)")
-    if segments.FILE.match(name):
+    if own_files is not None and segments.FILE.match(name):
         ours = mapping.inode in own_files or mapping.start in lanes
         if ours:
             own_files.add(mapping.inode)
         return OWN if ours else NEIGHBOURS
     if not name or name.startswith("[anon:"):
         return f"{ANONYMOUS}: {name[6:-1]}" if name else ANONYMOUS
+    if name == "/anon_hugepage":
+        return f"{ANONYMOUS}, huge pages"
+    if name.startswith("[anon_shmem:"):
+        return f"shared: {name[12:-1]}"
     if name.startswith("["):
         return name.strip("[]")
     return name if SHARED.match(name) else FILES
 
 
 def look(pid: int, machine: dict[int, set[int]]) -> Process:
+    if "\nVmSize:" not in numa.status(pid):  # nor can anything else of it be looked at
+        raise BeelineError(f"process {pid} has no memory: it is the kernel's, or has ended")
     endpoints = segments.endpoints_of(pid)
     lanes = {peer.lane for endpoint in endpoints for peer in endpoint.peers}
-    files = segments.files(pid) if endpoints else set()
+    files = segments.files(pid) if endpoints else None
     mappings = numa.mappings(pid)
-    if not mappings:
-        raise BeelineError(f"process {pid} has no memory: it is the kernel's, or has ended")
     return Process(
         pid=pid,
         command=segments.command(pid),
@@ -119,18 +127,22 @@ def look(pid: int, machine: dict[int, set[int]]) -> Process:
 
 
 def find_ranges(process: Process) -> None:
-    """BeelineError: the kernel doesn't tell."""
+    """Without them there are the counts, and a warning."""
     try:
         for mapping in process.mappings:
             process.ranges[mapping.start] = list(numa.ranges(process.pid, mapping))
     except OSError as error:
-        why = f"the kernel doesn't tell where single pages lie (move_pages: {error.strerror})"
-        if error.errno == errno.EPERM:
-            why += ": a container's rules, or another user's process; without --ranges it does"
-        raise BeelineError(why) from None
+        process.ranges = {}
+        refused = error.errno == errno.EPERM
+        warn(
+            f"process {process.pid}: no ranges, for the kernel doesn't tell where single pages lie "
+            f"(move_pages: {error.strerror}{', as containers may have it' if refused else ''})"
+        )
 
 
 def asked_for(pids: list[int]) -> list[int]:
+    if os.readlink("/proc/self") != str(os.getpid()):
+        raise BeelineError("/proc is another PID namespace's: mount that of this one, or leave it")
     if pids:
         return list(dict.fromkeys(pids))
     found = sorted({endpoint.pid for endpoint in segments.all_endpoints()})
@@ -247,38 +259,65 @@ def columns(processes: list[Process]) -> list[int]:
 
 
 class Table:
-    """Bytes on each node, in rows whose first columns say of what."""
+    """Bytes on each node, in rows whose first words say of what. By hand, and not by rich: a
+    process may have tens of thousands of mappings, and a machine more nodes than a line has room
+    for. Into a pipe lines are as long as they are."""
 
-    def __init__(self, heads: tuple[str, ...], nodes: list[int]) -> None:
-        from rich import box
-        from rich.table import Table
-
+    def __init__(self, heads: tuple[str, ...], nodes: list[int], several: bool) -> None:
+        self.words = len(heads)
         self.nodes = nodes
-        self.table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for head in heads:
-            self.table.add_column(head, overflow="fold")
-        for head in ("mapped", "in memory", *(f"node {node}" for node in nodes), "elsewhere"):
-            self.table.add_column(head, justify="right", no_wrap=True)
+        self.several = several  # the machine's nodes: else nothing is elsewhere
+        self.heads = [*heads, "mapped", "in memory"]
+        self.rows: list[tuple[list[str], dict[int, int], str]] = []
 
     def add(self, what: list[str], process: Process, mapped: int, nodes: dict[int, int]) -> None:
         self.put(what, mapped, nodes, process.elsewhere(nodes))
 
     def put(self, what: list[str], mapped: int, nodes: dict[int, int], elsewhere: int) -> None:
-        from rich.text import Text
-
         resident = sum(nodes.values())
-        self.table.add_row(
-            *(Text(printable(word)) for word in what),
-            size(mapped),
-            size(resident),
-            *(size(nodes[node]) if node in nodes else "" for node in self.nodes),
-            share(elsewhere, resident),
-        )
+        row = [*map(printable, what), size(mapped), size(resident)]
+        self.rows.append((row, nodes, share(elsewhere, resident)))
+
+    def _wide(self) -> list[list[str]]:
+        rows = [[*self.heads, *(f"node {node}" for node in self.nodes), "elsewhere"]]
+        for row, nodes, elsewhere in self.rows:
+            counts = (size(nodes[node]) if node in nodes else "" for node in self.nodes)
+            rows.append([*row, *counts, elsewhere])
+        return [row[: None if self.several else -1] for row in rows]
+
+    def _narrow(self) -> list[list[str]]:
+        """Without a column for each node."""
+        rows = [[*self.heads, "elsewhere", "node: memory"]]
+        for row, nodes, elsewhere in self.rows:
+            counts = (f"{node}: {size(count)}" for node, count in sorted(nodes.items()))
+            rows.append([*row, elsewhere, ", ".join(counts)])
+        return rows
+
+    def lines(self, width: int | None) -> list[str]:
+        """Of so many characters, if that can be; the last row is of all."""
+        rows, left = self._wide(), {*range(self.words)}
+        if width is not None and sum(widths(rows)) + 3 * len(rows[0]) > width:
+            rows, left = self._narrow(), {*range(self.words), self.words + 3}
+        room = widths(rows)
+        found = [line(row, room, left) for row in rows]
+        rule = " " + "─" * (max(map(len, found)) - 1)
+        return ["", found[0], rule, *found[1:-1], "", found[-1], ""]
 
 
-def table_of_kinds(process: Process) -> Any:
+def widths(rows: list[list[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def line(row: list[str], room: list[int], left: set[int]) -> str:
+    cells = (
+        cell.ljust(room[i]) if i in left else cell.rjust(room[i]) for i, cell in enumerate(row)
+    )
+    return (" " + "   ".join(cells)).rstrip()
+
+
+def table_of_kinds(process: Process, several: bool) -> Table:
     """One process, by what its memory is; what has none isn't in it."""
-    table = Table(("what",), columns([process]))
+    table = Table(("what",), columns([process]), several)
     kinds: dict[str, list[Mapping]] = {}
     for mapping in process.mappings:
         kinds.setdefault(process.kinds[mapping.start], []).append(mapping)
@@ -286,14 +325,13 @@ def table_of_kinds(process: Process) -> Any:
     for name, total, nodes in sorted(rows, key=lambda row: -sum(row[2].values())):
         if nodes:
             table.add([name], process, total, nodes)
-    table.table.add_section()
     table.add(["all"], process, mapped(process.mappings), memory_of(process))
-    return table.table
+    return table
 
 
-def table_of_mappings(process: Process) -> Any:
+def table_of_mappings(process: Process, several: bool) -> Table:
     """And each mapping by itself, and the ranges of those that have several."""
-    table = Table(("mapping", "what", "policy"), columns([process]))
+    table = Table(("mapping", "what", "policy"), columns([process]), several)
     for mapping in process.mappings:
         if not mapping.resident:
             continue
@@ -308,25 +346,23 @@ def table_of_mappings(process: Process) -> Any:
         for start, end, node in ranges:
             what = [f"  {start:x}-{end:x}", f"  on node {node}", ""]
             table.add(what, process, end - start, {node: end - start})
-    table.table.add_section()
     table.add(["all", "", ""], process, mapped(process.mappings), memory_of(process))
-    return table.table
+    return table
 
 
-def table_of_processes(processes: list[Process]) -> Any:
-    table = Table(("process", "PID", "threads", "on node"), columns(processes))
+def table_of_processes(processes: list[Process], several: bool) -> Table:
+    table = Table(("process", "PID", "threads", "on node"), columns(processes), several)
     for process in processes:
         place = process.place
         what = [process.command, str(process.pid), str(place.threads), number_list(place.nodes)]
         table.add(what, process, mapped(process.mappings), memory_of(process))
-    table.table.add_section()
     table.put(
         ["all", "", "", ""],
         sum(mapped(process.mappings) for process in processes),
         sum_of(memory_of(process) for process in processes),
         sum(process.elsewhere(memory_of(process)) for process in processes),
     )
-    return table.table
+    return table
 
 
 def title(process: Process) -> str:
@@ -342,7 +378,7 @@ def remarks(process: Process, machine: dict[int, set[int]]) -> list[str]:
     far, resident = process.elsewhere(nodes), sum(nodes.values())
     if process.swapped:
         lines.append(f"swapped out: {size(process.swapped)} more")
-    if len(machine) > 1 and len(process.place.may) > 1:
+    if len(machine) > 1 and process.place.free:
         lines.append(
             f"may run on CPUs {number_list(process.place.cpus)}, {node_words(process.place.may)}: "
             "nothing keeps it near its memory"
@@ -377,31 +413,29 @@ def footnotes(processes: list[Process], machine: dict[int, set[int]]) -> list[st
 
 
 def rendering(
-    processes: list[Process], machine: dict[int, set[int]], args: argparse.Namespace
-) -> Any:
-    """Of several processes a row each, unless more is asked for."""
-    from rich.console import Group
-    from rich.text import Text
-
-    each = args.mappings or args.ranges
+    processes: list[Process],
+    machine: dict[int, set[int]],
+    args: argparse.Namespace,
+    width: int | None,
+) -> list[str]:
+    """Lines. Of several processes a row each, unless more is asked for."""
+    each, several = args.mappings or args.ranges, len(machine) > 1
     together = len(processes) > 1 and not each
-    parts: list[Any] = [table_of_processes(processes)] if together else []
+    lines = table_of_processes(processes, several).lines(width) if together else []
     for process in processes:
         said = remarks(process, machine)
         if not together:
-            parts.append(Text(title(process), style="bold"))
-            parts.append((table_of_mappings if each else table_of_kinds)(process))
+            lines.append(title(process))
+            lines += (table_of_mappings if each else table_of_kinds)(process, several).lines(width)
         elif said:
-            parts.append(Text(f"{process.command} {process.pid}:"))
-        parts += [Text(f"  {line}") for line in said]
-        if not together:
-            parts.append(Text())
-    return Group(*parts, *(Text(line) for line in footnotes(processes, machine)))
+            lines.append(f"{process.command} {process.pid}:")
+        lines += [f"  {remark}" for remark in said]
+        if not together and said:
+            lines.append("")
+    return lines + footnotes(processes, machine)
 
 
 def main(args: argparse.Namespace) -> int:
-    if not args.json:
-        needs.tables("; or ask for --json")
     machine = numa.machine()
     processes = collect(args, machine)
     if args.json:
@@ -411,5 +445,6 @@ def main(args: argparse.Namespace) -> int:
         }
         print(json.dumps(said, indent=2))
     elif processes:
-        plain_console().print(rendering(processes, machine, args))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(rendering(processes, machine, args, width)))
     return 0 if processes else 1

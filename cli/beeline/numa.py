@@ -35,7 +35,8 @@ MAP = re.compile(
 )
 
 MOVE_PAGES = {"x86_64": 279, "aarch64": 239, "riscv64": 239, "ppc64le": 301, "s390x": 310}
-BATCH = 1 << 16  # pages asked for in one call
+BATCH = 1 << 16  # pages asked for in one call, or one that is larger than all these
+PRESENT = 0x80  # in the last byte of an entry of pagemap
 
 
 class NoNuma(Exception):
@@ -76,12 +77,13 @@ class Mapping:
 
 @dataclass
 class Place:
-    """Where a process runs."""
+    """Where a process runs: where its threads do, but for those that hardly run."""
 
     threads: int
-    nodes: set[int]  # where its threads last ran, but for those that hardly run
-    cpus: set[int]  # on which it may run
+    nodes: set[int]  # on which they last ran
+    cpus: set[int]  # on which they may run
     may: set[int]  # their nodes
+    free: bool  # one of them may run on several nodes
 
 
 # --- the machine ---------------------------------------------------------------
@@ -116,9 +118,7 @@ def _read(pid: int, name: str) -> str:
     try:
         return path.read_text(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError) as error:
-        if not path.parent.exists():
-            raise NotThere(pid) from error
-        if name == "numa_maps":
+        if name == "numa_maps" and path.parent.exists() and not (PROC / "self" / name).exists():
             raise NoNuma from error
         raise NotThere(pid) from error
     except PermissionError as error:
@@ -157,7 +157,8 @@ def parse_maps(text: str) -> dict[int, tuple[int, str, int, str]]:
     found: dict[int, tuple[int, str, int, str]] = {}
     for line in text.split("\n"):
         if m := MAP.fullmatch(line):
-            name = ESCAPE.sub(lambda e: chr(int(e[1], 8)), m[5])
+            # A newline is all that is escaped here.
+            name = m[5].replace("\\012", "\n")
             found[int(m[1], 16)] = int(m[2], 16), m[3], int(m[4]), name
     return found
 
@@ -179,15 +180,25 @@ def mappings(pid: int) -> list[Mapping]:
     return join(parse_counted(_read(pid, "numa_maps")), parse_maps(_read(pid, "maps")))
 
 
+def status(pid: int) -> str:
+    return _read(pid, "status")
+
+
 def swapped(pid: int) -> int:
     """Bytes of it that are not in memory but swapped out."""
-    found = re.search(r"^VmSwap:\s*(\d+) kB", _read(pid, "status"), re.MULTILINE)
+    found = re.search(r"^VmSwap:\s*(\d+) kB", status(pid), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
 
-def _threads(pid: int) -> list[tuple[int, int]]:
-    """Of each thread: the processor that it last ran on, and the time it has had."""
-    found: list[tuple[int, int]] = []
+@dataclass
+class _Thread:
+    cpu: int  # on which it last ran
+    used: int  # clock ticks
+    cpus: set[int]  # on which it may run
+
+
+def _threads(pid: int) -> list[_Thread]:
+    found: list[_Thread] = []
     try:
         names = os.listdir(PROC / str(pid) / "task")
     except OSError as error:
@@ -196,7 +207,8 @@ def _threads(pid: int) -> list[tuple[int, int]]:
         try:
             text = (PROC / str(pid) / "task" / name / "stat").read_text(errors="replace")
             words = text.rpartition(")")[2].split()  # behind the name, which may be anything
-            found.append((int(words[36]), int(words[11]) + int(words[12])))
+            used = int(words[11]) + int(words[12])
+            found.append(_Thread(int(words[36]), used, os.sched_getaffinity(int(name))))
         except (OSError, ValueError, IndexError):
             continue  # it ended meanwhile
     return found
@@ -207,57 +219,80 @@ def place(pid: int, nodes: dict[int, set[int]]) -> Place:
     for a message a second has, says nothing of that, unless all have."""
     node_of = {cpu: node for node, cpus in nodes.items() for cpu in cpus}
     threads = _threads(pid)
-    total = sum(used for _, used in threads)
-    on = {node_of[cpu] for cpu, used in threads if cpu in node_of and used * 100 >= total}
-    try:
-        cpus = os.sched_getaffinity(pid)
-    except ProcessLookupError as error:
-        raise NotThere(pid) from error
-    return Place(len(threads), on, cpus, {node_of[cpu] for cpu in cpus if cpu in node_of})
+    total = sum(thread.used for thread in threads)
+    busy = [thread for thread in threads if thread.used * 100 >= total]
+    may = [{node_of[cpu] for cpu in thread.cpus if cpu in node_of} for thread in busy]
+    return Place(
+        threads=len(threads),
+        nodes={node_of[thread.cpu] for thread in busy if thread.cpu in node_of},
+        cpus=set().union(*(thread.cpus for thread in busy)),
+        may=set().union(*may),
+        free=any(len(nodes) > 1 for nodes in may),
+    )
 
 
 # --- page by page ---------------------------------------------------------------
 
 
-def _nodes_of(pid: int, first: int, count: int, page: int) -> list[int]:
-    """Of `count` pages from `first` on: the node, or a negative errno (-ENOENT: not in memory)."""
+def _nodes_of(pid: int, pages: array.array[int]) -> list[int]:
+    """Of pages: the node, or a negative errno (-ENOENT: not in memory)."""
     number = MOVE_PAGES.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, "nobody has said how this processor calls move_pages()")
-    pages = array.array("Q", range(first, first + count * page, page))
+    count = len(pages)
     at = (ctypes.c_uint64 * count).from_buffer(pages)
     status = (ctypes.c_int * count)()
     libc = ctypes.CDLL(None, use_errno=True)
     long = ctypes.c_long
     if libc.syscall(long(number), long(pid), long(count), at, None, status, long(0)) < 0:
         code = ctypes.get_errno()
-        if code == errno.ESRCH:
+        if code in (errno.ESRCH, errno.EINVAL):  # it has ended, and may not be waited for yet
             raise NotThere(pid)
         raise OSError(code, os.strerror(code))
     return list(status)
 
 
+def _in_memory(pid: int, mapping: Mapping) -> Iterator[array.array[int]]:
+    """The addresses of its pages that are in memory, in parts; pagemap knows. Of most of a mapping
+    that is huge and nearly empty it says the same: that is passed over as a whole."""
+    step = mapping.page // PAGE
+    try:
+        fd = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NotThere(pid) from error
+    try:
+        at = mapping.start
+        while at < mapping.end:
+            count = min(max(BATCH, step), (mapping.end - at) // PAGE)
+            data = os.pread(fd, 8 * count, at // PAGE * 8)
+            count = len(data) // 8
+            if not count:
+                return
+            here, at = at, at + count * PAGE
+            if not data[7] & PRESENT and data == data[:8] * count:
+                continue
+            entries = memoryview(data).cast("Q")[::step]
+            yield array.array(
+                "Q", (here + i * mapping.page for i, e in enumerate(entries) if e >> 63)
+            )
+    finally:
+        os.close(fd)
+
+
 def ranges(pid: int, mapping: Mapping) -> Iterator[tuple[int, int, int]]:
     """Its pages that are in memory, as (start, end, node), each as long as they follow each other
-    on one node. Ends when it has seen as many as there were: a mapping may be huge, and all but
-    empty.
-    NotThere; OSError: the kernel has no move_pages, or doesn't permit it."""
-    left = mapping.resident // mapping.page
+    on one node. NotThere; OSError: the kernel has no move_pages, or doesn't permit it."""
+    if not mapping.resident:
+        return
     start, end, node = mapping.start, mapping.start, -1
-    at = mapping.start
-    while left > 0 and at < mapping.end:
-        count = min(BATCH, (mapping.end - at) // mapping.page)
-        if not count:
-            break
-        for on in _nodes_of(pid, at, count, mapping.page):
-            if on != node:
+    for pages in _in_memory(pid, mapping):
+        if not pages:
+            continue
+        for at, on in zip(pages.tolist(), _nodes_of(pid, pages), strict=True):
+            if on != node or at != end:
                 if node >= 0:
                     yield start, end, node
                 start, node = at, on
-            at += mapping.page
-            end = at
-            left -= on >= 0
-            if left <= 0:
-                break
+            end = at + mapping.page
     if node >= 0:
         yield start, end, node

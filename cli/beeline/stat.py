@@ -264,7 +264,8 @@ def overlap(endpoint: Endpoint) -> list[str]:
     ]
     if not parts:
         return []
-    return [f"overlap: of large messages {' and '.join(parts)} while this process was away"]
+    were = f"{' and '.join(parts)} was over before this process came back into MPI"
+    return [f"overlap: of large messages {were}"]
 
 
 def remarks(endpoint: Endpoint) -> list[str]:
