@@ -126,12 +126,15 @@ enum bl_knob_kind {
 	  "memory changed, or has other threads on the same core that wait for each turn. No "     \
 	  "other library's calls are answered, nor the program's, unless the MPI library is a "    \
 	  "part of it.")                                                                           \
-	X(quiet, BL_KNOB_CHOICE, 0, 0, 1, "nap|poll",                                              \
-	  "What a wait does to which nothing has come for 20 ms: nap sleeps, until a message "     \
-	  "comes, but no longer than a hundredth of the time waited so far, nor than a "           \
-	  "millisecond, so that a rank that waits for long keeps no core busy; poll goes on "      \
-	  "asking. For a program that asks for messages (MPI_Test, MPI_Iprobe) between steps of "  \
-	  "its own that take next to no time, and for long without a message.")                    \
+	X(quiet, BL_KNOB_CHOICE, 0, 0, 1, "poll|nap",                                              \
+	  "What a wait does to which nothing has come for 20 ms: poll goes on asking; nap sleeps " \
+	  "until a message comes, but at most for a hundredth of the time waited so far and for "  \
+	  "1 ms, so that a rank that waits in MPI for long keeps no core busy. nap is for "        \
+	  "programs that wait for messages: one that asks for some (MPI_Test) while it waits, "    \
+	  "many times for a short while, for a thread, a file or an accelerator of its own, or "   \
+	  "works less than 12 us at a time in between, loses up to 1 ms each time once nothing "   \
+	  "has come for 20 ms; so does one in MPI's one-sided epochs in memory that an MPI "       \
+	  "library shares by itself.")                                                             \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

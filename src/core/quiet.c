@@ -6,7 +6,6 @@
 
 #include <time.h>
 
-#include "base/knobs.h"
 #include "core/core.h"
 #include "core/stat.h"
 
@@ -16,16 +15,18 @@
 #define QUIET_DOUBTS  2u      /* more than that, so many times: it works */
 #define QUIET_WORK_NS 200000u /* or this, once */
 #define QUIET_READS   64u     /* so many, at least, before it is believed */
+#define QUIET_AFTER   4u      /* and between two naps */
 #define QUIET_PART    100u    /* of the wait is a nap ... */
 #define QUIET_LEAST   50u     /* ... of so many us at the least, ... */
 #define QUIET_MOST    1000u   /* ... and at the most */
 
+/* Without such a clock: as if it worked. */
 static uint64_t thread_ns(void)
 {
 	struct timespec t;
 
 	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
-		return 0;
+		return bl_ticks() << 10;
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -110,9 +111,7 @@ bool bl_quiet_nap(struct bl_cq *cq, uint64_t now)
 	uint64_t us = (now - quiet->since) / bl_ticks_per_us() / QUIET_PART;
 	uint32_t reads = cq->empties - quiet->empties;
 
-	if (bl_knobs()->quiet == BL_QUIET_POLL)
-		return false;
-	if (quiet->looked && !quiet->naps && reads < QUIET_READS)
+	if (quiet->looked && reads < (quiet->naps ? QUIET_AFTER : QUIET_READS))
 		return false;
 	if (!quiet->looked || has_news(cq) ||
 	    works(quiet, reads, bl_crowd_shared(&cq->crowd, now))) {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * quiet.h: waits that nothing has come to for long. MPI libraries poll, in MPI_Recv until the
- * message comes, be that in an hour, and keep a core busy with it that others could use, or whose
- * power and heat those that compute could. Such a wait naps: for a hundredth of the time that it
- * has lasted, 1 ms at the most, and no longer than until a neighbour's message comes, which wakes
- * it. So what isn't ours and is polled for in the same loop (a collective in a library's own shared
- * memory, a file, an accelerator) is seen 1 % later than it would be, and everything of ours after
- * a wait of 20 ms or more some 10 us later.
+ * quiet.h: waits that nothing has come to for long (FI_BEELINE_QUIET=nap). MPI libraries poll, in
+ * MPI_Recv until the message comes, be that in an hour, and keep a core busy with it that others
+ * could use, or whose power and heat those that compute could. Such a wait naps: for a hundredth of
+ * the time that it has lasted, 50 us to 1 ms, and no longer than until a neighbour's message comes,
+ * which wakes it. So of one long wait everything of ours is late by some tens of us, and what isn't
+ * ours and is polled for in the same loop by a hundredth.
+ *
+ * Not by default, for no program can be told from outside that waits many times for a short while,
+ * always for something that isn't ours: another thread, an accelerator, a file, memory that others
+ * write (windows on one node, by Open MPI's own way). To this it is one wait; each short one is as
+ * long as a nap then. So is each round of one that reads several queues in turn.
  *
  * Whoever does something of its own between two reads doesn't wait, however long nothing has come:
  * processor time tells, which unlike time doesn't pass while others have the core. More than
  * QUIET_READ_NS of it a read, of all reads since the last thing that came or the last such finding,
- * or of those since the last nap: the wait begins anew.
- *
- * Nor does one that sends, or whose messages come to other queues that it reads in turn: of the
- * queue's domain this is seen before each nap, of others within 10 ms.
+ * or of those since the last nap: the wait begins anew. Nor does one that sends, or whose messages
+ * come to other queues: of the queue's domain this is seen before each nap, of others within 10 ms.
  *
  * Serialised by the domain like everything in core.h.
  */
@@ -25,9 +27,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/knobs.h"
 
-#define BL_QUIET_US   10000u /* until a wait is looked at, and while it is */
-#define BL_QUIET_POLL 1u     /* FI_BEELINE_QUIET */
+#define BL_QUIET_US  10000u /* until a wait is looked at, and while it is */
+#define BL_QUIET_NAP 1u	    /* FI_BEELINE_QUIET */
 
 struct bl_cq;
 struct bl_ep;
@@ -51,7 +54,8 @@ static inline void bl_quiet_begins(struct bl_quiet *quiet, uint64_t now)
 
 static inline bool bl_quiet_lasts(const struct bl_quiet *quiet, uint64_t now)
 {
-	return now - quiet->since > BL_QUIET_US * bl_ticks_per_us();
+	return now - quiet->since > BL_QUIET_US * bl_ticks_per_us() &&
+	       bl_knobs()->quiet == BL_QUIET_NAP;
 }
 
 /* With each look around: whether something has moved. */
