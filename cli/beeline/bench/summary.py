@@ -73,10 +73,13 @@ class Distances:
     @staticmethod
     def among(outputs: Iterable[Output]) -> Distances | None:
         known = sorted(ns for output in outputs for ns in output.apart.values() if ns > 0)
-        rest = len(known) // 10  # on each side may be chance
-        if len(known) < 2 or known[-1 - rest] < 1.6 * known[rest]:
+        if len(known) < 2:
             return None
-        between = math.sqrt(known[rest] * known[-1 - rest])
+        # So many may be chance: what comes in between makes a line late, and nothing early.
+        least, most = known[len(known) // 50], known[-1 - len(known) // 10]
+        if most < 1.6 * least:
+            return None
+        between = math.sqrt(least * most)
         near = [ns for ns in known if ns < between]
         far = [ns for ns in known if ns >= between]
         return Distances(
