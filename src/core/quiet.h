@@ -61,8 +61,8 @@ static inline bool bl_quiet_lasts(const struct bl_quiet *quiet, uint64_t now)
 /* With each look around: whether something has moved. */
 void bl_quiet_look(struct bl_ep *ep, uint64_t now);
 
-/* An empty read of a wait that lasts. True: it has napped; the domain was unlocked meanwhile, where
- * it was locked. */
+/* An empty read of a wait that lasts. True: it has napped, and the domain was unlocked meanwhile,
+ * where it was locked; or it is in doubt, and only polls. */
 bool bl_quiet_nap(struct bl_cq *cq, uint64_t now);
 
 #endif
