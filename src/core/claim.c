@@ -29,12 +29,6 @@ static bool says_claimed(const struct bl_own_board *board, uint32_t i)
 	       BL_ADVERT_STATE(state) >= BL_ADVERT_CLAIMED;
 }
 
-/* The slot is the sender's; this word is for both to write. */
-static _Atomic uint32_t *taken_in(const struct bl_slot *slot)
-{
-	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rts, taken));
-}
-
 /* A message in the claimer's ring is about to claim the receive, or has; so may one have
  * been that was dropped when he died. */
 static bool message_claims(const struct bl_own_board *board, uint32_t i)
@@ -54,7 +48,7 @@ static bool message_claims(const struct bl_own_board *board, uint32_t i)
 		if (BL_HEAD_OP(head) != rts ||
 		    !bl_match(board->post[i], name, board->tagged[i] ? tag : 0))
 			continue;
-		word = bl_taken_look(taken_in(slot));
+		word = bl_taken_look(bl_taken_in(slot));
 		if (BL_TAKEN_STATE(word) == BL_TAKEN_SENDER || word == BL_TAKEN_BY(i))
 			return true;
 	}
@@ -229,6 +223,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 		if (bl_was_away(ep))
 			bl_stat_add(ep, BL_STAT_overlap_received_bytes, l->want);
+		bl_claim_missed(ep->home);
 	}
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
 		bl_fin(ep, peer, l->arrival.request, 0, false);
@@ -280,11 +275,12 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 				  const struct bl_slot *slot, const struct bl_arrival *a,
 				  bool tagged)
 {
-	_Atomic uint32_t *taken = taken_in(slot);
+	_Atomic uint32_t *taken = bl_taken_in(slot);
 	uint32_t word = bl_taken_look(taken), i = BL_TAKEN_ADVERT(word);
 	struct bl_own_board *board = a->peer->board;
 
 	bl_claim_back_now(ep);
+	bl_claim_took(ep, a->len);
 	if (BL_TAKEN_STATE(word) == BL_TAKEN_OPEN) {
 		if (bl_taken_take(taken, BL_TAKEN_RECEIVER))
 			return BL_CLAIM_RTS_OURS;

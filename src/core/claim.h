@@ -50,10 +50,10 @@
 
 /* --- receiver ------------------------------------------------------------ */
 
-/* A large receive from src, or NULL, is about to be posted: first of all, since others may
+/* A receive to be shown, from src, or NULL, is about to be posted: first of all, since others may
  * enter while this waits until it can be shown. 0, or why its sender can't ever be reached. */
 bl_cold int bl_claim_connect(struct bl_ep *ep, struct bl_peer *src);
-/* A large receive was appended to its queue: show it to a sender if that is
+/* Such a receive was appended to its queue: show it to a sender if that is
  * possible, take what has come for it meanwhile, and copy it. */
 void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged);
 /* Receives that could not be shown when they were posted: perhaps now. */
@@ -70,11 +70,11 @@ bool bl_claim_take_back(struct bl_ep *ep, struct bl_post *post);
  * it may be shown. */
 bl_noinline void bl_claim_learn(struct bl_ep *ep, const struct bl_post *post, bool tagged,
 				struct bl_peer *peer);
-/* The same for any message of len bytes and any receive. */
+/* The same for any message of len bytes and any receive. Inline: most are too short. */
 static inline void bl_claim_came(struct bl_ep *ep, const struct bl_post *post, bool tagged,
 				 struct bl_peer *peer, size_t len)
 {
-	if (len >= BL_CLAIM_MIN && (!post->src || ep->home != ep))
+	if (len >= ep->home->show_from && (!post->src || ep->home != ep))
 		bl_claim_learn(ep, post, tagged, peer);
 }
 
@@ -100,6 +100,37 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 #define BL_OVERLAP_NEVER  2u
 #define BL_LEAVES_MOST	  4u
 #define BL_AWAY_US	  10u /* a longer absence is a computation */
+
+/*
+ * A receive below BL_CLAIM_MIN, down to what always goes whole, is over in less time than it takes
+ * to be shown for nothing, so it is shown only where senders have waited: for each message that had
+ * been announced when its receiver came back, and for each that was claimed, so many more are.
+ */
+#define BL_SHOWS_MOST 16u
+
+static inline void bl_claim_missed(struct bl_ep *home)
+{
+	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
+		return;
+	home->shows = BL_SHOWS_MOST;
+	home->show_from = bl_min(home->eager_max + 1, BL_CLAIM_MIN);
+}
+
+bl_noinline void bl_claim_took_short(struct bl_ep *ep);
+/* A message of len bytes is being taken, whose sender waits for that: has it waited for us to be
+ * back? */
+static inline void bl_claim_took(struct bl_ep *ep, size_t len)
+{
+	if (len > ep->eager_max && len < BL_CLAIM_MIN)
+		bl_claim_took_short(ep);
+}
+
+/* One of them has been shown. */
+static inline void bl_claim_showed_short(struct bl_ep *home)
+{
+	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->shows && !--home->shows)
+		home->show_from = BL_CLAIM_MIN;
+}
 
 /* For neighbours to know. */
 static inline void bl_say_stays(struct bl_ep *ep)
@@ -165,17 +196,21 @@ void bl_claim_close(struct bl_ep *ep);
 
 /* --- sender -------------------------------------------------------------- */
 
-/* The RTS of this open request is in its peer's ring: if the receiver doesn't take
- * it, claim a receive for it and copy. The request may be over on return. */
+/* The RTS of this request, which can be claimed, is in its peer's ring: claim it if it is large and
+ * our user may leave, or short and its receiver is away. The request may be over on return. */
+void bl_claim_announced(struct bl_ep *ep, struct bl_request *r);
+/* The same of an open one: if the receiver doesn't take it, claim a receive for it and copy. */
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r);
 /* An idle moment at `now`: the same for all open requests, if it is time. */
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now);
 
-/* What bl_rts.taken says of a message of len bytes when it is sent. */
-static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
+/* What bl_rts.taken says of a message of len bytes when it is sent. Of a short one only if its
+ * receiver shows any: none of its bytes follow an RTS that can be claimed (stream.h). */
+static inline uint32_t bl_claim_word(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	return len >= BL_CLAIM_MIN && peer->copy.push == BL_COPY_VM &&
-			       peer->bell_index != BL_BELL_NONE &&
+	return (len >= BL_CLAIM_MIN ||
+		(len > ep->eager_max && bl_board_any(&peer->rx.lane->board))) &&
+			       peer->copy.push == BL_COPY_VM && peer->bell_index != BL_BELL_NONE &&
 			       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.lend &&
 			       bl_knobs()->copy != BL_COPY_BY_MODULE
 		       ? BL_TAKEN_OPEN
@@ -188,7 +223,8 @@ static inline uint32_t bl_claim_word(const struct bl_peer *peer, size_t len)
  * from the other, who polls it.) */
 static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	if (likely(!ep->leaves) || bl_claim_word(peer, len) != BL_TAKEN_OPEN)
+	if (likely(!ep->leaves) || len < BL_CLAIM_MIN ||
+	    bl_claim_word(ep, peer, len) != BL_TAKEN_OPEN)
 		return;
 	bl_prefetch_write(bl_tx_slot(&peer->tx));
 	bl_prefetch_read(&peer->header->here);

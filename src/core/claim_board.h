@@ -38,7 +38,7 @@ struct bl_landing {
 	bool refused; /* the kernel doesn't let us: a chunk is missing */
 };
 
-/* All that an endpoint needs for its part; made with the first large receive. */
+/* All that an endpoint needs for its part; made with the first receive that is shown. */
 struct bl_claims {
 	struct bl_guesses guesses;
 	struct bl_peer *only; /* our only neighbour; NULL: none, several */
@@ -51,6 +51,12 @@ struct bl_claims {
 	uint64_t next_again; /* ticks */
 	uint32_t again_us;
 };
+
+/* Of an RTS. The slot is the sender's; this word is for both to write. */
+static inline _Atomic uint32_t *bl_taken_in(const struct bl_slot *slot)
+{
+	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rts, taken));
+}
 
 /* The receive on this place isn't shown any more. */
 void bl_board_take_down(struct bl_own_board *board, uint32_t i);

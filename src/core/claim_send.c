@@ -10,6 +10,7 @@
 #include "core/claim.h"
 #include "core/stat.h"
 
+#define MISSED_US     20u   /* a receiver that was away for longer has kept its senders waiting */
 #define HERE_US	      2u    /* after the longest poll: a peer that waits says so about as often */
 #define ROUNDS_MOST   16    /* others may be faster; then it is tried again later */
 #define HAND_US	      200u  /* a receiver inside the library has copied a chunk by then, ... */
@@ -61,6 +62,19 @@ bool bl_was_away(const struct bl_ep *ep)
 	return own &&
 	       bl_ticks_since(bl_ticks(), atomic_load_explicit(&own->here, memory_order_relaxed)) >
 		       (int64_t)(BL_AWAY_US * bl_ticks_per_us());
+}
+
+bl_noinline void bl_claim_took_short(struct bl_ep *ep)
+{
+	const struct bl_seg_header *own = ep->local.seg.header;
+	int64_t away = (int64_t)(MISSED_US * bl_ticks_per_us());
+	uint64_t now = bl_ticks();
+
+	/* What we copied since we looked around is no absence. */
+	if (own &&
+	    bl_ticks_since(now, atomic_load_explicit(&own->here, memory_order_relaxed)) > away &&
+	    bl_ticks_since(now, atomic_load_explicit(&own->active, memory_order_relaxed)) > away)
+		bl_claim_missed(ep->home);
 }
 
 static _Atomic uint32_t *taken_of(const struct bl_peer *peer, uint32_t n)
@@ -292,7 +306,7 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 }
 
 /* Until its receiver has taken it, or will when it is told to. */
-void bl_request_opened(struct bl_ep *ep, struct bl_request *r)
+static void opened(struct bl_ep *ep, struct bl_request *r)
 {
 	if (!ep->nopen++)
 		TAILQ_INIT(&ep->opened);
@@ -305,6 +319,17 @@ void bl_request_closed(struct bl_ep *ep, struct bl_request *r)
 	TAILQ_REMOVE(&ep->opened, r, opened);
 	ep->nopen--;
 	r->open = false;
+}
+
+void bl_claim_announced(struct bl_ep *ep, struct bl_request *r)
+{
+	bool large = r->len >= BL_CLAIM_MIN;
+
+	opened(ep, r);
+	if (large ? ep->leaves != 0 : !bl_peer_here(ep, r->peer))
+		bl_claim_try(ep, r); /* it may be over */
+	if (large)
+		bl_claim_leave(ep);
 }
 
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)

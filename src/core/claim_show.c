@@ -222,9 +222,9 @@ static bool may_show(const struct bl_post_queue *queue, const struct bl_post *po
 	return true;
 }
 
-static bool suitable(const struct bl_post *post)
+static bool suitable(const struct bl_ep *home, const struct bl_post *post)
 {
-	return post->len >= BL_CLAIM_MIN &&
+	return post->len >= home->show_from &&
 	       !(post->flags & (BL_POST_MULTI | BL_POST_SHARED | BL_POST_BEGUN));
 }
 
@@ -345,26 +345,56 @@ static void look_around(struct bl_ep *ep, struct bl_peer *src)
 	bl_large_finish(ep, &no_sink);
 }
 
+/* A message is announced there that its sender may not claim, or is away from. */
+static bool is_left_to_us(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	const struct bl_slot *next = bl_rx_peek(&peer->rx);
+
+	return next && bl_slot_announces(next) &&
+	       (bl_taken_look(bl_taken_in(next)) == BL_TAKEN_CLOSED || !bl_peer_here(ep, peer));
+}
+
+/* The same of a short one. No message that came whole is taken sooner for that: who exchange such
+ * ones know by their order whether they answer each other (ring.h), and it costs nobody time. */
+static void look_for_announced(struct bl_ep *ep, struct bl_peer *src)
+{
+	bool any = false;
+
+	bl_claim_fence();
+	if (src)
+		any = src->adopted && !src->dead && is_left_to_us(ep, src);
+	for (uint32_t i = 0; !src && !any && i < ep->local.nhot; i++)
+		any = is_left_to_us(ep, ep->local.hot[i]);
+	if (any)
+		look_around(ep, src);
+}
+
 void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 {
 	/* Of a context's source each member knows another peer: all are looked at. */
 	struct bl_peer *src = home->shared ? NULL : post->src;
+	bool large = post->len >= BL_CLAIM_MIN;
 
-	for (uint32_t i = 0; i < members(home); i++)
+	for (uint32_t i = 0; large && i < members(home); i++)
 		bl_fresh_back(member(home, i));
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
-	if (suitable(post) && claims_of(home) && !show(home, post, tagged)) {
+	if (suitable(home, post) && claims_of(home) && !show(home, post, tagged)) {
 		set_unshown(home, true);
 		home->claims->again_us = AGAIN_US;
 	}
 	for (uint32_t i = 0; i < members(home); i++) {
 		struct bl_ep *ep = member(home, i);
 
-		if (ep->leaves)
+		if (!large)
+			look_for_announced(ep, src);
+		else if (ep->leaves)
 			look_around(ep, src);
-		bl_claim_leave(ep);
+		if (large)
+			bl_claim_leave(ep);
 	}
+	if (!large) /* now, for it may be over */
+		bl_claim_showed_short(home);
 }
 
 /* Show what can be shown of a queue; true: something has been. */
@@ -375,7 +405,7 @@ static bool show_queue(struct bl_ep *home, bool tagged, bool *left)
 
 	for (struct bl_post *p = (tagged ? &home->tagged : &home->msg)->head;
 	     p && looked < LOOK_BACK; p = p->next, looked++) {
-		if (!suitable(p) || (p->src && p->src->dead))
+		if (!suitable(home, p) || (p->src && p->src->dead))
 			continue;
 		if (show(home, p, tagged))
 			any = true;

@@ -247,6 +247,9 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
 	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
+	e->show_from = BL_CLAIM_MIN;
+	if (bl_knobs()->overlap == BL_OVERLAP_ALWAYS)
+		bl_claim_missed(e);
 	e->domain = domain;
 	e->locks = domain->locks;
 	e->number = ++domain->opened;

@@ -193,7 +193,7 @@ struct bl_post {
 #define BL_POST_WORK   0x10u /* it counts in `work` */
 #define BL_POST_BEGUN  0x20u /* written to by a message that has yet to come; grow.c */
 
-/* From here on a posted receive is shown to senders, and a message may claim it. */
+/* From here on a posted receive is shown to senders, and may be claimed; shorter ones: claim.h. */
 #define BL_CLAIM_MIN 65536u
 
 struct bl_post_index;
@@ -250,6 +250,7 @@ struct bl_ep {
 	struct bl_cq *tx_cq, *rx_cq;
 	struct bl_cntr *tx_cntr, *rx_cntr;
 	uint32_t eager_max, inject_max; /* bytes; core.h */
+	uint32_t show_from;   /* bytes: so long a receive is shown to its senders; claim.h */
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
 	bool warm_long;	      /* as many as of a fresh one (fresh.h) */
@@ -280,13 +281,14 @@ struct bl_ep {
 	uint32_t generation;
 	struct bl_claims *claims;	 /* claim_board.h */
 	uint32_t nlanding;		 /* claimed messages that are still being copied */
-	bool posting;			 /* in a call that posts a large receive: large.c */
-	bool unshown;			 /* a large receive could not be shown to its senders */
+	bool posting;			 /* in a call that posts a receive that is shown: large.c */
+	bool unshown;			 /* a receive could not be shown to its senders */
 	uint32_t nwhole;		 /* requests of messages that lie in the ring */
 	uint32_t nopen;			 /* requests whose RTS may not have been taken, */
 	TAILQ_HEAD(, bl_request) opened; /* valid if there are any */
 	uint64_t next_claim;		 /* ticks */
 	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
+	uint8_t shows;			 /* so many more receives below BL_CLAIM_MIN are shown */
 	uint8_t wanders;		 /* > 0: or with something else, while we copy */
 	uint8_t carry_vain;		 /* messages in a row whose senders went away; stream.c */
 	uint8_t carry_pause;		 /* so many more aren't carried */
@@ -309,8 +311,8 @@ struct bl_ep {
 	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
 	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
 	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
-	struct bl_combine *combines;			      /* unused ones, ... */
-	uint32_t ncombine;				      /* ... so many; combine.h */
+	struct bl_combine *combines;			      /* unused ones, so many: combine.h */
+	uint32_t ncombine;
 	uint64_t rma_number;
 	struct bl_commons_wait commons_wait; /* for the lock of our own memory */
 	struct bl_ep *next_in_domain;
@@ -785,8 +787,8 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	post->niov = 1;
 	post->iov = NULL;
 	post->next = NULL;
-	/* A large one is shown to its senders, and finds what has come already. */
-	if (unlikely(early->head || peer == &bl_nobody || len >= BL_CLAIM_MIN))
+	/* One that is shown to its senders finds what has come already. */
+	if (unlikely(early->head || peer == &bl_nobody || len >= ep->show_from))
 		return bl_recv_slow(ep, post, src, tagged);
 	if (unlikely(queue->index != NULL))
 		return bl_post_append(queue, post);

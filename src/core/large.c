@@ -298,9 +298,8 @@ static void share(struct bl_ep *ep, struct bl_transfer *t)
 static bool more_behind(const struct bl_peer *peer)
 {
 	const struct bl_slot *next = bl_rx_at(&peer->rx, peer->rx.next + 1);
-	uint32_t op = next ? bl_slot_op(next) : BL_OP_FIN;
 
-	return op == BL_OP_TAGGED_RTS || op == BL_OP_MSG_RTS;
+	return next && bl_slot_announces(next);
 }
 
 /* Of several messages a sender that waits copies some, each of them wholly, while we copy others:
@@ -410,7 +409,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	struct bl_request *r;
 	struct bl_rts rts;
 	size_t bytes;
-	uint32_t n;
+	uint32_t n, word;
 	int err;
 
 	if (unlikely(ep->sampled))
@@ -441,14 +440,15 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
 	rts.request = bl_request_number(r);
-	atomic_store_explicit(&rts.taken, bl_claim_word(peer, len), memory_order_relaxed);
+	word = bl_claim_word(ep, peer, len);
+	atomic_store_explicit(&rts.taken, word, memory_order_relaxed);
 	n = peer->tx.next;
 	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
 	if (unlikely(len <= bl_copy_plan()->carry_max && len > bl_carry_to(ep, peer)))
 		flags |= BL_SLOT_ONCE;
-	rts.ahead = r->ahead = bl_ahead(ep, r);
+	rts.ahead = r->ahead = word == BL_TAKEN_OPEN ? 0 : bl_ahead(ep, r);
 	r->ahead_told = false;
 	if (bl_may_go_in_turn(len)) /* from here on the packet goes, or the buffer is lost */
 		flags |= bl_dialogue_decline(&peer->tx, len);
@@ -458,14 +458,11 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_tx_said_rts(&peer->tx, bl_may_go_in_turn(len));
 	if (r->ahead)
 		bl_ahead_send(ep, r);
-	if (bl_claim_word(peer, len) == BL_TAKEN_OPEN) {
+	if (word == BL_TAKEN_OPEN) {
 		r->tagged = tagged;
 		r->packet = n;
 		r->tag = tagged ? send->tag : 0;
-		bl_request_opened(ep, r);
-		if (ep->leaves)
-			bl_claim_try(ep, r);
-		bl_claim_leave(ep);
+		bl_claim_announced(ep, r);
 	}
 	return 0;
 }

@@ -160,8 +160,7 @@ static inline const struct iovec *bl_target_iov(const struct bl_target *t)
 /* From and to the pools; large_pool.c. */
 struct bl_request *bl_request_new(struct bl_ep *ep); /* NULL: no memory */
 void bl_request_free(struct bl_ep *ep, struct bl_request *r);
-/* Its RTS may not have been taken, from now on or no longer; claim_send.c */
-void bl_request_opened(struct bl_ep *ep, struct bl_request *r);
+/* Its RTS has been taken, or nobody is to try any more; claim_send.c */
 void bl_request_closed(struct bl_ep *ep, struct bl_request *r);
 /* Its buffers are their owner's again: send a copy. False: no memory, and it is free again. */
 bl_cold bool bl_request_keep(struct bl_ep *ep, struct bl_request *r);
@@ -202,6 +201,13 @@ void bl_large_drop_all(struct bl_ep *ep);
 void bl_large_finish(struct bl_ep *ep, struct bl_sink *sink);
 /* The same, but for no longer than until then (ticks). False: some is left. */
 bool bl_large_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until);
+/* What lies there is an RTS. */
+static inline bool bl_slot_announces(const struct bl_slot *slot)
+{
+	uint32_t op = bl_slot_op(slot);
+
+	return op == BL_OP_TAGGED_RTS || op == BL_OP_MSG_RTS;
+}
 /* Begin with what has been offered to senders. */
 void bl_large_resume(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is in the library, or was a moment ago, and can do something for us. */

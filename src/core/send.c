@@ -296,8 +296,7 @@ static bool in_dialogue(struct bl_peer *peer)
  * without one is copied twice more. */
 static bool has_posted(const struct bl_peer *peer)
 {
-	return !bl_tx_in_dialogue(&peer->tx) ||
-	       atomic_load_explicit(&peer->rx.lane->board.posted, memory_order_relaxed) != 0;
+	return !bl_tx_in_dialogue(&peer->tx) || bl_board_any(&peer->rx.lane->board);
 }
 
 /* Or our buffer can be made longer, which it may. */
@@ -550,6 +549,14 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	return 0;
 }
 
+/* Its receiver, whose word its sender waits for, is away, and shows receives: it is claimed. */
+static bool waits_in_vain(const struct bl_ep *ep, const struct bl_peer *peer,
+			  const struct bl_send *send, size_t len)
+{
+	return send->flags & BL_DELIVERY_COMPLETE && len < BL_CLAIM_MIN &&
+	       bl_claim_word(ep, peer, len) == BL_TAKEN_OPEN && !bl_peer_here(ep, peer);
+}
+
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
@@ -560,7 +567,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	bool turn = false, fresh = (bl_is_fresh(ep, peer, len) || bl_fresh_or_not(peer, len)) &&
 				   goes_fresh(ep, peer, len, &turn);
 
-	if (!fresh && !may_go_whole(ep, peer, len))
+	if ((!fresh && !may_go_whole(ep, peer, len)) || waits_in_vain(ep, peer, send, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);

@@ -100,6 +100,12 @@ static inline void bl_board_retire(struct bl_board *board, uint64_t used)
 	atomic_store_explicit(&board->posted, used, memory_order_relaxed);
 }
 
+/* Any is shown. */
+static inline bool bl_board_any(const struct bl_board *board)
+{
+	return atomic_load_explicit(&board->posted, memory_order_relaxed) != 0;
+}
+
 /* The owner wants the receive for itself. False: a claimer has it. */
 static inline bool bl_advert_own(struct bl_advert *a, uint32_t generation)
 {

@@ -16,7 +16,8 @@ int main(int argc, char **argv)
 		group_thread,	   group_blocked,   group_wait,	    group_refused,  group_set,
 		group_life,	   group_overlap,   group_delegate, group_carry,    group_whole,
 		group_shared_away, group_scattered, group_mourn,    group_turns,    group_counts,
-		group_combine,	   group_kept,	    group_counted,  group_onesided,
+		group_combine,	   group_kept,	    group_counted,  group_onesided, group_stress,
+		group_short_away,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));

@@ -483,43 +483,7 @@ static void cancel_race(void)
 	t_finish(&n);
 }
 
-/* --- stress -------------------------------------------------------------- */
-
-#define EACH	   t_scaled(150) /* messages from each to each */
-#define WINDOW	   6
-#define STRESS_TAG 5
-
-static struct t_rng rng;
-
-static size_t stress_len(int from, int to, uint64_t k)
-{
-	struct t_rng r;
-
-	t_rng_init(&r, 1000003 * k + 100 * (uint64_t)from + (uint64_t)to);
-	switch (t_rand_below(&r, 6)) {
-	case 0:
-		return 16 + t_rand_below(&r, 200);
-	case 1:
-		return 16 + t_rand_below(&r, 20000);
-	default:
-		return 65536 + t_rand_below(&r, 200000);
-	}
-}
-
-static void absent(void)
-{
-	switch (t_rand_below(&rng, 8)) {
-	case 0:
-		nanosleep(&(struct timespec){.tv_nsec = (long)t_rand_below(&rng, 300000)}, NULL);
-		break;
-	case 1:
-		sched_yield();
-		break;
-	case 2:
-		for (volatile uint64_t k = t_rand_below(&rng, 100000); k; k--)
-			;
-	}
-}
+/* --- in the middle ------------------------------------------------------ */
 
 /* Memory of all three: the bytes of a receive, and how often its owner has read since. */
 struct sight {
@@ -655,125 +619,6 @@ static void between(void)
 	t_finish(&n);
 }
 
-/* The message says who sent it and which of its messages it is. */
-static void stress_fill(struct t_buf *b, int from, int to, uint64_t k)
-{
-	uint64_t head[2] = {(uint64_t)from, k};
-
-	b->len = stress_len(from, to, k);
-	t_fill(b->p, b->len, 7919 * k + (uint64_t)from, 0);
-	memcpy(b->p, head, sizeof head);
-}
-
-/* seen[source][k]: in the how-manieth receive it came */
-static void stress_check(struct incoming *in, uint64_t *seen, uint64_t each)
-{
-	uint64_t head[2];
-
-	memcpy(head, in->buf.p, sizeof head);
-	T_CHECK(head[0] < (uint64_t)t_nproc && head[1] < each,
-		"a message of rank %llu, number %llu", (unsigned long long)head[0],
-		(unsigned long long)head[1]);
-	T_EQ(in->op.c.len, stress_len((int)head[0], t_rank, head[1]));
-	t_fill(in->buf.p, sizeof head, 7919 * head[1] + head[0], 0);
-	T_GOT(&in->buf, in->op.c.len, 7919 * head[1] + head[0]);
-	T_CHECK(!seen[head[0] * each + head[1]], "message %llu of rank %llu came twice",
-		(unsigned long long)head[1], (unsigned long long)head[0]);
-	seen[head[0] * each + head[1]] = in->number;
-}
-
-/*
- * Everybody to everybody, all with one tag: large messages and short ones, receives
- * from anybody and from one, in one piece and in several, cancels, processes that are away for a
- * while. Each message comes once and whole, and those of one sender come into receives in the order
- * of their posting.
- */
-static void stress(void)
-{
-	uint64_t each = (uint64_t)EACH, total = each * (uint64_t)(t_nproc - 1), got = 0, number = 0;
-	uint64_t sent[T_PROC_MAX] = {0}, *seen = calloc((size_t)t_nproc * each, sizeof *seen);
-	struct incoming in[WINDOW];
-	struct t_op out[WINDOW];
-	struct t_buf outbuf[WINDOW];
-	bool busy[WINDOW] = {false};
-	struct t_node n;
-
-	memset(in, 0, sizeof in);
-	memset(out, 0, sizeof out);
-	t_rng_init(&rng, (uint64_t)t_rank + 77);
-	for (int i = 0; i < WINDOW; i++) {
-		in[i].buf = t_buf(65536 + 200000, 0);
-		outbuf[i] = t_buf(65536 + 200000, 0);
-	}
-	start(&n, &(struct t_opts){.iov = 8}, true);
-	for (bool all = false; got < total || !all;) {
-		int i = (int)t_rand_below(&rng, WINDOW),
-		    to = (int)t_rand_below(&rng, (uint64_t)t_nproc);
-		struct incoming *r = &in[i];
-
-		t_at("stress: %llu of %llu received", (unsigned long long)got,
-		     (unsigned long long)total);
-		if (out[i].done) {
-			T_EQ(out[i].c.err, 0);
-			busy[i] = false;
-			out[i].done = 0;
-		}
-		if (!busy[i] && to != t_rank && sent[to] < each) {
-			stress_fill(&outbuf[i], t_rank, to, sent[to]);
-			ssize_t rc = fi_tsend(n.ep, outbuf[i].p, outbuf[i].len, NULL, n.peer[to],
-					      STRESS_TAG, &out[i]);
-
-			T_CHECK(!rc || rc == -FI_EAGAIN, "fi_tsend: %zd", rc);
-			if (!rc) {
-				busy[i] = true;
-				sent[to]++;
-			}
-		}
-		if (has_come(r)) {
-			stress_check(r, seen, each);
-			got++;
-		}
-		if (!r->posted) {
-			int from = (int)t_rand_below(&rng, (uint64_t)t_nproc);
-
-			t_blank(&r->buf);
-			r->posted = true;
-			r->number = ++number;
-			post_pieces(&n,
-				    from == t_rank || t_rand_below(&rng, 2) ? FI_ADDR_UNSPEC
-									    : n.peer[from],
-				    &r->buf, t_rand_below(&rng, 2) ? 1 : 2 + t_rand_below(&rng, 7),
-				    STRESS_TAG, &r->op);
-		} else if (!t_rand_below(&rng, 20)) {
-			fi_cancel(&n.ep->fid, &r->op);
-		}
-		absent();
-		if (t_rand_below(&rng, 4))
-			t_idle();
-		all = true;
-		for (int p = 0; p < t_nproc; p++)
-			all &= p == t_rank || sent[p] == each;
-		for (int k = 0; k < WINDOW; k++)
-			all &= !busy[k];
-	}
-	cancel_rest(&n.ep->fid, in, WINDOW);
-	for (int p = 0; p < t_nproc; p++)
-		for (uint64_t k = 1; p != t_rank && k < each; k++)
-			T_CHECK(seen[(uint64_t)p * each + k] > seen[(uint64_t)p * each + k - 1],
-				"message %llu of rank %d came into receive %llu, the one before "
-				"into %llu",
-				(unsigned long long)k, p,
-				(unsigned long long)seen[(uint64_t)p * each + k],
-				(unsigned long long)seen[(uint64_t)p * each + k - 1]);
-	t_finish(&n);
-	for (int i = 0; i < WINDOW; i++) {
-		t_buf_free(&in[i].buf);
-		outbuf[i].len = 65536 + 200000;
-		t_buf_free(&outbuf[i]);
-	}
-	free(seen);
-}
-
 static const struct t_case cases[] = {
 	{"overlap_receiver_away", 2, receiver_away_tagged, "the sender completes it alone", 0},
 	{"overlap_receiver_away_untagged", 2, receiver_away_untagged, "the same, untagged", 0},
@@ -792,9 +637,6 @@ static const struct t_case cases[] = {
 	{"overlap_gathered", 2, gathered, "pieces, counters", 0},
 	{"overlap_cancel_race", 2, cancel_race, "cancel against claim", 0},
 	{"overlap_between", 3, between, "gone with another message in the middle", 120},
-	{"overlap_stress_2", 2, stress, "everything at once", 120},
-	{"overlap_stress_3", 3, stress, "with two senders for each receive", 120},
-	{"overlap_stress_5", 5, stress, "more than cores", 120},
 };
 
 const struct t_group group_overlap = T_GROUP("overlap", cases);

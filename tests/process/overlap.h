@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * overlap.h: what overlap.c, scattered.c and delegate.c begin with. "Away" is a wait at a pipe
- * or a loop of one's own: nothing of the library runs.
+ * overlap.h: what overlap.c and the others about processes that are away begin with. "Away" is a
+ * wait at a pipe or a loop of one's own: nothing of the library runs.
  */
 #ifndef BL_TESTS_PROCESS_OVERLAP_H
 #define BL_TESTS_PROCESS_OVERLAP_H
