@@ -14,6 +14,7 @@
 #include "core/counts.h"
 #include "core/fence.h"
 #include "core/mr.h"
+#include "core/recv.h"
 #include "core/rma.h"
 #include "core/claim.h"
 #include "core/shared.h"
@@ -264,6 +265,7 @@ void bl_ep_free(struct bl_ep *ep)
 		next = slab->next;
 		free(slab);
 	}
+	bl_early_pool_fini(ep);
 	free(ep->dest);
 	ep->domain->users--;
 	bl_refusal_fini(&ep->refusals);

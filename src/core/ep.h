@@ -25,6 +25,7 @@
 #include "base/lock.h"
 #include "core/crowd.h"
 #include "core/pass.h"
+#include "core/queues.h"
 #include "core/refused.h"
 #include "core/table.h"
 #include "core/wait.h"
@@ -165,76 +166,6 @@ struct bl_sink {
 		.cq = &bl_no_queue, .max = SIZE_MAX                                                \
 	}
 
-/* A posted receive. */
-struct bl_post {
-	struct bl_post *next;
-	uint64_t tag, ignore;
-	struct bl_peer *src; /* NULL: anybody */
-	char *buf;	     /* niov > 1: the first piece */
-	size_t len;	     /* all bytes */
-	void *context;
-	uint32_t flags; /* BL_POST_* */
-	uint32_t niov;
-	struct iovec *iov; /* niov > 1; pooled */
-	uint32_t users;	   /* BL_POST_MULTI: messages being copied into it; 0 in the pool */
-	uint32_t advert;   /* BL_POST_SHARED: which */
-	struct bl_own_board *board; /* on this board */
-	struct bl_work *work;	    /* BL_POST_WORK */
-	/* While its queue has an index (match.h): */
-	struct bl_post **link; /* what points to it */
-	struct bl_node node;
-	uint64_t place; /* in the queue */
-	uint32_t kind;
-};
-#define BL_POST_QUIET  0x1u  /* no completion unless it fails */
-#define BL_POST_MULTI  0x2u  /* many messages into one buffer */
-#define BL_POST_SPENT  0x4u  /* of these: it takes no more */
-#define BL_POST_SHARED 0x8u  /* a sender can see it; whoever takes it asks claim.h first */
-#define BL_POST_WORK   0x10u /* it counts in `work` */
-#define BL_POST_BEGUN  0x20u /* written to by a message that has yet to come; grow.c */
-
-/* From here on a posted receive is shown to senders, and may be claimed; shorter ones: claim.h. */
-#define BL_CLAIM_MIN 65536u
-
-struct bl_post_index;
-struct bl_unex_index;
-
-struct bl_post_queue {
-	struct bl_post *head, **tail;
-	struct bl_post_index *index; /* it is deep */
-};
-
-#define BL_VIEWS 4 /* of a deep queue of early messages */
-
-/* A message that came before its receive: bytes, or a large one's description. */
-struct bl_unex {
-	struct bl_unex *next, **link; /* link: what points to it in its queue */
-	struct bl_peer *peer;
-	uint64_t tag, data;
-	size_t len;
-	void *claimed_by;
-	uint64_t request; /* large, or BL_SLOT_TELL */
-	uint32_t npiece;  /* large: pieces in `piece` */
-	uint8_t flags;	  /* BL_SLOT_* */
-	bool large, pooled;
-	uint32_t ahead; /* large: bytes that came along */
-	struct bl_node node[BL_VIEWS];
-	union {
-		struct {
-			struct iovec piece[BL_IOV_MAX];
-			struct bl_key key[BL_KEYS]; /* BL_SLOT_LENT: of the pieces */
-			struct bl_kept *kept;	    /* what came along; NULL: nothing, or dropped */
-		};
-		uint8_t bytes[BL_SLOT_INLINE]; /* or more, when not pooled */
-	};
-};
-
-struct bl_unex_queue {
-	struct bl_unex *head, **tail;
-	struct bl_unex_index *index;
-};
-
-struct bl_kept;	    /* recv.h */
 struct bl_request;  /* sender's side of a large message; large.h */
 struct bl_transfer; /* receiver's side */
 
@@ -263,7 +194,8 @@ struct bl_ep {
 	struct bl_domain *domain;
 	struct bl_av *av;
 	size_t min_multi_recv;
-	struct bl_unex *claimed, *free_unex;
+	struct bl_unex *claimed;
+	struct bl_early_pool early_pool;
 	struct bl_kept *keeping; /* of these more is to come; early.c */
 	size_t kept_bytes;
 	size_t kept_whole; /* of messages beyond the eager limit that came whole; recv.c */

@@ -20,7 +20,6 @@
 #include "core/work.h"
 
 #define POSTS_AT_ONCE 256
-#define UNEX_AT_ONCE  64
 #define IOVS_AT_ONCE  64
 #define MULTI_ALIGN   64 /* messages in one buffer begin on a line of their own */
 
@@ -66,31 +65,6 @@ void bl_post_release(struct bl_ep *ep, struct bl_post *post)
 	bl_post_free(ep, post);
 }
 
-static struct bl_unex *unex_new(struct bl_ep *ep, size_t bytes)
-{
-	struct bl_unex *u = ep->free_unex;
-
-	if (bytes > sizeof u->bytes) {
-		u = malloc(offsetof(struct bl_unex, bytes) + bytes);
-		if (u)
-			u->pooled = false;
-		return u;
-	}
-	if (!u) {
-		u = bl_slab(ep, UNEX_AT_ONCE * sizeof *u);
-		if (!u)
-			return NULL;
-		for (int i = 0; i < UNEX_AT_ONCE; i++) {
-			u[i].next = ep->free_unex;
-			ep->free_unex = &u[i];
-		}
-		u = ep->free_unex;
-	}
-	ep->free_unex = u->next;
-	u->pooled = true;
-	return u;
-}
-
 /* Bytes of it that are copied here. */
 static size_t unex_bytes(const struct bl_unex *u)
 {
@@ -125,12 +99,7 @@ void bl_unex_free(struct bl_ep *ep, struct bl_unex *u)
 	count_whole(ep, u, false);
 	if (u->large && u->kept)
 		bl_kept_free(ep, u->kept);
-	if (!u->pooled) {
-		free(u);
-		return;
-	}
-	u->next = ep->home->free_unex;
-	ep->home->free_unex = u;
+	bl_early_put(ep->home, u);
 }
 
 /* --- a message meets a receive ------------------------------------------ */
@@ -318,7 +287,7 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 {
 	struct bl_ep *home = ep->home;
 	struct bl_unex_queue *early = tagged ? &home->early_tagged : &home->early_msg;
-	struct bl_unex *u = unex_new(home, bytes ? a->len : 0);
+	struct bl_unex *u = bl_early_get(home, bytes ? a->len : 0);
 
 	if (!u)
 		return false;

@@ -80,6 +80,15 @@ void bl_kept_free(struct bl_ep *ep, struct bl_kept *k);
 void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
 		 const void *bytes, size_t len);
 
+/* --- early_pool.c ---------------------------------------------------------- */
+
+/* Memory for an early message with so many bytes of its own; NULL: there is none. home: whose
+ * queues it goes into, here and below. */
+struct bl_unex *bl_early_get(struct bl_ep *home, size_t bytes);
+void bl_early_put(struct bl_ep *home, struct bl_unex *u);
+/* The endpoint is over, and uses none of it any more. */
+void bl_early_pool_fini(struct bl_ep *ep);
+
 /* --- recv.c ------------------------------------------------------------- */
 
 /* A receive that is in no queue yet, with a copy of what recv says; NULL: no memory. */

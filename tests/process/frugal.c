@@ -6,8 +6,7 @@
  * are outside of what is watched. What is done each so many milliseconds might make a call: less
  * than one for a hundred messages, of each length in each way, is let pass.
  *
- * Short: up to the eager limit. A message that finds no receive may take memory if it is longer
- * than a slot.
+ * Short: up to the eager limit, whether its receive is there before or not.
  */
 #include "fab.h"
 #include "spy.h"
@@ -32,7 +31,6 @@ static const struct {
 	{EAGER, "the longest"},
 };
 #define NLENGTHS (sizeof lengths / sizeof lengths[0])
-#define POOLED	 288 /* bytes of a message without a receive for which there is a pool */
 #define LONGEST	 16384
 
 #define MESSAGES 1000 /* of a length, in a way, in one process */
@@ -150,7 +148,7 @@ static void all_lengths(struct t_node *a, struct t_node *b, bool early)
 			size_t len = lengths[i / NWAYS].len;
 			struct spy_report r = {0};
 
-			if (!is_short(a, &len) || (early && len > POOLED))
+			if (!is_short(a, &len))
 				continue;
 			t_at("%s of %zu bytes (%s)", way_names[way], len, lengths[i / NWAYS].why);
 			ping_pong(a, b, way, len, early, &r);
@@ -251,7 +249,7 @@ static void all_lengths_between(struct t_node *n, bool early)
 			size_t len = lengths[i / NWAYS].len;
 			struct spy_report r = {0};
 
-			if (!is_short(n, &len) || (early && len > POOLED))
+			if (!is_short(n, &len))
 				continue;
 			t_at("%s of %zu bytes (%s)", way_names[way], len, lengths[i / NWAYS].why);
 			for (int k = 0; k < BATCHES; k++)

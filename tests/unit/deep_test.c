@@ -325,7 +325,7 @@ static void find_one(const struct deep_row *r, struct bl_unex_queue *queue)
 	if (!*at || below(8) == 0) /* a mere look */
 		return;
 	bl_unex_unlink(queue, at);
-	early[i]->pooled = false; /* free again */
+	early[i]->pool = 0; /* free again */
 	leave(early, i);
 }
 
@@ -342,10 +342,9 @@ static void earlies_are_found(void **state)
 
 			do
 				u = &unex[next++ % MOST];
-			while (u->pooled);
-			*u = (struct bl_unex){.peer = &peer[below(r->sources)],
-					      .tag = some_tag(r),
-					      .pooled = true};
+			while (u->pool);
+			*u = (struct bl_unex){
+				.peer = &peer[below(r->sources)], .tag = some_tag(r), .pool = 1};
 			bl_unex_append(&queue, u);
 			early[count++] = u;
 		} else {
