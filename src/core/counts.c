@@ -166,6 +166,10 @@ bl_cold void bl_counts_take_all(struct bl_ep *ep)
 bl_cold void bl_counts_settle(struct bl_domain *domain)
 {
 	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
+		/* Who has been told that we are connected, and has counted since, has arrived when
+		 * the service thread, which says so under this lock, has dropped it. */
+		pthread_mutex_lock(&ep->local.lock);
+		pthread_mutex_unlock(&ep->local.lock);
 		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
 			bl_ep_adopt(ep);
 		bl_counts_take_all(ep);

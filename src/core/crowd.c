@@ -402,8 +402,9 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 	bool switched;
 
 	bl_crowd_put_right(cq, now);
+	/* Who has found a ring full can't sleep, and its reader may wait for this core. */
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
-	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap)) {
+	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap) && !starving(cq)) {
 		nap(cq, now);
 		return bl_ticks();
 	}
