@@ -15,7 +15,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from beeline import knobs, paths
@@ -90,6 +90,17 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
             *extra,
         ]
     raise ValueError(kind)
+
+
+def over_another(wanted: list[Setting], provider: str) -> list[Setting]:
+    """What brings an MPI to Beeline brings it to another provider of its own libfabric; what only
+    helps is left out."""
+    ours = ("FI_PROVIDER_PATH", TUNABLES)
+    return [
+        replace(s, value=provider) if s.value == PROVIDER_NAME else s
+        for s in wanted
+        if not s.yields and s.name not in ours
+    ]
 
 
 @dataclass(frozen=True)

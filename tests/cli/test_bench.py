@@ -328,6 +328,37 @@ def test_default_launch_has_nothing_of_beeline(monkeypatch: pytest.MonkeyPatch, 
     assert ours["FI_PROVIDER_PATH"] == "/b" and ours["OMPI_MCA_pml"] == "cm"
 
 
+def test_another_provider_has_what_brings_the_mpi_there(
+    monkeypatch: pytest.MonkeyPatch, fake_mpi
+) -> None:
+    """And nothing that is meant for Beeline."""
+    from beeline import mpi as mpis
+    from beeline import paths
+
+    monkeypatch.setattr(paths, "provider_dir", lambda: Path("/b"))
+    monkeypatch.setenv("FI_PROVIDER_PATH", "/x")
+    shm = launch.Baseline("shm")
+    mpi = mpis.identify(fake_mpi("openmpi-5.0.11"))
+    plain = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1))
+    theirs = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1), against=shm)
+    ours = launch.mpi_environment(mpi, launch.BEELINE, (0, 1), against=shm)
+    assert {k: v for k, v in theirs.items() if plain.get(k) != v} == {
+        "FI_PROVIDER_PATH": "/x",  # it may be there
+        "FI_PROVIDER": "shm",
+        "OMPI_MCA_pml": "cm",
+        "OMPI_MCA_mtl": "ofi",
+        "OMPI_MCA_opal_common_ofi_provider_include": "shm",
+        "OMPI_MCA_mtl_ofi_provider_include": "shm",
+    }
+    assert ours["FI_PROVIDER"] == "beeline" and ours["FI_PROVIDER_PATH"] == "/b:/x"
+
+
+@pytest.mark.parametrize("name", ["", "beeline", "default"])
+def test_another_provider_is_another(name: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="examples: shm, tcp"):
+        launch.baseline(name)
+
+
 # --- what is said beside the numbers ---------------------------------------
 
 

@@ -17,6 +17,7 @@ from beeline.errors import BeelineError
 from rich.console import Console
 
 CPUS = sorted(os.sched_getaffinity(0))
+SHM = launch.Baseline("shm")
 
 
 def mpi(kind: str) -> mpis.Mpi:
@@ -172,8 +173,10 @@ def test_tables_say_what_was_measured() -> None:
     done = two_mpis() + launches("A", "default", ("barrier", 0, 2e6))
     done += launches("A", "beeline", ("barrier", 0, 1e6))
     rows = {4: summary.compare(done, {"A": "mpich", "B": "impi"})}
-    text = shown(lambda console: crowd.tables(console, rows, crowd.best_of(4, done)))
+    text = shown(lambda console: crowd.tables(console, rows, crowd.best_of(4, done), SHM))
     lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "test shm Beeline ratio" in lines
+    assert "over shm" in text and "default" not in text
     first, second = lines.index("A: 4 ranks"), lines.index("B: 4 ranks")
     # round by round: 0.5, 0.4, 0.8
     assert "ring, 8 B 1 us 450 ns 0.50 ±0.10" in lines[first:second]
@@ -201,10 +204,11 @@ def test_json_has_every_measurement() -> None:
 def test_plot_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = {4: summary.compare(two_mpis(), {"A": "mpich", "B": "impi"}), 8: []}
-    png, svg = crowd.save_plot(tmp_path / "new", rows, "A note.")
+    png, svg = crowd.save_plot(tmp_path / "new", rows, "A note.", SHM)
     assert png.read_bytes().startswith(b"\x89PNG")
     text = svg.read_text()
     assert "4 ranks" in text and "8 ranks" not in text
+    assert "over Beeline and over libfabric's shm" in text
 
 
 # --- a real one ------------------------------------------------------------

@@ -126,7 +126,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.set_defaults(func=main)
 
 
-def mpi_table(ranks: int, rows: Sequence[summary.Row]) -> Any:
+def mpi_table(ranks: int, rows: Sequence[summary.Row], against: launch.Baseline) -> Any:
     """All rows are of one MPI."""
     from rich import box
     from rich.table import Table
@@ -136,7 +136,7 @@ def mpi_table(ranks: int, rows: Sequence[summary.Row]) -> Any:
     several = any(r.ratio.launches > 1 for r in rows)
     view = Table(
         title=f"{rows[0].mpi}: {ranks} ranks",
-        caption="ratio: time over Beeline / by default, less is better"
+        caption=f"ratio: time over Beeline / {against.way}, less is better"
         + ("; ± half the quartiles' gap" if several else ""),
         box=box.SIMPLE_HEAD,
         title_justify="left",
@@ -144,7 +144,7 @@ def mpi_table(ranks: int, rows: Sequence[summary.Row]) -> Any:
         pad_edge=False,
     )
     view.add_column("test", no_wrap=True)
-    for head in ("default", "Beeline", "ratio"):
+    for head in (against.name, "Beeline", "ratio"):
         view.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         view.add_row(
@@ -156,14 +156,14 @@ def mpi_table(ranks: int, rows: Sequence[summary.Row]) -> Any:
     return view
 
 
-def best_table(found: Sequence[Best]) -> Any:
+def best_table(found: Sequence[Best], against: launch.Baseline) -> Any:
     from rich import box
     from rich.table import Table
 
     from beeline.bench import table
 
     view = Table(
-        title="The fastest MPI over Beeline against the fastest default of all",
+        title="The fastest MPI over Beeline against the fastest " + against.way,
         caption="ratio: best of ours / best of theirs, less is better",
         box=box.SIMPLE_HEAD,
         title_justify="left",
@@ -172,7 +172,7 @@ def best_table(found: Sequence[Best]) -> Any:
     )
     view.add_column("ranks", justify="right", no_wrap=True)
     view.add_column("test", no_wrap=True)
-    for head in ("best default", "best over Beeline"):
+    for head in (f"best {against.way}", "best over Beeline"):
         view.add_column(head, justify="right", no_wrap=True)
         view.add_column("", no_wrap=True)
     view.add_column("ratio", justify="right", no_wrap=True)
@@ -189,21 +189,32 @@ def best_table(found: Sequence[Best]) -> Any:
     return view
 
 
-def tables(console: Any, rows: Mapping[int, Sequence[summary.Row]], best: Sequence[Best]) -> None:
+def tables(
+    console: Any,
+    rows: Mapping[int, Sequence[summary.Row]],
+    best: Sequence[Best],
+    against: launch.Baseline,
+) -> None:
     for ranks, of_ranks in rows.items():
         for mpi in dict.fromkeys(row.mpi for row in of_ranks):
-            console.print(mpi_table(ranks, [row for row in of_ranks if row.mpi == mpi]))
+            mine = [row for row in of_ranks if row.mpi == mpi]
+            console.print(mpi_table(ranks, mine, against))
     if best:
-        console.print(best_table(best))
+        console.print(best_table(best, against))
     for test, what in TESTS.items():
         console.print(f"{test}: {what}", markup=False)
 
 
-def save_plot(folder: Path, rows: Mapping[int, Sequence[summary.Row]], note: str) -> list[Path]:
+def save_plot(
+    folder: Path,
+    rows: Mapping[int, Sequence[summary.Row]],
+    note: str,
+    against: launch.Baseline,
+) -> list[Path]:
     from beeline.bench import crowd_plot
 
     folder.mkdir(parents=True, exist_ok=True)
-    return crowd_plot.save(rows, note, folder)
+    return crowd_plot.save(rows, note, folder, against)
 
 
 def as_json(
@@ -249,12 +260,13 @@ def main(args: argparse.Namespace) -> int:
             mpi: mpis.Mpi, path: str, program: Path, number: int, ranks: int = ranks
         ) -> launch.Output:
             options = sizes + ["-n"] * (number > 0)  # data is checked once
-            return launch.run_mpi(mpi, path, cpus, program, options, ranks)
+            against = session.against
+            return launch.run_mpi(mpi, path, cpus, program, options, ranks, against)
 
         launches[ranks] = session.take(console, run, f", {ranks} ranks")
     rows = {ranks: summary.compare(done, session.kinds) for ranks, done in launches.items()}
     best = [one for ranks, done in launches.items() for one in best_of(ranks, done)]
-    tables(console, rows, best)
+    tables(console, rows, best, session.against)
     for remark in session.remarks:
         console.print(remark, markup=False)
     text = as_json(cpus, session.rounds, launches, rows, best)
@@ -262,6 +274,7 @@ def main(args: argparse.Namespace) -> int:
     if args.plot and any(rows.values()):
         where = ", ".join(map(str, cpus))
         note = f"All ranks on the cpus {where}, {session.description['cpu']}."
-        files = save_plot(args.plot, rows, summary.footer(note, session.remarks))
+        footer = summary.footer(note, session.remarks)
+        files = save_plot(args.plot, rows, footer, session.against)
         turns.say_saved(console, files)
     return status

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from beeline.bench import plot  # noqa: E402
+from beeline.bench.launch import Baseline  # noqa: E402
 from beeline.bench.summary import Row, show_size  # noqa: E402
 
 
@@ -48,7 +49,9 @@ def _bars(axes: Axes, rows: Sequence[Row], colours: Mapping[str, str]) -> None:
             axes.axvline(i + 0.5, color=plot.FAINT, linewidth=0.6, linestyle=":")
 
 
-def save(rows: Mapping[int, Sequence[Row]], note: str, folder: Path) -> list[Path]:
+def save(
+    rows: Mapping[int, Sequence[Row]], note: str, folder: Path, against: Baseline
+) -> list[Path]:
     everything = [row for of_ranks in rows.values() for row in of_ranks]
     shown = {ranks: of_ranks for ranks, of_ranks in rows.items() if of_ranks}
     with plt.rc_context(plot.STYLE):
@@ -57,9 +60,9 @@ def save(rows: Mapping[int, Sequence[Row]], note: str, folder: Path) -> list[Pat
         )
         for (axes,), (ranks, of_ranks) in zip(grid, shown.items(), strict=True):
             _bars(axes, of_ranks, plot.colours_of(everything))
-            unit = "time over Beeline / over the default: lower is faster"
+            unit = f"time over Beeline / over {against.short}: lower is faster"
             if any(r.ratio.launches > 1 for r in of_ranks):
                 unit += "; lines are quartiles"
             plot.entitle(axes, f"{ranks} ranks", unit)
-        title = "More ranks than processors, over Beeline and over each MPI's default"
+        title = f"More ranks than processors, over Beeline and over {against.whose}"
         return plot.save(figure, plot.handles_of(everything), title, note, folder / "crowd")

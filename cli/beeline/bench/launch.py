@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shutil
@@ -19,6 +20,54 @@ from beeline.mpi import Mpi
 DEFAULT, BEELINE = "default", "beeline"
 PATHS = (DEFAULT, BEELINE)
 TIMEOUT = 180.0  # seconds for one launch: a hang is a failure, not a wait
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What Beeline is measured against: each MPI's own default, or (provider) the same MPI over
+    another provider of its libfabric."""
+
+    provider: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.provider or "default"
+
+    @property
+    def way(self) -> str:
+        return f"over {self.provider}" if self.provider else "by default"
+
+    @property
+    def whose(self) -> str:
+        """After "over"; as short as it can be said, `short`."""
+        return f"libfabric's {self.provider}" if self.provider else "each MPI's own default"
+
+    @property
+    def short(self) -> str:
+        return self.provider or "the default"
+
+
+OWN_DEFAULT = Baseline()
+
+
+def baseline(provider: str) -> Baseline:
+    """What --against takes."""
+    if not provider or provider in (env.PROVIDER_NAME, DEFAULT):
+        raise argparse.ArgumentTypeError(
+            f"{provider!r} is no other provider of libfabric; examples: shm, tcp"
+        )
+    return Baseline(provider)
+
+
+def add_baseline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--against",
+        type=baseline,
+        metavar="PROVIDER",
+        default=OWN_DEFAULT,
+        help="instead of the MPI's own default measure it over this provider of its libfabric: "
+        "shm, tcp",
+    )
 
 
 @dataclass
@@ -131,18 +180,25 @@ def mpi_command(
 
 
 def mpi_environment(
-    mpi: Mpi, path: str, cpus: tuple[int, ...], ranks: int | None = None
+    mpi: Mpi,
+    path: str,
+    cpus: tuple[int, ...],
+    ranks: int | None = None,
+    against: Baseline = OWN_DEFAULT,
 ) -> dict[str, str]:
     """The user's environment, without what would make an MPI's default something
     else, and with Beeline's variables where Beeline is measured."""
     wanted = env.for_mpi(mpi)
     environ = dict(os.environ)
     for setting in wanted:
-        if not setting.prepend or setting.name == "FI_PROVIDER_PATH":
+        others = setting.prepend and (setting.name != "FI_PROVIDER_PATH" or against.provider)
+        if not others:
             environ.pop(setting.name, None)
         elif setting.name != "LD_LIBRARY_PATH":
             env.without(setting, environ)
-    if path == DEFAULT:
+    if path == DEFAULT and against.provider:
+        wanted = env.over_another(wanted, against.provider)
+    elif path == DEFAULT:
         wanted = [s for s in wanted if s.name == "LD_LIBRARY_PATH"]
     environ = env.plan(wanted, environ).apply(environ)
     if mpi.kind == "impi" and ranks is None:
@@ -175,18 +231,20 @@ def run_mpi(
     program: Path,
     args: list[str],
     ranks: int | None = None,
+    against: Baseline = OWN_DEFAULT,
 ) -> Output:
     """One launch; `ranks` as in mpi_command()."""
     argv = mpi_command(mpi, cpus, [str(program), *args], ranks)
-    output = parse(execute(argv, mpi_environment(mpi, path, cpus, ranks)))
+    output = parse(execute(argv, mpi_environment(mpi, path, cpus, ranks, against)))
     used = any(paths.PROVIDER in provider for provider in output.providers)
+    name = path if path == BEELINE else against.name
     if used != (path == BEELINE):
         state = "did not load" if path == BEELINE else "loaded"
-        raise LaunchError(f"{mpi.title} ({path}) {state} {paths.PROVIDER}")
+        raise LaunchError(f"{mpi.title} ({name}) {state} {paths.PROVIDER}")
     try:
         check_placement(output.placement, cpus, ranks)
     except LaunchError as error:
-        raise LaunchError(f"{mpi.title} ({path}): {error}") from None
+        raise LaunchError(f"{mpi.title} ({name}): {error}") from None
     return output
 
 

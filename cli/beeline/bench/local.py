@@ -59,6 +59,7 @@ class Session:
     seconds: float
     used: bool  # messages are written before they are sent, and read when they have come
     multiple: bool  # MPI is asked for MPI_THREAD_MULTIPLE
+    against: launch.Baseline = launch.OWN_DEFAULT
     launches: list[summary.Launch] = field(default_factory=list)
     limits: list[launch.Output] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
@@ -68,14 +69,15 @@ class Session:
         args = ["-t", ",".join(self.tests), "-s", ",".join(map(str, self.sizes))]
         args += ["-m", str(self.milliseconds)] + ["-n"] * (number > 0)  # data checked once
         args += ["-u"] * self.used + ["-M"] * self.multiple
-        over = "over Beeline" if path == launch.BEELINE else "by default"
+        over = "over Beeline" if path == launch.BEELINE else self.against.way
         what = f"{mpi.title} {over}"
 
         def action() -> None:
             if what in self.failures:
                 return
             try:
-                output = launch.run_mpi(mpi, path, self.cpus, self.programs[mpi.title], args)
+                program = self.programs[mpi.title]
+                output = launch.run_mpi(mpi, path, self.cpus, program, args, against=self.against)
             except launch.LaunchError as error:
                 self.failures[what] = str(error)
             else:
@@ -198,6 +200,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="ask for MPI_THREAD_MULTIPLE, as mpi4py does, which has MPI libraries lock in each "
         "call (no goals)",
     )
+    launch.add_baseline(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots (PNG, SVG) here")
     parser.set_defaults(func=main)
@@ -262,6 +265,7 @@ def prepare(args: argparse.Namespace) -> Session:
         seconds=args.seconds or (75 if args.quick else 900),
         used=args.used,
         multiple=args.thread_multiple,
+        against=args.against,
     )
 
 
@@ -356,6 +360,7 @@ def as_json(
             "milliseconds": session.milliseconds,
             "used": session.used,
             "multiple": session.multiple,
+            "against": session.against.name,
         },
         "mpis": [
             {"title": m.title, "kind": m.kind, "version": m.version, "mpiexec": str(m.mpiexec)}
@@ -381,12 +386,18 @@ def as_json(
 
 
 def save_plots(
-    folder: Path, rows: list[summary.Row], limit_rows: list[summary.LimitRow], text: str
+    folder: Path,
+    rows: list[summary.Row],
+    limit_rows: list[summary.LimitRow],
+    text: str,
+    against: launch.Baseline,
 ) -> list[Path]:
     from beeline.bench import plot
 
     folder.mkdir(parents=True, exist_ok=True)
-    return plot.latency(rows, limit_rows, text, folder) + plot.throughput(rows, text, folder)
+    return plot.latency(rows, limit_rows, text, folder, against) + plot.throughput(
+        rows, text, folder, against
+    )
 
 
 def report(
@@ -400,7 +411,7 @@ def report(
     from beeline.bench import table
 
     for test in session.tests:
-        for one in table.test_tables(rows, test, console.width):
+        for one in table.test_tables(rows, test, console.width, session.against):
             console.print(one)
     for one in (table.limits_table(limit_rows), table.goals_table(verdicts)):
         if one:
@@ -441,6 +452,7 @@ def main(args: argparse.Namespace) -> int:
         f"of {description['cpu']}"
         + (", messages written and read" if session.used else "")
         + (", MPI_THREAD_MULTIPLE" if session.multiple else "")
+        + (f", against {session.against.whose}" if session.against.provider else "")
     )
     remarks = machine.disturbed(load)
     for remark in remarks:
@@ -453,7 +465,7 @@ def main(args: argparse.Namespace) -> int:
     kinds = {m.title: m.kind for m in session.chosen}
     rows = summary.compare(session.launches, kinds, distances)
     limit_rows = summary.limits(session.limits, distances)
-    as_goals_say = not (session.used or session.multiple)
+    as_goals_say = not (session.used or session.multiple or session.against.provider)
     verdicts = summary.judge(rows, limit_rows) if rows and as_goals_say else []
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
     for line in (*headlines(rows), *remarks):
@@ -468,7 +480,7 @@ def main(args: argparse.Namespace) -> int:
         files.append(args.json)
     if args.plot and rows:
         text = summary.footer(note(description, session), remarks)
-        files += save_plots(args.plot, rows, limit_rows, text)
+        files += save_plots(args.plot, rows, limit_rows, text, session.against)
     elif args.plot:
         warn("no plot: it compares MPIs, and none was measured")
     for what, why in session.failures.items():

@@ -70,7 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.set_defaults(func=main)
 
 
-def tables(console: Any, found: list[Point]) -> None:
+def tables(console: Any, found: list[Point], against: launch.Baseline) -> None:
     from rich import box
     from rich.table import Table
 
@@ -83,7 +83,7 @@ def tables(console: Any, found: list[Point]) -> None:
         for point in (p for p in found if p.mpi == mpi):
             view.add_row(
                 summary.show_size(point.size),
-                point.path,
+                point.path if point.path == launch.BEELINE else against.name,
                 table.show_time(point.transfer),
                 *(f"{100 * point.share(away):.0f} %" for away in AWAY),
                 table.show_time(point.call),
@@ -94,11 +94,11 @@ def tables(console: Any, found: list[Point]) -> None:
     console.print("call: the second posting call, when both compute")
 
 
-def save_plot(folder: Path, found: list[Point], note: str) -> list[Path]:
+def save_plot(folder: Path, found: list[Point], note: str, against: launch.Baseline) -> list[Path]:
     from beeline.bench import plot
 
     folder.mkdir(parents=True, exist_ok=True)
-    return plot.overlap(found, AWAY, note, folder)
+    return plot.overlap(found, AWAY, note, folder, against)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -110,10 +110,10 @@ def main(args: argparse.Namespace) -> int:
 
     def run(mpi: mpis.Mpi, path: str, program: Path, number: int) -> launch.Output:
         options = ["-s", ",".join(map(str, sizes))] + ["-n"] * (number > 0)
-        return launch.run_mpi(mpi, path, cpus, program, options)
+        return launch.run_mpi(mpi, path, cpus, program, options, against=session.against)
 
     found = points(session.take(console, run), session.kinds)
-    tables(console, found)
+    tables(console, found, session.against)
     for remark in session.remarks:
         console.print(remark, markup=False)
     text = {
@@ -125,6 +125,7 @@ def main(args: argparse.Namespace) -> int:
     if args.plot and found:
         cpu = session.description["cpu"]
         note = f"Two ranks on cpus {cpus[0]} and {cpus[1]}, {cpu}."
-        files = save_plot(args.plot, found, summary.footer(note, session.remarks))
+        footer = summary.footer(note, session.remarks)
+        files = save_plot(args.plot, found, footer, session.against)
         turns.say_saved(console, files)
     return status

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
 
+from beeline.bench.launch import BEELINE, DEFAULT, Baseline  # noqa: E402
 from beeline.bench.summary import KIB, LimitRow, Row, show_size  # noqa: E402
 
 # Told apart by everybody; the second is for another MPI of the same kind.
@@ -130,7 +131,7 @@ def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float
     axes.set_ylim(0, top * 1.08)  # every median is shown; a band may leave the picture
 
 
-def _ratios(axes: Axes, rows: Sequence[Row]) -> None:
+def _ratios(axes: Axes, rows: Sequence[Row], against: Baseline) -> None:
     """Beeline / default for each MPI, one line each, with 1 as the line to beat."""
     place = _sizes(axes, sorted({r.size for r in rows}))
     colours, top = colours_of(rows), 0.0
@@ -145,7 +146,7 @@ def _ratios(axes: Axes, rows: Sequence[Row]) -> None:
     axes.axhline(1, color=INK, linewidth=1.3, linestyle=(0, (4, 2.5)))
     axes.set_ylim(0, max(top * 1.08, 1.25))
     axes.annotate(
-        "each MPI's own default",
+        against.whose,
         (1, 1),
         xycoords=("axes fraction", "data"),
         xytext=(-2, 4),
@@ -169,17 +170,23 @@ def handles_of(rows: Sequence[Measured]) -> list[Artist]:
     ]
 
 
-def _handles(rows: Sequence[Measured]) -> list[Artist]:
+def _handles(rows: Sequence[Measured], against: Baseline) -> list[Artist]:
+    theirs = against.way if against.provider else "its own default"
     return handles_of(rows) + [
         Line2D([], [], color=INK, linewidth=2.4, marker="o", markersize=4.5, label="over Beeline"),
-        Line2D([], [], color=INK, linewidth=1.5, linestyle=(0, (4, 2.5)), label="its own default"),
+        Line2D([], [], color=INK, linewidth=1.5, linestyle=(0, (4, 2.5)), label=theirs),
     ]
 
 
 def _save(
-    figure: Figure, rows: Sequence[Measured], title: str, note: str, stem: Path
+    figure: Figure,
+    rows: Sequence[Measured],
+    title: str,
+    note: str,
+    stem: Path,
+    against: Baseline,
 ) -> list[Path]:
-    return save(figure, _handles(rows), title, note, stem)
+    return save(figure, _handles(rows, against), title, note, stem)
 
 
 def save(
@@ -213,7 +220,9 @@ def _gigabytes(row: Row, ns: float) -> float:
     return row.size / ns
 
 
-def latency(rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: Path) -> list[Path]:
+def latency(
+    rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: Path, against: Baseline
+) -> list[Path]:
     rows = [r for r in rows if r.test == "latency"]
     short = [r for r in rows if r.size <= KIB]
     with plt.rc_context(STYLE):
@@ -236,13 +245,14 @@ def latency(rows: Sequence[Row], limits: Sequence[LimitRow], note: str, folder: 
                 )
         entitle(left, "Short messages", "half round trip, ns")
         if rows:
-            _ratios(right, rows)
-        entitle(right, "All sizes", "time over Beeline / time over the default: lower is faster")
-        title = "The same MPI program on one machine: over Beeline and over each MPI's default"
-        return _save(figure, rows, title, note, folder / "latency")
+            _ratios(right, rows, against)
+        unit = f"time over Beeline / time over {against.short}: lower is faster"
+        entitle(right, "All sizes", unit)
+        title = f"The same MPI program on one machine: over Beeline and over {against.whose}"
+        return _save(figure, rows, title, note, folder / "latency", against)
 
 
-def throughput(rows: Sequence[Row], note: str, folder: Path) -> list[Path]:
+def throughput(rows: Sequence[Row], note: str, folder: Path, against: Baseline) -> list[Path]:
     stream = [r for r in rows if r.test == "stream" and r.size > 0]
     short = [r for r in stream if r.size <= KIB]
     both = [r for r in rows if r.test in ("exchange", "bidirectional")]
@@ -255,15 +265,19 @@ def throughput(rows: Sequence[Row], note: str, folder: Path) -> list[Path]:
             _values(middle, [r for r in stream if r.size >= KIB], _gigabytes)
         entitle(middle, "Long messages, one way", "GB a second, 64 in flight")
         if both:
-            _ratios(right, [r for r in both if r.test == "exchange"])
-        unit = "MPI_Sendrecv, time over Beeline / over the default: lower is faster"
+            _ratios(right, [r for r in both if r.test == "exchange"], against)
+        unit = f"MPI_Sendrecv, time over Beeline / over {against.short}: lower is faster"
         entitle(right, "Both ways at once", unit)
-        title = "Throughput of the same MPI program over Beeline and over each MPI's default"
-        return _save(figure, stream, title, note, folder / "throughput")
+        title = f"Throughput of the same MPI program over Beeline and over {against.whose}"
+        return _save(figure, stream, title, note, folder / "throughput", against)
 
 
 def overlap(
-    points: Sequence[OverlapPoint], titles: dict[str, str], note: str, folder: Path
+    points: Sequence[OverlapPoint],
+    titles: dict[str, str],
+    note: str,
+    folder: Path,
+    against: Baseline,
 ) -> list[Path]:
     """One picture for each process that is away: how much is hidden, by size."""
     colours = colours_of(points)
@@ -272,9 +286,9 @@ def overlap(
         for axes, (away, title) in zip(all_axes, titles.items(), strict=True):
             place = _sizes(axes, sorted({p.size for p in points}))
             for mpi, colour in colours.items():
-                for path in ("default", "beeline"):
+                for path in (DEFAULT, BEELINE):
                     mine = [p for p in points if p.mpi == mpi and p.path == path]
-                    ours = path == "beeline"
+                    ours = path == BEELINE
                     axes.plot(
                         [place[p.size] for p in mine],
                         [100 * p.share(away) for p in mine],
@@ -286,5 +300,5 @@ def overlap(
                     )
             axes.set_ylim(-3, 103)
             entitle(axes, title[0].upper() + title[1:], "% of the transfer hidden")
-        title = "What of a transfer a computation hides, over Beeline and each MPI's default"
-        return _save(figure, points, title, note, folder / "overlap")
+        title = f"What of a transfer a computation hides, over Beeline and {against.whose}"
+        return _save(figure, points, title, note, folder / "overlap", against)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from beeline.bench.launch import OWN_DEFAULT, Baseline
 from beeline.bench.primitives import PARTS, WAYS, Cost, select
 from beeline.bench.summary import KIB, MIXED, LimitRow, Row, Spread, Verdict, show_size
 
@@ -64,23 +65,25 @@ def show_spread(time: Spread) -> Text:
     return text
 
 
-def test_tables(rows: Sequence[Row], test: str, width: int) -> list[Table]:
+def test_tables(
+    rows: Sequence[Row], test: str, width: int, against: Baseline = OWN_DEFAULT
+) -> list[Table]:
     """One table of a test, or more where the MPIs don't fit side by side."""
     rows = [r for r in rows if r.test == test]
     mpis = list(dict.fromkeys(r.mpi for r in rows))
     beside = max(1, (width - 10) // 34)
     groups = [mpis[i : i + beside] for i in range(0, len(mpis), beside)]
-    return [_test_table(rows, test, group) for group in groups]
+    return [_test_table(rows, test, group, against.name) for group in groups]
 
 
-def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
+def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str], against: str) -> Table:
     rate = test == "stream"
     better = "rate, more is better" if rate else "time, less is better"
     several = any(r.ratio.launches > 1 for r in rows)
     mixed = any(r.apart == MIXED for r in rows)
     table = Table(
         title=TITLES[test],
-        caption=f"ratio: Beeline / default of {better}"
+        caption=f"ratio: Beeline / {against} of {better}"
         + ("; ± half the quartiles' gap" if several else "")
         + ("; ?: never measured at the same distance" if mixed else ""),
         box=box.SIMPLE_HEAD,
@@ -92,7 +95,7 @@ def _test_table(rows: Sequence[Row], test: str, mpis: Sequence[str]) -> Table:
     table.add_column("\n\nsize", justify="right", style="bold", no_wrap=True)
     for mpi in mpis:
         name, _, version = mpi.rpartition(" ")
-        table.add_column(f"{name}\n{version}\ndefault", justify="right", no_wrap=True)
+        table.add_column(f"{name}\n{version}\n{against}", justify="right", no_wrap=True)
         table.add_column("\n\nBeeline", justify="right", no_wrap=True)
         table.add_column("\n\nratio", justify="right", no_wrap=True)
     for size in sorted({r.size for r in rows}):

@@ -32,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="MPI",
         help="only these: mpich, openmpi, impi or the path of an mpiexec; may be repeated",
     )
+    launch.add_baseline(parser)
     parser.add_argument("--rounds", type=int, metavar="N", default=3, help="launches of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write a plot (PNG, SVG) here")
@@ -62,6 +63,7 @@ class Session:
     remarks: list[str]  # to be said beside the numbers
     description: dict[str, Any] = field(default_factory=machine.describe)
     failures: dict[str, str] = field(default_factory=dict)
+    against: launch.Baseline = launch.OWN_DEFAULT
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -76,10 +78,11 @@ class Session:
             for number in range(self.rounds):
                 for title, (mpi, program) in self.usable.items():
                     for path in launch.PATHS if number % 2 == 0 else launch.PATHS[::-1]:
-                        what = f"{title}, {path}{where}"
+                        name = path if path == launch.BEELINE else self.against.name
+                        what = f"{title}, {name}{where}"
                         if what in self.failures:
                             continue
-                        say(f"round {number + 1} of {self.rounds}{where}: {title}, {path}")
+                        say(f"round {number + 1} of {self.rounds}{where}: {title}, {name}")
                         try:
                             output = run(mpi, path, program, number)
                         except launch.LaunchError as error:
@@ -102,6 +105,7 @@ class Session:
                 "started": self.started.isoformat(timespec="seconds"),
                 "load_before": self.load,
                 "machine": self.description,
+                "against": self.against.name,
                 **text,
                 "failures": self.failures,
             }
@@ -130,4 +134,5 @@ def begin(args: argparse.Namespace, program: str) -> Session:
     remarks = machine.disturbed(load)
     for remark in remarks:
         warn(remark)
-    return Session(usable, args.rounds, datetime.datetime.now(datetime.UTC), load, remarks)
+    started = datetime.datetime.now(datetime.UTC)
+    return Session(usable, args.rounds, started, load, remarks, against=args.against)
