@@ -32,6 +32,8 @@ enum bl_atomic_type {
 	BL_LONG_DOUBLE_COMPLEX,
 	BL_INT128,
 	BL_UINT128,
+	BL_FLOAT16, /* from here on libfabric 2's */
+	BL_BFLOAT16,
 	BL_ATOMIC_TYPES
 };
 
@@ -55,6 +57,7 @@ enum bl_atomic_op {
 	BL_ATOMIC_OP_CSWAP_GE,
 	BL_ATOMIC_OP_CSWAP_GT,
 	BL_ATOMIC_OP_MSWAP, /* the bits that are set in the one compared with */
+	BL_ATOMIC_OP_DIFF,  /* the old value less the operand; libfabric 2 */
 	BL_ATOMIC_OPS
 };
 

@@ -10,6 +10,7 @@
 #include <complex.h>
 
 #include "core/atomic.h"
+#include "core/half.h"
 
 typedef void apply(void *to, const void *from, const void *compare, size_t count);
 
@@ -50,6 +51,7 @@ __extension__ typedef unsigned __int128 uint128_t;
 
 #define BITS(type)                                                                                 \
 	EACH(sum_##type, type, __builtin_add_overflow(*t, *f, t))                                  \
+	EACH(diff_##type, type, __builtin_sub_overflow(*t, *f, t))                                 \
 	EACH(prod_##type, type, __builtin_mul_overflow(*t, *f, t))                                 \
 	EACH(bor_##type, type, *t |= *f)                                                           \
 	EACH(band_##type, type, *t &= *f)                                                          \
@@ -58,6 +60,7 @@ __extension__ typedef unsigned __int128 uint128_t;
 
 #define FLOATING(type)                                                                             \
 	EACH(sum_##type, type, *t += *f)                                                           \
+	EACH(diff_##type, type, *t -= *f)                                                          \
 	EACH(prod_##type, type, *t *= *f)
 
 #define INTEGER(type) ANY_TYPE(type) ORDERED(type) BITS(type)
@@ -81,17 +84,53 @@ COMPLEX(float_complex)
 COMPLEX(double_complex)
 COMPLEX(long_double_complex)
 
+/* Of 16 bits: T, F, C are the values of *t, *f, *c. */
+#define EACH16(name, type, statement)                                                              \
+	static void name##_##type(void *to, const void *from, const void *compare, size_t count)   \
+	{                                                                                          \
+		const uint16_t *f = from, *c = compare;                                            \
+		uint16_t *t = to;                                                                  \
+                                                                                                   \
+		for (; count; count--, t++, f++, c = c ? c + 1 : c) {                              \
+			float T = bl_from_##type(*t), F = bl_from_##type(*f);                      \
+			float C = c ? bl_from_##type(*c) : 0;                                      \
+                                                                                                   \
+			(void)T, (void)F, (void)C;                                                 \
+			statement;                                                                 \
+		}                                                                                  \
+	}
+
+#define REAL16(type)                                                                               \
+	EACH16(min, type, if (T > F) *t = *f)                                                      \
+	EACH16(max, type, if (T < F) *t = *f)                                                      \
+	EACH16(sum, type, *t = bl_to_##type(T + F))                                                \
+	EACH16(diff, type, *t = bl_to_##type(T - F))                                               \
+	EACH16(prod, type, *t = bl_to_##type(T * F))                                               \
+	EACH16(lor, type, *t = bl_to_##type(T || F))                                               \
+	EACH16(land, type, *t = bl_to_##type(T && F))                                              \
+	EACH16(lxor, type, *t = bl_to_##type(!T != !F))                                            \
+	EACH16(write, type, *t = *f)                                                               \
+	EACH16(cswap, type, if (C == T) *t = *f)                                                   \
+	EACH16(cswap_ne, type, if (C != T) *t = *f)                                                \
+	EACH16(cswap_le, type, if (C <= T) *t = *f)                                                \
+	EACH16(cswap_lt, type, if (C < T) *t = *f)                                                 \
+	EACH16(cswap_ge, type, if (C >= T) *t = *f)                                                \
+	EACH16(cswap_gt, type, if (C > T) *t = *f)
+
+REAL16(float16)
+REAL16(bfloat16)
+
 /* Nothing changes: the old values go back to the origin, that is all. */
 static void keep(void *to, const void *from, const void *compare, size_t count)
 {
 }
 
 #define ROW_ANY(type)                                                                              \
-	[BL_ATOMIC_OP_SUM] = sum_##type, [BL_ATOMIC_OP_PROD] = prod_##type,                        \
-	[BL_ATOMIC_OP_LOR] = lor_##type, [BL_ATOMIC_OP_LAND] = land_##type,                        \
-	[BL_ATOMIC_OP_LXOR] = lxor_##type, [BL_ATOMIC_OP_READ] = keep,                             \
-	[BL_ATOMIC_OP_WRITE] = write_##type, [BL_ATOMIC_OP_CSWAP] = cswap_##type,                  \
-	[BL_ATOMIC_OP_CSWAP_NE] = cswap_ne_##type
+	[BL_ATOMIC_OP_SUM] = sum_##type, [BL_ATOMIC_OP_DIFF] = diff_##type,                        \
+	[BL_ATOMIC_OP_PROD] = prod_##type, [BL_ATOMIC_OP_LOR] = lor_##type,                        \
+	[BL_ATOMIC_OP_LAND] = land_##type, [BL_ATOMIC_OP_LXOR] = lxor_##type,                      \
+	[BL_ATOMIC_OP_READ] = keep, [BL_ATOMIC_OP_WRITE] = write_##type,                           \
+	[BL_ATOMIC_OP_CSWAP] = cswap_##type, [BL_ATOMIC_OP_CSWAP_NE] = cswap_ne_##type
 #define ROW_ORDERED(type)                                                                          \
 	[BL_ATOMIC_OP_MIN] = min_##type, [BL_ATOMIC_OP_MAX] = max_##type,                          \
 	[BL_ATOMIC_OP_CSWAP_LE] = cswap_le_##type, [BL_ATOMIC_OP_CSWAP_LT] = cswap_lt_##type,      \
@@ -130,6 +169,8 @@ static apply *const table[BL_ATOMIC_TYPES][BL_ATOMIC_OPS] = {
 	[BL_LONG_DOUBLE_COMPLEX] = ROW_COMPLEX(long_double_complex),
 	[BL_INT128] = ROW_INTEGER(int128_t),
 	[BL_UINT128] = ROW_INTEGER(uint128_t),
+	[BL_FLOAT16] = ROW_REAL(float16),
+	[BL_BFLOAT16] = ROW_REAL(bfloat16),
 };
 
 static const uint8_t size_of[BL_ATOMIC_TYPES] = {
@@ -149,11 +190,18 @@ static const uint8_t size_of[BL_ATOMIC_TYPES] = {
 	[BL_LONG_DOUBLE_COMPLEX] = sizeof(long_double_complex),
 	[BL_INT128] = 16,
 	[BL_UINT128] = 16,
+	[BL_FLOAT16] = 2,
+	[BL_BFLOAT16] = 2,
 };
 
 size_t bl_atomic_size(unsigned type)
 {
 	return type < BL_ATOMIC_TYPES ? size_of[type] : 0;
+}
+
+static bool compares(unsigned op)
+{
+	return op >= BL_ATOMIC_OP_CSWAP && op <= BL_ATOMIC_OP_MSWAP;
 }
 
 bool bl_atomic_valid(enum bl_rma_what what, unsigned type, unsigned op)
@@ -162,11 +210,11 @@ bool bl_atomic_valid(enum bl_rma_what what, unsigned type, unsigned op)
 		return false;
 	switch (what) {
 	case BL_RMA_ATOMIC:
-		return op <= BL_ATOMIC_OP_WRITE && op != BL_ATOMIC_OP_READ;
+		return op != BL_ATOMIC_OP_READ && !compares(op);
 	case BL_RMA_FETCH:
-		return op <= BL_ATOMIC_OP_WRITE;
+		return !compares(op);
 	case BL_RMA_COMPARE:
-		return op >= BL_ATOMIC_OP_CSWAP;
+		return compares(op);
 	default:
 		return false;
 	}

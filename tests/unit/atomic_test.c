@@ -63,7 +63,7 @@ static void against_plain_c(void **state)
 
 	for (unsigned type = 0; type < BL_ATOMIC_TYPES; type++)
 		for (unsigned op = 0; op < BL_ATOMIC_OPS; op++) {
-			unsigned kind = op >= BL_ATOMIC_OP_CSWAP ? 2 : 1;
+			unsigned kind = ref_valid(2, type, op) ? 2 : 1;
 			size_t size = ref_size(type);
 
 			assert_int_equal(bl_atomic_size(type), size);
@@ -82,10 +82,38 @@ static void against_plain_c(void **state)
 		}
 }
 
+/* Each number of 16 bits with each of these, and with as many others: what rounds up, down and to
+ * even, subnormal ones, infinities and what isn't a number. */
+static void numbers_of_16_bits(void **state)
+{
+	static const unsigned ops[] = {BL_ATOMIC_OP_SUM, BL_ATOMIC_OP_DIFF, BL_ATOMIC_OP_PROD,
+				       BL_ATOMIC_OP_MIN, BL_ATOMIC_OP_LXOR};
+	static const uint16_t with[] = {0,	0x8000, 1,	0x8001, 0x3ff,	0x400,	0x1000,
+					0x3555, 0x3c00, 0xbc01, 0x3f80, 0x7bff, 0x7c00, 0x7f7f,
+					0x7f80, 0xff80, 0x7fff, 0xfc00, 0x0080, 0x8100};
+	enum { BORDERS = sizeof with / sizeof with[0] };
+	uint64_t seed = 7;
+
+	for (unsigned type = BL_FLOAT16; type <= BL_BFLOAT16; type++)
+		for (uint32_t code = 0; code < 0x10000; code++)
+			for (unsigned i = 0; i < BORDERS + 4; i++) {
+				uint16_t f = i < BORDERS ? with[i] : (uint16_t)table_random(&seed);
+				uint16_t got = (uint16_t)code, want = got;
+				unsigned op = ops[(code + i) % 5];
+
+				bl_atomic_apply(type, op, &got, &f, NULL, 1);
+				ref_one(type, op, &want, &f, &f);
+				if (!ref_same(type, &got, &want, 1))
+					fail_msg("type %u, operation %u, %#x and %#x: %#x, not %#x",
+						 type, op, code, f, got, want);
+			}
+}
+
 int main(void)
 {
 	TABLE_TEST(which_there_are);
 	TABLE_TEST(whole_elements);
 	TABLE_TEST(against_plain_c);
+	TABLE_TEST(numbers_of_16_bits);
 	return table_run("atomic");
 }
