@@ -223,7 +223,8 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 		if (bl_was_away(ep))
 			bl_stat_add(ep, BL_STAT_overlap_received_bytes, l->want);
-		bl_claim_missed(ep->home);
+		if (l->arrival.len < BL_CLAIM_MIN)
+			bl_claim_hit(ep->home);
 	}
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
 		bl_fin(ep, peer, l->arrival.request, 0, false);
@@ -280,7 +281,7 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 	struct bl_own_board *board = a->peer->board;
 
 	bl_claim_back_now(ep);
-	bl_claim_took(ep, a->len);
+	bl_claim_took(ep, a->peer, a->len);
 	if (BL_TAKEN_STATE(word) == BL_TAKEN_OPEN) {
 		if (bl_taken_take(taken, BL_TAKEN_RECEIVER))
 			return BL_CLAIM_RTS_OURS;

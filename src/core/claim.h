@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * claim.h: a large message whose receiver has posted its receive and gone away:
+ * claim.h: a message that is announced, and whose receiver has posted its receive and gone away:
  * the sender claims the receive and copies alone, inside its send call. Who has
  * what is decided by the two words of local/advert.h.
  *
@@ -74,7 +74,7 @@ bl_noinline void bl_claim_learn(struct bl_ep *ep, const struct bl_post *post, bo
 static inline void bl_claim_came(struct bl_ep *ep, const struct bl_post *post, bool tagged,
 				 struct bl_peer *peer, size_t len)
 {
-	if (len >= ep->home->show_from && (!post->src || ep->home != ep))
+	if (len > ep->home->show_above && (!post->src || ep->home != ep))
 		bl_claim_learn(ep, post, tagged, peer);
 }
 
@@ -104,32 +104,43 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 /*
  * A receive below BL_CLAIM_MIN, down to what always goes whole, is over in less time than it takes
  * to be shown for nothing, so it is shown only where senders have waited: for each message that had
- * been announced when its receiver came back, and for each that was claimed, so many more are.
+ * been announced when its receiver came back so many more are, or fewer if nobody claims any, and
+ * so many again for each that is claimed. Two who are both in the library and both about to leave
+ * may each leave such a message to the other, and it waits for the first that is back.
  */
 #define BL_SHOWS_MOST 16u
+#define BL_VAIN_MOST  (4 * BL_SHOWS_MOST)
 
 static inline void bl_claim_missed(struct bl_ep *home)
 {
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
-	home->shows = BL_SHOWS_MOST;
-	home->show_from = bl_min(home->eager_max + 1, BL_CLAIM_MIN);
+	home->shows = (uint8_t)(BL_SHOWS_MOST >> home->unclaimed / BL_SHOWS_MOST);
+	home->show_above = home->eager_max;
+}
+
+/* One has been claimed. */
+static inline void bl_claim_hit(struct bl_ep *home)
+{
+	home->unclaimed = 0;
+	bl_claim_missed(home);
+}
+
+/* One has been posted, and shown if it could be. */
+static inline void bl_claim_posted_short(struct bl_ep *home)
+{
+	home->unclaimed += home->unclaimed < BL_VAIN_MOST;
+	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->shows && !--home->shows)
+		home->show_above = BL_CLAIM_MIN - 1;
 }
 
 bl_noinline void bl_claim_took_short(struct bl_ep *ep);
 /* A message of len bytes is being taken, whose sender waits for that: has it waited for us to be
  * back? */
-static inline void bl_claim_took(struct bl_ep *ep, size_t len)
+static inline void bl_claim_took(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	if (len > ep->eager_max && len < BL_CLAIM_MIN)
+	if (len > ep->eager_max && len < BL_CLAIM_MIN && peer->copy.pull != BL_COPY_SELF)
 		bl_claim_took_short(ep);
-}
-
-/* One of them has been shown. */
-static inline void bl_claim_showed_short(struct bl_ep *home)
-{
-	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->shows && !--home->shows)
-		home->show_from = BL_CLAIM_MIN;
 }
 
 /* For neighbours to know. */
@@ -196,26 +207,35 @@ void bl_claim_close(struct bl_ep *ep);
 
 /* --- sender -------------------------------------------------------------- */
 
-/* The RTS of this request, which can be claimed, is in its peer's ring: claim it if it is large and
- * our user may leave, or short and its receiver is away. The request may be over on return. */
+/* The RTS of this request, which can be claimed, is in its peer's ring: claim a receive for it if
+ * it is large and our user may leave, or short and its receiver is away. It may be over on return.
+ */
 void bl_claim_announced(struct bl_ep *ep, struct bl_request *r);
 /* The same of an open one: if the receiver doesn't take it, claim a receive for it and copy. */
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r);
 /* An idle moment at `now`: the same for all open requests, if it is time. */
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now);
 
-/* What bl_rts.taken says of a message of len bytes when it is sent. Of a short one only if its
- * receiver shows any: none of its bytes follow an RTS that can be claimed (stream.h). */
-static inline uint32_t bl_claim_word(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+/* What is announced to this peer can be claimed. */
+static inline bool bl_claim_may(const struct bl_peer *peer)
 {
-	return (len >= BL_CLAIM_MIN ||
-		(len > ep->eager_max && bl_board_any(&peer->rx.lane->board))) &&
-			       peer->copy.push == BL_COPY_VM && peer->bell_index != BL_BELL_NONE &&
-			       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.lend &&
-			       bl_knobs()->copy != BL_COPY_BY_MODULE
-		       ? BL_TAKEN_OPEN
-		       : BL_TAKEN_CLOSED;
+	return peer->copy.push == BL_COPY_VM && peer->bell_index != BL_BELL_NONE &&
+	       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.lend &&
+	       bl_knobs()->copy != BL_COPY_BY_MODULE;
 }
+
+/* A short message that is about to be sent has a receive that it could claim. */
+bl_noinline bool bl_claim_finds(struct bl_peer *peer, bool tagged, uint64_t tag);
+static inline bool bl_claim_is_for(const struct bl_ep *ep, struct bl_peer *peer, size_t len,
+				   bool tagged, uint64_t tag)
+{
+	return len > ep->eager_max && len < BL_CLAIM_MIN &&
+	       unlikely(bl_board_any(&peer->rx.lane->board)) && bl_claim_may(peer) &&
+	       bl_claim_finds(peer, tagged, tagged ? tag : 0);
+}
+
+/* Its receiver is away, as far as can be seen: it isn't if it only has no core. */
+bool bl_claim_is_away(const struct bl_ep *ep, const struct bl_peer *peer);
 
 /* A message of len bytes is about to be announced, and our user is used to leave. The line of its
  * packet lies in the receiver's cache, and so do those that bl_claim_try() reads one by one, mostly
@@ -223,8 +243,7 @@ static inline uint32_t bl_claim_word(const struct bl_ep *ep, const struct bl_pee
  * from the other, who polls it.) */
 static inline void bl_claim_ask(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	if (likely(!ep->leaves) || len < BL_CLAIM_MIN ||
-	    bl_claim_word(ep, peer, len) != BL_TAKEN_OPEN)
+	if (likely(!ep->leaves) || len < BL_CLAIM_MIN || !bl_claim_may(peer))
 		return;
 	bl_prefetch_write(bl_tx_slot(&peer->tx));
 	bl_prefetch_read(&peer->header->here);

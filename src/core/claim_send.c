@@ -9,6 +9,7 @@
 #include "base/window.h"
 #include "core/claim.h"
 #include "core/stat.h"
+#include "core/stream.h"
 
 #define MISSED_US     20u   /* a receiver that was away for longer has kept its senders waiting */
 #define HERE_US	      2u    /* after the longest poll: a peer that waits says so about as often */
@@ -123,6 +124,19 @@ static bool choose(struct bl_peer *peer, uint32_t n, bool tagged, uint64_t tag, 
 {
 	return bl_board_find(&peer->rx.lane->board, tagged, tag, f) &&
 	       !taken_by_earlier(peer, n, tagged, f);
+}
+
+bl_noinline bool bl_claim_finds(struct bl_peer *peer, bool tagged, uint64_t tag)
+{
+	struct bl_found f;
+
+	bl_tx_refresh(&peer->tx); /* what has been read takes no receive any more */
+	return choose(peer, peer->tx.next, tagged, tag, &f);
+}
+
+bool bl_claim_is_away(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	return !bl_peer_here(ep, peer) && !bl_is_at_work(peer) && !bl_shares_core(ep);
 }
 
 /* It waits in the library, as it is used to: what is announced needn't be seen to be taken. */
@@ -326,7 +340,7 @@ void bl_claim_announced(struct bl_ep *ep, struct bl_request *r)
 	bool large = r->len >= BL_CLAIM_MIN;
 
 	opened(ep, r);
-	if (large ? ep->leaves != 0 : !bl_peer_here(ep, r->peer))
+	if (large ? ep->leaves != 0 : bl_claim_is_away(ep, r->peer))
 		bl_claim_try(ep, r); /* it may be over */
 	if (large)
 		bl_claim_leave(ep);
@@ -345,7 +359,8 @@ bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
 		TAILQ_INSERT_TAIL(&ep->opened, r, opened);
 		if (r->peer->dead || taken_or_read(r->peer, r->packet))
 			bl_request_closed(ep, r);
-		else if (!bl_peer_here(ep, r->peer))
+		else if (!bl_peer_here(ep, r->peer) &&
+			 (r->len >= BL_CLAIM_MIN || !bl_is_at_work(r->peer)))
 			bl_claim_try(ep, r);
 	}
 }

@@ -224,7 +224,7 @@ static bool may_show(const struct bl_post_queue *queue, const struct bl_post *po
 
 static bool suitable(const struct bl_ep *home, const struct bl_post *post)
 {
-	return post->len >= home->show_from &&
+	return post->len > home->show_above &&
 	       !(post->flags & (BL_POST_MULTI | BL_POST_SHARED | BL_POST_BEGUN));
 }
 
@@ -354,8 +354,8 @@ static bool is_left_to_us(const struct bl_ep *ep, const struct bl_peer *peer)
 	       (bl_taken_look(bl_taken_in(next)) == BL_TAKEN_CLOSED || !bl_peer_here(ep, peer));
 }
 
-/* The same of a short one. No message that came whole is taken sooner for that: who exchange such
- * ones know by their order whether they answer each other (ring.h), and it costs nobody time. */
+/* The same of a short one, if it isn't for nothing. What came whole is left alone then: who
+ * exchange such messages know by their order whether they answer each other (ring.h). */
 static void look_for_announced(struct bl_ep *ep, struct bl_peer *src)
 {
 	bool any = false;
@@ -393,8 +393,8 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 		if (large)
 			bl_claim_leave(ep);
 	}
-	if (!large) /* now, for it may be over */
-		bl_claim_showed_short(home);
+	if (!large)
+		bl_claim_posted_short(home);
 }
 
 /* Show what can be shown of a queue; true: something has been. */

@@ -11,20 +11,33 @@
 
 #define AT_ONCE	 64
 #define SHORTEST 512u /* bytes of the first size */
-static_assert(SHORTEST << (BL_EARLY_SIZES - 1) >= BL_EAGER_MOST, "all that is eager has a size");
+
+/* Of the message: 512, 640, 768, 896, 1024, 1280, ... */
+static size_t room_of(uint32_t pool)
+{
+	uint32_t power = 9 + (pool - 1) / 4, quarters = (pool - 1) % 4 + 1;
+
+	return pool ? (4u + quarters) << (power - 2) : SHORTEST;
+}
+static_assert((4u + (BL_EARLY_SIZES - 2) % 4 + 1) << (9 + (BL_EARLY_SIZES - 2) / 4 - 2) ==
+		      BL_EAGER_MOST,
+	      "the last size is the longest that is eager");
 
 static size_t bytes_of(uint32_t pool)
 {
-	return offsetof(struct bl_unex, bytes) + (SHORTEST << pool);
+	return offsetof(struct bl_unex, bytes) + room_of(pool);
 }
 
 static uint32_t pool_for(size_t bytes)
 {
-	uint32_t pool = 0;
+	uint32_t last = (uint32_t)bytes - 1, power;
 
-	while (pool < BL_EARLY_SIZES && bytes > SHORTEST << pool)
-		pool++;
-	return pool == BL_EARLY_SIZES ? BL_EARLY_ALONE : pool;
+	if (bytes <= SHORTEST)
+		return 0;
+	if (bytes > BL_EAGER_MOST)
+		return BL_EARLY_ALONE;
+	power = 31 - (uint32_t)__builtin_clz(last);
+	return 1 + 4 * (power - 9) + (last >> (power - 2) & 3);
 }
 
 static bl_cold bool more_slots(struct bl_ep *home)
@@ -56,6 +69,15 @@ static void count_unused(struct bl_ep *home, int64_t bytes)
 	bl_stat_add(home, BL_STAT_private_bytes, (uint64_t)bytes);
 }
 
+static struct bl_unex *take_unused(struct bl_ep *home, uint32_t pool)
+{
+	struct bl_unex *u = home->early_pool.sized[pool];
+
+	home->early_pool.sized[pool] = u->next;
+	count_unused(home, -(int64_t)bytes_of(pool));
+	return u;
+}
+
 struct bl_unex *bl_early_get(struct bl_ep *home, size_t bytes)
 {
 	struct bl_early_pool *p = &home->early_pool;
@@ -72,26 +94,38 @@ struct bl_unex *bl_early_get(struct bl_ep *home, size_t bytes)
 	pool = pool_for(bytes);
 	if (pool == BL_EARLY_ALONE || !p->sized[pool])
 		return allocate(bytes, pool);
-	u = p->sized[pool];
-	p->sized[pool] = u->next;
-	count_unused(home, -(int64_t)bytes_of(pool));
-	return u;
+	return take_unused(home, pool);
+}
+
+/* Make room for one of this size: those of others haven't been used lately. */
+static bl_cold bool free_others(struct bl_ep *home, uint32_t pool)
+{
+	struct bl_early_pool *p = &home->early_pool;
+
+	for (uint32_t i = 0; i < BL_EARLY_SIZES; i++)
+		while (i != pool && p->sized[i] && p->unused + bytes_of(pool) > BL_EARLY_FREE)
+			free(take_unused(home, i));
+	return p->unused + bytes_of(pool) <= BL_EARLY_FREE;
 }
 
 void bl_early_put(struct bl_ep *home, struct bl_unex *u)
 {
 	struct bl_early_pool *p = &home->early_pool;
+	uint32_t pool = u->pool;
 
-	if (u->pool == BL_EARLY_SLOT) {
+	if (pool == BL_EARLY_SLOT) {
 		u->next = p->slot;
 		p->slot = u;
-	} else if (u->pool == BL_EARLY_ALONE || p->unused + bytes_of(u->pool) > BL_EARLY_FREE) {
-		free(u);
-	} else {
-		u->next = p->sized[u->pool];
-		p->sized[u->pool] = u;
-		count_unused(home, (int64_t)bytes_of(u->pool));
+		return;
 	}
+	if (pool == BL_EARLY_ALONE ||
+	    (unlikely(p->unused + bytes_of(pool) > BL_EARLY_FREE) && !free_others(home, pool))) {
+		free(u);
+		return;
+	}
+	u->next = p->sized[pool];
+	p->sized[pool] = u;
+	count_unused(home, (int64_t)bytes_of(pool));
 }
 
 void bl_early_pool_fini(struct bl_ep *ep)

@@ -244,11 +244,11 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->msg.tail = &e->msg.head;
 	e->early_tagged.tail = &e->early_tagged.head;
 	e->early_msg.tail = &e->early_msg.head;
-	e->eager_max = (uint32_t)bl_copy_plan()->eager_max;
+	e->eager_max = (uint16_t)bl_copy_plan()->eager_max;
 	e->inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
 	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
-	e->show_from = BL_CLAIM_MIN;
+	e->show_above = BL_CLAIM_MIN - 1;
 	if (bl_knobs()->overlap == BL_OVERLAP_ALWAYS)
 		bl_claim_missed(e);
 	e->domain = domain;

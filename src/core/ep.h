@@ -180,8 +180,9 @@ struct bl_ep {
 	uint64_t ndest;
 	struct bl_cq *tx_cq, *rx_cq;
 	struct bl_cntr *tx_cntr, *rx_cntr;
-	uint32_t eager_max, inject_max; /* bytes; core.h */
-	uint32_t show_from;   /* bytes: so long a receive is shown to its senders; claim.h */
+	uint32_t inject_max;  /* bytes; core.h */
+	uint16_t eager_max;   /* the same */
+	uint16_t show_above;  /* bytes: a longer receive is shown to its senders; claim.h */
 	uint32_t work;	      /* transfers, requests being served, peers with control packets */
 	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
 	bool warm_long;	      /* as many as of a fresh one (fresh.h) */
@@ -221,6 +222,7 @@ struct bl_ep {
 	uint64_t next_claim;		 /* ticks */
 	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
 	uint8_t shows;			 /* so many more receives below BL_CLAIM_MIN are shown */
+	uint8_t unclaimed;		 /* of those, since one was claimed */
 	uint8_t wanders;		 /* > 0: or with something else, while we copy */
 	uint8_t carry_vain;		 /* messages in a row whose senders went away; stream.c */
 	uint8_t carry_pause;		 /* so many more aren't carried */
@@ -691,6 +693,9 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 /* --- receiving ---------------------------------------------------------- */
 
 bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep);
+static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
+	      "what a message needs besides is one line");
+
 /* Something has come early, or the source is yet to be resolved. */
 bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged);
 
@@ -720,7 +725,7 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	post->iov = NULL;
 	post->next = NULL;
 	/* One that is shown to its senders finds what has come already. */
-	if (unlikely(early->head || peer == &bl_nobody || len >= ep->show_from))
+	if (unlikely(early->head || peer == &bl_nobody || len > ep->show_above))
 		return bl_recv_slow(ep, post, src, tagged);
 	if (unlikely(queue->index != NULL))
 		return bl_post_append(queue, post);

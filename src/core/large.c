@@ -409,7 +409,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	struct bl_request *r;
 	struct bl_rts rts;
 	size_t bytes;
-	uint32_t n, word;
+	uint32_t n;
+	bool open;
 	int err;
 
 	if (unlikely(ep->sampled))
@@ -440,15 +441,17 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
 	rts.request = bl_request_number(r);
-	word = bl_claim_word(ep, peer, len);
-	atomic_store_explicit(&rts.taken, word, memory_order_relaxed);
+	open = len >= BL_CLAIM_MIN ? bl_claim_may(peer)
+				   : bl_claim_is_for(ep, peer, len, tagged, send->tag);
+	atomic_store_explicit(&rts.taken, open ? BL_TAKEN_OPEN : BL_TAKEN_CLOSED,
+			      memory_order_relaxed);
 	n = peer->tx.next;
 	if (bl_lend(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_LENT;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
 	if (unlikely(len <= bl_copy_plan()->carry_max && len > bl_carry_to(ep, peer)))
 		flags |= BL_SLOT_ONCE;
-	rts.ahead = r->ahead = word == BL_TAKEN_OPEN ? 0 : bl_ahead(ep, r);
+	rts.ahead = r->ahead = open ? 0 : bl_ahead(ep, r); /* what may be claimed is copied once */
 	r->ahead_told = false;
 	if (bl_may_go_in_turn(len)) /* from here on the packet goes, or the buffer is lost */
 		flags |= bl_dialogue_decline(&peer->tx, len);
@@ -458,7 +461,7 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	bl_tx_said_rts(&peer->tx, bl_may_go_in_turn(len));
 	if (r->ahead)
 		bl_ahead_send(ep, r);
-	if (word == BL_TAKEN_OPEN) {
+	if (open) {
 		r->tagged = tagged;
 		r->packet = n;
 		r->tag = tagged ? send->tag : 0;

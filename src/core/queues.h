@@ -83,10 +83,10 @@ struct bl_unex_queue {
 
 /*
  * Memory for early messages: of the description of one, or one of a slot's bytes, from slabs; of
- * longer ones, up to the longest that is eager, by powers of two, as it was last used, so that none
+ * longer ones, up to the longest that is eager, in a few sizes, as it was last used, so that none
  * is allocated for what comes early again and again. early_pool.c
  */
-#define BL_EARLY_SIZES 6u /* 512 to 16384 bytes */
+#define BL_EARLY_SIZES 20u /* 512 bytes, and from there on four for each power of two */
 #define BL_EARLY_SLOT  BL_EARLY_SIZES
 #define BL_EARLY_ALONE (BL_EARLY_SIZES + 1) /* allocated and freed by itself */
 #define BL_EARLY_FREE  (256u << 10)	    /* bytes: more than that isn't kept unused */

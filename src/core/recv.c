@@ -325,7 +325,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	bool spent, copied = false;
 
 	if (unlikely(a->slot_flags & BL_SLOT_TELL))
-		bl_claim_took(ep, a->len);
+		bl_claim_took(ep, a->peer, a->len);
 	/* What isn't whole takes no receive but that which it is copied into. */
 	if (unlikely(a->growing != NULL) && !bl_arrive_growing(ep, a, tagged, bytes, &copied))
 		return false;
@@ -415,7 +415,7 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	bool ours = post->src == peer; /* else another's message may take it meanwhile */
 
 	if (unlikely(flags & BL_SLOT_TELL))
-		bl_claim_took(ep, len);
+		bl_claim_took(ep, peer, len);
 	if (grows && !bl_take_growing(ep, &peer->rx, slot, len, ours ? post : NULL, bytes))
 		return false;
 	if (!grows || !ours)
@@ -531,7 +531,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 	int err;
 
 	err = post->src == &bl_nobody ? bl_ep_resolve(ep, src, &post->src) : 0;
-	if (!err && post->len >= ep->show_from && !ep->shared) /* a context's: below */
+	if (!err && post->len >= BL_CLAIM_MIN && !ep->shared) /* a context's: below */
 		err = bl_claim_connect(ep, post->src);
 	if (err) {
 		bl_post_release(ep, post);
@@ -572,7 +572,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		bl_recv_fail(ep, &no_sink, post, tagged, -err);
 		return 0;
 	}
-	if (post->len >= ep->show_from)
+	if (post->len > ep->show_above)
 		bl_claim_posted(ep, post, tagged);
 	return 0;
 }

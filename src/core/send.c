@@ -549,12 +549,13 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	return 0;
 }
 
-/* Its receiver, whose word its sender waits for, is away, and shows receives: it is claimed. */
-static bool waits_in_vain(const struct bl_ep *ep, const struct bl_peer *peer,
-			  const struct bl_send *send, size_t len)
+/* Its sender waits for its delivery, and its receiver is away and shows a receive for it. */
+static bool waits_in_vain(const struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+			  size_t len)
 {
-	return send->flags & BL_DELIVERY_COMPLETE && len < BL_CLAIM_MIN &&
-	       bl_claim_word(ep, peer, len) == BL_TAKEN_OPEN && !bl_peer_here(ep, peer);
+	return send->flags & BL_DELIVERY_COMPLETE &&
+	       bl_claim_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag) &&
+	       bl_claim_is_away(ep, peer);
 }
 
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)
@@ -564,10 +565,13 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false, fresh = (bl_is_fresh(ep, peer, len) || bl_fresh_or_not(peer, len)) &&
-				   goes_fresh(ep, peer, len, &turn);
+	bool turn = false, fresh;
 
-	if ((!fresh && !may_go_whole(ep, peer, len)) || waits_in_vain(ep, peer, send, len))
+	if (waits_in_vain(ep, peer, send, len))
+		return -EMSGSIZE;
+	fresh = (bl_is_fresh(ep, peer, len) || bl_fresh_or_not(peer, len)) &&
+		goes_fresh(ep, peer, len, &turn);
+	if (!fresh && !may_go_whole(ep, peer, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_told(ep, peer, send, len, op, flags);

@@ -64,7 +64,7 @@ static int64_t away_for(const struct bl_peer *peer)
 	return here < active ? here : active;
 }
 
-static bool is_at_work(const struct bl_peer *peer)
+bool bl_is_at_work(const struct bl_peer *peer)
 {
 	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
 }
@@ -236,8 +236,7 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
 	return true;
 }
 
-/* Who waits in the library loses its core now and then: that it hasn't been seen says nothing. */
-static bool shares_core(const struct bl_ep *ep)
+bool bl_shares_core(const struct bl_ep *ep)
 {
 	return ep->tx_cq && bl_crowd_shared(&ep->tx_cq->crowd, bl_ticks());
 }
@@ -260,7 +259,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 		if (r->len > bl_carry_to(ep, r->peer))
 			return 0;
 		bl_say_active(ep, bl_ticks());
-		if (!is_at_work(r->peer) && !shares_core(ep))
+		if (!bl_is_at_work(r->peer) && !bl_shares_core(ep))
 			return 0;
 	}
 	if (unlikely(r->peer->ahead_pause && r->len > ep->eager_max)) {
