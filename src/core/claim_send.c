@@ -136,7 +136,7 @@ bl_noinline bool bl_claim_finds(struct bl_peer *peer, bool tagged, uint64_t tag)
 
 bool bl_claim_is_away(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return !bl_peer_here(ep, peer) && !bl_is_at_work(peer) && !bl_shares_core(ep);
+	return bl_is_gone(peer) && !bl_peer_here(ep, peer) && !bl_shares_core(ep);
 }
 
 /* It waits in the library, as it is used to: what is announced needn't be seen to be taken. */
@@ -360,7 +360,7 @@ bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now)
 		if (r->peer->dead || taken_or_read(r->peer, r->packet))
 			bl_request_closed(ep, r);
 		else if (!bl_peer_here(ep, r->peer) &&
-			 (r->len >= BL_CLAIM_MIN || !bl_is_at_work(r->peer)))
+			 (r->len >= BL_CLAIM_MIN || bl_is_gone(r->peer)))
 			bl_claim_try(ep, r);
 	}
 }

@@ -229,6 +229,8 @@ struct bl_ep {
 	uint64_t carried_at;		 /* ticks: the last piece of any that is */
 	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
 	uint64_t brought_at;		 /* the same of such a read */
+	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
+	uint64_t seen_until;
 	uint64_t got_at;      /* ticks: the end of a large message whose use is to be seen; or 0 */
 	uint32_t got_use_ns;  /* that this takes at least */
 	uint8_t uses;	      /* such messages in a row that were used; fresh.h */

@@ -19,6 +19,7 @@
 
 #define CREDIT_POLLS 400 /* about 700 ns */
 #define LADEN_EVERY  8u	 /* messages that may go whole */
+#define SEEN_US	     10u /* a receiver that was there may have gone since, for all we know */
 #define DEEP	     8u	 /* large messages of a stream, unread in the ring */
 
 size_t bl_inject_max(void)
@@ -549,13 +550,27 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	return 0;
 }
 
+/* Asked now and then, for the answer lies in lines that it writes all the time. */
+static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t now = bl_ticks();
+
+	if (ep->seen == peer && !bl_is_due(now, ep->seen_until))
+		return true;
+	if (bl_is_gone(peer))
+		return false;
+	ep->seen = peer;
+	ep->seen_until = now + SEEN_US * bl_ticks_per_us();
+	return true;
+}
+
 /* Its sender waits for its delivery, and its receiver is away and shows a receive for it. */
-static bool waits_in_vain(const struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+static bool waits_in_vain(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
 			  size_t len)
 {
-	return send->flags & BL_DELIVERY_COMPLETE &&
-	       bl_claim_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag) &&
-	       bl_claim_is_away(ep, peer);
+	return send->flags & BL_DELIVERY_COMPLETE && len > ep->eager_max && len < BL_CLAIM_MIN &&
+	       !was_seen_lately(ep, peer) && bl_claim_is_away(ep, peer) &&
+	       bl_claim_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag);
 }
 
 int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len)

@@ -64,9 +64,14 @@ static int64_t away_for(const struct bl_peer *peer)
 	return here < active ? here : active;
 }
 
-bool bl_is_at_work(const struct bl_peer *peer)
+static bool is_at_work(const struct bl_peer *peer)
 {
 	return away_for(peer) <= (int64_t)(STILL_US * bl_ticks_per_us());
+}
+
+bool bl_is_gone(const struct bl_peer *peer)
+{
+	return away_for(peer) > (int64_t)(ROOM_US * bl_ticks_per_us());
 }
 
 static bool is_here(const struct bl_peer *peer, int64_t left_us, int64_t busy_us)
@@ -259,7 +264,7 @@ uint32_t bl_ahead(struct bl_ep *ep, const struct bl_request *r)
 		if (r->len > bl_carry_to(ep, r->peer))
 			return 0;
 		bl_say_active(ep, bl_ticks());
-		if (!bl_is_at_work(r->peer) && !bl_shares_core(ep))
+		if (!is_at_work(r->peer) && !bl_shares_core(ep))
 			return 0;
 	}
 	if (unlikely(r->peer->ahead_pause && r->len > ep->eager_max)) {

@@ -38,8 +38,8 @@ bool bl_waits_here(const struct bl_peer *peer, size_t uses);
 /* Sender: one step of what was asked for; false: nothing is left of it. */
 bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r);
 
-/* It has said within a moment that it is in the library, or reads messages of a few pages. */
-bool bl_is_at_work(const struct bl_peer *peer);
+/* It hasn't said for 10 us that it is in the library, or reads messages of a few pages. */
+bool bl_is_gone(const struct bl_peer *peer);
 /* Who waits in the library loses its core now and then: that it hasn't been seen says nothing. */
 bool bl_shares_core(const struct bl_ep *ep);
 
