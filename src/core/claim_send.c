@@ -71,8 +71,8 @@ bl_noinline void bl_claim_took_short(struct bl_ep *ep)
 	int64_t away = (int64_t)(MISSED_US * bl_ticks_per_us());
 	uint64_t now = bl_ticks();
 
-	/* What we copied since we looked around is no absence. */
-	if (own &&
+	/* What we copied since we looked around is no absence, nor is a core that others had. */
+	if (own && !bl_shares_core(ep) &&
 	    bl_ticks_since(now, atomic_load_explicit(&own->here, memory_order_relaxed)) > away &&
 	    bl_ticks_since(now, atomic_load_explicit(&own->active, memory_order_relaxed)) > away)
 		bl_claim_missed(ep->home);

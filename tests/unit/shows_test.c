@@ -47,7 +47,8 @@ static void is(struct bl_ep *ep, enum place place)
 
 	atomic_store(&header->here, place == HERE ? now + second : now - second);
 	atomic_store(&header->active, place == ACTIVE ? now + second : now - second);
-	sender->tx_cq->crowd.until = place == LATE ? now + second : 0;
+	sender->tx_cq->crowd.until = receiver->tx_cq->crowd.until =
+		place == LATE ? now + second : 0;
 }
 
 static void post_tagged(size_t len, uint64_t tag)
@@ -175,6 +176,7 @@ static const struct missed_row misses[] = {
 	{{"away, the shortest", "that is announced"}, EAGER + 1, .missed = true},
 	{{"here", "it takes the message at once"}, LARGE - 1, .receiver = HERE},
 	{{"at work", "the same"}, LARGE - 1, .receiver = ACTIVE},
+	{{"without a core", "it had it as soon as it could"}, LARGE - 1, .receiver = LATE},
 	{{"away, eager", "its sender waits for nothing"}, EAGER, .missed = false},
 	{{"away, large", "those are shown anyway"}, LARGE, .missed = false},
 	{{"away, to itself", "who would claim it?"}, LARGE - 1, .itself = true},
