@@ -96,9 +96,8 @@ enum bl_knob_kind {
 	X(overlap, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
 	  "Whether a call that sends or posts a message of 64 KiB or more, or reads while one is " \
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \
-	  "then: auto is for one that is used to go away; always also lets senders claim "         \
-	  "receives "                                                                              \
-	  "below 64 KiB from the first on; never leaves all posted receives to their owners.")     \
+	  "then: auto is for one that is used to go away; always also shows shorter receives to "  \
+	  "senders from the first on; never leaves all posted receives to their owners.")          \
 	X(serve, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
 	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are done by "   \
 	  "their target: auto is if it waits in the library, where a system call was measured to " \

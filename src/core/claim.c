@@ -10,6 +10,7 @@
 #include "core/match.h"
 #include "core/shared.h"
 #include "core/stat.h"
+#include "core/stream.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -223,7 +224,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_landi
 				 l->want < l->arrival.len ? BL_ETRUNC : 0);
 		if (bl_was_away(ep))
 			bl_stat_add(ep, BL_STAT_overlap_received_bytes, l->want);
-		if (l->arrival.len < BL_CLAIM_MIN)
+		if (l->arrival.len < BL_CLAIM_MIN && !bl_shares_core(ep))
 			bl_claim_hit(ep->home);
 	}
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)

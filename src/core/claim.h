@@ -29,7 +29,8 @@
  *  - A receive of several pieces is shown with them, in shared memory that is its own until
  *    it is over; the claimer takes a copy once it has won, and what makes no sense
  *    there is its owner's to copy. More of them than there is room for wait, unshown.
- *  - Nobody misses the other: each shows what it has, fences, and looks.
+ *  - Nobody misses the other: each shows what it has, fences, and looks. (Of a short message, see
+ *    below, the board is looked at before: it may wait for its receiver's return, as if not shown.)
  *  - A claim is for a message: its RTS is in the ring, and says SENDER, before the state
  *    is touched. So a state that isn't ours, with no such RTS, is a lie; the receive
  *    is as if nobody had claimed it, and the liar isn't listened to any more. What a
@@ -50,10 +51,10 @@
 
 /* --- receiver ------------------------------------------------------------ */
 
-/* A receive to be shown, from src, or NULL, is about to be posted: first of all, since others may
+/* A large receive from src, or NULL, is about to be posted: first of all, since others may
  * enter while this waits until it can be shown. 0, or why its sender can't ever be reached. */
 bl_cold int bl_claim_connect(struct bl_ep *ep, struct bl_peer *src);
-/* Such a receive was appended to its queue: show it to a sender if that is
+/* One that is to be shown was appended to its queue: show it to a sender if that is
  * possible, take what has come for it meanwhile, and copy it. */
 void bl_claim_posted(struct bl_ep *ep, struct bl_post *post, bool tagged);
 /* Receives that could not be shown when they were posted: perhaps now. */

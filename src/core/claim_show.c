@@ -345,26 +345,29 @@ static void look_around(struct bl_ep *ep, struct bl_peer *src)
 	bl_large_finish(ep, &no_sink);
 }
 
-/* A message is announced there that its sender may not claim, or is away from. */
-static bool is_left_to_us(const struct bl_ep *ep, const struct bl_peer *peer)
+/* A message is announced there for which its sender can claim no such receive, or is away. */
+static bool is_left_to_us(const struct bl_ep *ep, const struct bl_peer *peer,
+			  const struct bl_peer *claimer)
 {
 	const struct bl_slot *next = bl_rx_peek(&peer->rx);
 
 	return next && bl_slot_announces(next) &&
-	       (bl_taken_look(bl_taken_in(next)) == BL_TAKEN_CLOSED || !bl_peer_here(ep, peer));
+	       (bl_taken_look(bl_taken_in(next)) == BL_TAKEN_CLOSED || peer != claimer ||
+		!bl_peer_here(ep, peer));
 }
 
-/* The same of a short one, if it isn't for nothing. What came whole is left alone then: who
- * exchange such messages know by their order whether they answer each other (ring.h). */
-static void look_for_announced(struct bl_ep *ep, struct bl_peer *src)
+/* The same for a short one, which is shown to `claimer`, if it isn't for nothing. What came whole
+ * is left alone then: who exchange such messages know by their order whether they answer each other
+ * (ring.h). */
+static void look_for_announced(struct bl_ep *ep, struct bl_peer *src, const struct bl_peer *claimer)
 {
 	bool any = false;
 
 	bl_claim_fence();
 	if (src)
-		any = src->adopted && !src->dead && is_left_to_us(ep, src);
+		any = src->adopted && !src->dead && is_left_to_us(ep, src, claimer);
 	for (uint32_t i = 0; !src && !any && i < ep->local.nhot; i++)
-		any = is_left_to_us(ep, ep->local.hot[i]);
+		any = is_left_to_us(ep, ep->local.hot[i], claimer);
 	if (any)
 		look_around(ep, src);
 }
@@ -374,6 +377,7 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 	/* Of a context's source each member knows another peer: all are looked at. */
 	struct bl_peer *src = home->shared ? NULL : post->src;
 	bool large = post->len >= BL_CLAIM_MIN;
+	const struct bl_peer *claimer;
 
 	for (uint32_t i = 0; large && i < members(home); i++)
 		bl_fresh_back(member(home, i));
@@ -383,11 +387,13 @@ void bl_claim_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 		set_unshown(home, true);
 		home->claims->again_us = AGAIN_US;
 	}
+	/* Before it may be over. */
+	claimer = post->flags & BL_POST_SHARED ? post->board->peer : NULL;
 	for (uint32_t i = 0; i < members(home); i++) {
 		struct bl_ep *ep = member(home, i);
 
 		if (!large)
-			look_for_announced(ep, src);
+			look_for_announced(ep, src, claimer);
 		else if (ep->leaves)
 			look_around(ep, src);
 		if (large)

@@ -269,6 +269,8 @@ struct bl_ep {
 	uint32_t moves;		  /* packets and one-sided operations, by the last one; quiet.h */
 	struct bl_pass pass;	  /* of sends whose time is taken */
 };
+static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
+	      "`ndest` to `warm`, what a message needs besides, is one line");
 
 extern struct bl_peer bl_nobody; /* whose ring is always full */
 extern struct bl_cq bl_no_queue; /* of a sink that takes nothing */
@@ -695,9 +697,6 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 /* --- receiving ---------------------------------------------------------- */
 
 bl_noinline struct bl_post *bl_post_more(struct bl_ep *ep);
-static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
-	      "what a message needs besides is one line");
-
 /* Something has come early, or the source is yet to be resolved. */
 bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged);
 

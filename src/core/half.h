@@ -35,8 +35,9 @@ static inline float bl_from_float16(uint16_t h)
 
 	if (rest >= BL_HALF_INF)
 		return bl_float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-	/* Exponents differ by 112, of subnormal ones, too. */
-	return bl_float_of(sign | bl_bits_of(bl_float_of(rest << 13) * 0x1p112f));
+	if (rest < 0x400) /* subnormal, which floats of this size aren't */
+		return bl_float_of(sign | bl_bits_of((float)rest * 0x1p-24f));
+	return bl_float_of(sign | ((rest << 13) + (112u << 23)));
 }
 
 static inline uint16_t bl_to_float16(float f)

@@ -243,7 +243,10 @@ bool bl_stream_serve(struct bl_ep *ep, struct bl_request *r)
 
 bool bl_shares_core(const struct bl_ep *ep)
 {
-	return ep->tx_cq && bl_crowd_shared(&ep->tx_cq->crowd, bl_ticks());
+	uint64_t now = bl_ticks();
+
+	return (ep->tx_cq && bl_crowd_shared(&ep->tx_cq->crowd, now)) ||
+	       (ep->rx_cq && ep->rx_cq != ep->tx_cq && bl_crowd_shared(&ep->rx_cq->crowd, now));
 }
 
 /*

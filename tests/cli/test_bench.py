@@ -337,11 +337,13 @@ def test_another_provider_has_what_brings_the_mpi_there(
 
     monkeypatch.setattr(paths, "provider_dir", lambda: Path("/b"))
     monkeypatch.setenv("FI_PROVIDER_PATH", "/x")
+    monkeypatch.setenv("I_MPI_OFI_PROVIDER", "verbs")
     shm = launch.Baseline("shm")
     mpi = mpis.identify(fake_mpi("openmpi-5.0.11"))
     plain = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1))
     theirs = launch.mpi_environment(mpi, launch.DEFAULT, (0, 1), against=shm)
     ours = launch.mpi_environment(mpi, launch.BEELINE, (0, 1), against=shm)
+    assert "I_MPI_OFI_PROVIDER" not in theirs
     assert {k: v for k, v in theirs.items() if plain.get(k) != v} == {
         "FI_PROVIDER_PATH": "/x",  # it may be there
         "FI_PROVIDER": "shm",
@@ -353,7 +355,7 @@ def test_another_provider_has_what_brings_the_mpi_there(
     assert ours["FI_PROVIDER"] == "beeline" and ours["FI_PROVIDER_PATH"] == "/b:/x"
 
 
-@pytest.mark.parametrize("name", ["", "beeline", "default"])
+@pytest.mark.parametrize("name", ["", "beeline", "default", "^shm", "shm,tcp", "shm;", "a b"])
 def test_another_provider_is_another(name: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="examples: shm, tcp"):
         launch.baseline(name)

@@ -383,11 +383,36 @@ static void goes_whole(void **state)
 	node_close(&node);
 }
 
+/* One that was there a moment ago isn't asked again at once. */
+static void seen_lately(void **state)
+{
+	(void)state;
+	begin(MOST, true);
+	post(SHORT);
+	is(receiver, HERE);
+	send_by(SHORT, 1, DELIVER);
+	assert_ptr_equal(sender->seen, peer());
+	assert_int_equal(last_op(), BL_OP_TAGGED);
+	arrives(SHORT);
+	for (int again = 0; again < 2; again++) {
+		memset(to, 0xee, sizeof to);
+		post(SHORT);
+		is(receiver, AWAY);
+		sender->seen_until = bl_ticks() + (again ? 0 : 1000000 * bl_ticks_per_us());
+		send_by(SHORT, 1, DELIVER);
+		assert_int_equal(last_op(), again ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
+		assert_int_equal(is_there(SHORT), again);
+		arrives(SHORT);
+	}
+	node_close(&node);
+}
+
 /* --- what a call that posts takes ---------------------------------------------------------- */
 
 struct found_row {
 	struct row row;
-	bool first; /* a receive was there before, so that it can be claimed */
+	bool first;   /* a receive was there before, so that it can be claimed */
+	bool unshown; /* the one that is posted then can't be shown */
 	bool whole;
 	enum place sender;
 	bool found;
@@ -397,6 +422,11 @@ static const struct found_row founds[] = {
 	{{"announced, can't be claimed", "nobody else copies it"}, .sender = HERE, .found = true},
 	{{"announced, sender here", "it claims it, where it waits"}, true, .sender = HERE},
 	{{"announced, sender away", "it may not be back for long"}, true, .found = true},
+	{{"announced, not shown this one", "it can't claim it"},
+	 true,
+	 .sender = HERE,
+	 .unshown = true,
+	 .found = true},
 	{{"whole", "its sender waits for nothing"}, .whole = true},
 };
 
@@ -412,6 +442,8 @@ static void finds(void **state)
 	send_by(SHORT, 1, 0);
 	is(sender, row->sender);
 	is(receiver, AWAY);
+	if (row->unshown) /* one before it isn't */
+		assert_int_equal(bl_recv_buf(receiver, other, 8, 1, 5, 0, other, NODE_FLAGS), 0);
 	if (row->first)
 		assert_int_equal(
 			bl_recv_buf(receiver, other, LARGE - 1, 1, 5, 0, other, NODE_FLAGS), 0);
@@ -435,6 +467,7 @@ int main(void)
 	TABLE_TEST(claimed_later);
 	TABLE_ROWS("ahead", goes_ahead, aheads);
 	TABLE_ROWS("whole", goes_whole, wholes);
+	TABLE_TEST(seen_lately);
 	TABLE_ROWS("post", finds, founds);
 	return table_run("shows");
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from beeline.mpi import Mpi
 
 DEFAULT, BEELINE = "default", "beeline"
 PATHS = (DEFAULT, BEELINE)
+OTHER_CHOICES = ("I_MPI_OFI_PROVIDER", "MPIR_CVAR_OFI_USE_PROVIDER")  # stronger than FI_PROVIDER
 TIMEOUT = 180.0  # seconds for one launch: a hang is a failure, not a wait
 
 
@@ -51,8 +53,9 @@ OWN_DEFAULT = Baseline()
 
 
 def baseline(provider: str) -> Baseline:
-    """What --against takes."""
-    if not provider or provider in (env.PROVIDER_NAME, DEFAULT):
+    """What --against takes: one provider, or one on top of another ("tcp;ofi_rxm")."""
+    named = re.fullmatch(r"[a-z0-9_]+(;[a-z0-9_]+)*", provider)
+    if not named or provider in (env.PROVIDER_NAME, DEFAULT):
         raise argparse.ArgumentTypeError(
             f"{provider!r} is no other provider of libfabric; examples: shm, tcp"
         )
@@ -196,6 +199,8 @@ def mpi_environment(
             environ.pop(setting.name, None)
         elif setting.name != "LD_LIBRARY_PATH":
             env.without(setting, environ)
+    for name in OTHER_CHOICES if against.provider else ():
+        environ.pop(name, None)
     if path == DEFAULT and against.provider:
         wanted = env.over_another(wanted, against.provider)
     elif path == DEFAULT:

@@ -418,16 +418,16 @@ def report(
             console.print(one)
 
 
-def headlines(rows: list[summary.Row]) -> list[str]:
+def headlines(rows: list[summary.Row], against: launch.Baseline) -> list[str]:
     """For whoever reads only one line: a short and a long message under each MPI."""
     from beeline.bench.table import show_time
 
-    lines = []
+    lines, instead = [], f" {against.way}" if against.provider else ""
     for mpi in dict.fromkeys(row.mpi for row in rows):
         mine = {r.size: r for r in rows if r.mpi == mpi and r.test == "latency"}
         parts = [
             f"{summary.show_size(size)} in {show_time(mine[size].beeline.median)} "
-            f"instead of {show_time(mine[size].default.median)}"
+            f"instead of {show_time(mine[size].default.median)}{instead}"
             for size in (8, 4 * MIB)
             if size in mine
         ]
@@ -468,7 +468,7 @@ def main(args: argparse.Namespace) -> int:
     as_goals_say = not (session.used or session.multiple or session.against.provider)
     verdicts = summary.judge(rows, limit_rows) if rows and as_goals_say else []
     report(console, session, rows, limit_rows, [] if args.quick else verdicts)
-    for line in (*headlines(rows), *remarks):
+    for line in (*headlines(rows, session.against), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []
     if args.json:

@@ -104,7 +104,7 @@ def colours_of(rows: Sequence[Measured]) -> dict[str, str]:
 
 
 def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float]) -> None:
-    """Two lines for each MPI, its default and Beeline, with the quartiles."""
+    """Two lines for each MPI, what it is measured against and Beeline, with the quartiles."""
     place = _sizes(axes, sorted({r.size for r in rows}))
     colours, top = colours_of(rows), 0.0
     for mpi, mine in _by_mpi(rows).items():
