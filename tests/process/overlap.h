@@ -9,6 +9,8 @@
 #include "cases.h"
 
 #include <rdma/fi_tagged.h>
+#include <sched.h>
+#include <time.h>
 
 #define KIB 1024u
 #define MIB (1024u * KIB)
@@ -19,6 +21,22 @@ static const size_t sizes[] = {65536, 65537, 100000, 262144, 262145, MIB, 3 * MI
 static inline void away(void)
 {
 	t_barrier_with(NULL);
+}
+
+/* The same for a random moment, or not at all; it waits for nothing. */
+static inline void absent(struct t_rng *rng)
+{
+	switch (t_rand_below(rng, 8)) {
+	case 0:
+		nanosleep(&(struct timespec){.tv_nsec = (long)t_rand_below(rng, 300000)}, NULL);
+		break;
+	case 1:
+		sched_yield();
+		break;
+	case 2:
+		for (volatile uint64_t k = t_rand_below(rng, 100000); k; k--)
+			;
+	}
 }
 
 static inline void only_ours(void)

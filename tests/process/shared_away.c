@@ -6,10 +6,8 @@
 #include "overlap.h"
 #include "shared.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TAG  5
 #define MARK 9
@@ -226,21 +224,6 @@ static uint64_t stress_seed(const uint64_t *head)
 	return 7919 * head[2] + 10 * head[0] + head[1];
 }
 
-static void absent(void)
-{
-	switch (t_rand_below(&rng, 8)) {
-	case 0:
-		nanosleep(&(struct timespec){.tv_nsec = (long)t_rand_below(&rng, 300000)}, NULL);
-		break;
-	case 1:
-		sched_yield();
-		break;
-	case 2:
-		for (volatile uint64_t k = t_rand_below(&rng, 100000); k; k--)
-			;
-	}
-}
-
 /* Who sent it, to which member, which of those: it says so itself. */
 static void stress_send(struct group *g, uint64_t each)
 {
@@ -272,7 +255,7 @@ static void stress_send(struct group *g, uint64_t each)
 			busy[i] = !rc;
 			sent[m] += !rc;
 		}
-		absent();
+		absent(&rng);
 		if (t_rand_below(&rng, 4))
 			t_idle();
 		any = false;
@@ -340,7 +323,7 @@ static void stress_receive(struct group *g, uint64_t total)
 		} else if (!t_rand_below(&rng, 20)) {
 			fi_cancel(&g->srx->fid, &r->op);
 		}
-		absent();
+		absent(&rng);
 		if (t_rand_below(&rng, 4))
 			t_idle();
 	}

@@ -5,10 +5,8 @@
  */
 #include "overlap.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define EACH   t_scaled(150) /* messages from each to each */
 #define WINDOW 6
@@ -33,21 +31,6 @@ static size_t len_of(int from, int to, uint64_t k)
 	default:
 		return large ? LARGE + t_rand_below(&r, LONGEST - LARGE)
 			     : 10000 + t_rand_below(&r, LARGE - 10000);
-	}
-}
-
-static void absent(void)
-{
-	switch (t_rand_below(&rng, 8)) {
-	case 0:
-		nanosleep(&(struct timespec){.tv_nsec = (long)t_rand_below(&rng, 300000)}, NULL);
-		break;
-	case 1:
-		sched_yield();
-		break;
-	case 2:
-		for (volatile uint64_t k = t_rand_below(&rng, 100000); k; k--)
-			;
 	}
 }
 
@@ -142,7 +125,7 @@ static void stress(void)
 		} else if (!t_rand_below(&rng, 20)) {
 			fi_cancel(&n.ep->fid, &r->op);
 		}
-		absent();
+		absent(&rng);
 		if (t_rand_below(&rng, 4))
 			t_idle();
 		all = true;
