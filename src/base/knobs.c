@@ -33,6 +33,7 @@
 #define UPPER_overlap	     "FI_BEELINE_OVERLAP"
 #define UPPER_serve	     "FI_BEELINE_SERVE"
 #define UPPER_combine	     "FI_BEELINE_COMBINE"
+#define UPPER_apart	     "FI_BEELINE_APART"
 
 const struct bl_knob_info bl_knob_table[] = {
 #define X(field, kind_, init_, least_, most_, choices_, help_)                                     \

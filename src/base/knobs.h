@@ -135,6 +135,11 @@ enum bl_knob_kind {
 	  "works less than 12 us at a time in between, loses up to 1 ms each time once nothing "   \
 	  "has come for 20 ms; so does one in MPI's one-sided epochs in memory that an MPI "       \
 	  "library shares by itself.")                                                             \
+	X(apart, BL_KNOB_CHOICE, 0, 0, 1, "auto|never",                                            \
+	  "Whether a process that shares its core with the one that it mostly talks with, where "  \
+	  "there are more of them than cores, goes to another core of those that it may run on: "  \
+	  "auto is if it waits for that one again and again; never leaves all to the "             \
+	  "scheduler.")                                                                            \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

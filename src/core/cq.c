@@ -445,6 +445,8 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	n = harvest(cq, sink);
 	if (n)
 		return n;
+	if (crowded && begins)
+		bl_crowd_part(cq, now);
 	if (crowded && (!(first | computing) || bl_crowd_waits(cq)))
 		bl_crowd_leave(cq);
 	if (begins) {

@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "core/large.h"
 #include "core/work.h"
+#include "place/place.h"
 
 #define SWITCHED_US  2	    /* a yield that took longer has probably switched */
 #define COUNT_US     100000 /* between two counts of who shares our cores */
@@ -24,6 +25,7 @@
 #define VISIT_US     4	    /* with one that doesn't: two or three turns of others */
 #define VISIT_EVERY  32u    /* empty reads, ... */
 #define VISIT_RARELY 512u   /* ... doubled up to this */
+#define VISIT_PAIR   16u    /* ... or this, of a pair; apart.h */
 #define NAP_AFTER_US 1000   /* of reads without a pause: who yields between them hardly naps */
 #define NAP_US	     50	    /* doubled by each in vain */
 #define VAIN_FEW     4	    /* so many in vain, and nothing of ours came: stay awake for ... */
@@ -39,18 +41,12 @@ void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited)
 
 /* --- who shares our cores -------------------------------------------------- */
 
-#define CORES_MOST 8192	 /* that any kernel of today can name */
-#define PIDS	   16384 /* two whose numbers are so far apart count as one */
-
-/* A set of cores: cpu_set_t ends at 1024. */
-struct cores {
-	cpu_set_t part[CORES_MOST / CPU_SETSIZE];
-};
+#define PIDS 16384 /* two whose numbers are so far apart count as one */
 
 /* How many other processes may run on these cores only, and these with those of the one that may
  * run on some of them and on the fewest others. */
 struct sharers {
-	struct cores cores, nearest;
+	struct bl_cores cores, nearest;
 	pid_t us;
 	int n, enough;
 	int nearest_has;	  /* cores; 0: nobody is such a one */
@@ -69,8 +65,8 @@ static bool add_sharer(struct sharers *sharers, pid_t pid)
 {
 	uint32_t at = (uint32_t)pid % PIDS;
 	uint64_t *seen = &sharers->seen[at / 64], bit = 1ull << at % 64;
-	size_t size = sizeof(struct cores);
-	struct cores theirs;
+	size_t size = sizeof(struct bl_cores);
+	struct bl_cores theirs;
 	int has, either;
 
 	if (pid <= 0 || pid == sharers->us || (*seen & bit))
@@ -236,22 +232,30 @@ void bl_crowd_leave(struct bl_cq *cq)
 	say(cq, cq->crowd.core | BL_TURN_AWAY);
 }
 
-/* Whom the oldest receive is from. NULL: anybody, or there is none. */
-static const struct bl_peer *awaited_by(const struct bl_ep *ep)
+/* The oldest receive. NULL: there is none, or it is from anybody. */
+static const struct bl_post *oldest(const struct bl_ep *ep)
 {
 	const struct bl_post *post = ep->tagged.head ? ep->tagged.head : ep->msg.head;
 
 	/* Before it is adopted the service thread sees to it. */
-	return post && post->src && post->src->adopted && post->src->header ? post->src : NULL;
+	return post && post->src && post->src->adopted && post->src->header ? post : NULL;
 }
 
+static const struct bl_post *oldest_of(const struct bl_cq *cq)
+{
+	const struct bl_post *post = NULL;
+
+	for (uint32_t i = 0; i < cq->nep && !post; i++)
+		post = oldest(cq->ep[i]);
+	return post;
+}
+
+/* Whom that is from. */
 static const struct bl_peer *awaited(const struct bl_cq *cq)
 {
-	const struct bl_peer *peer = NULL;
+	const struct bl_post *post = oldest_of(cq);
 
-	for (uint32_t i = 0; i < cq->nep && !peer; i++)
-		peer = awaited_by(cq->ep[i]);
-	return peer;
+	return post ? post->src : NULL;
 }
 
 static uint32_t turn_of(const struct bl_peer *peer)
@@ -259,10 +263,33 @@ static uint32_t turn_of(const struct bl_peer *peer)
 	return atomic_load_explicit(&peer->header->turn, memory_order_relaxed);
 }
 
+void bl_crowd_part(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_crowd *crowd = &cq->crowd;
+	const struct bl_post *post;
+	const struct bl_peer *peer;
+	bool gains;
+
+	if (!bl_apart_may_look(&crowd->apart, now))
+		return;
+	post = oldest_of(cq);
+	peer = post ? post->src : NULL;
+	if (!crowd->core)
+		crowd->core = this_core();
+	gains = peer && (turn_of(peer) & ~BL_TURN_AWAY) == crowd->core &&
+		post->len <= BL_APART_LONG && peer->tx.last <= BL_APART_LONG;
+	if (bl_apart_look(cq, peer, gains, now) && bl_knobs()->apart == BL_APART_AUTO) {
+		bl_apart_go(&crowd->apart, now);
+		bl_crowd_return(cq);
+	}
+}
+
 /* It is time for a visit. */
 static bool may_visit(struct bl_crowd *crowd)
 {
-	if (++crowd->skipped < crowd->visit_every)
+	uint32_t every = crowd->visit_every;
+
+	if (++crowd->skipped < (crowd->apart.pair ? bl_min(every, VISIT_PAIR) : every))
 		return false;
 	crowd->skipped = 0;
 	return true;
@@ -317,7 +344,7 @@ bool bl_crowd_waits(const struct bl_cq *cq)
 	bool work = false;
 
 	for (uint32_t i = 0; i < cq->nep && !work; i++)
-		work = bl_ep_has_work(cq->ep[i]) || awaited_by(cq->ep[i]);
+		work = bl_ep_has_work(cq->ep[i]) || oldest(cq->ep[i]);
 	return work;
 }
 

@@ -47,6 +47,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "core/apart.h"
 #include "core/quiet.h"
 
 struct bl_cq;
@@ -82,6 +83,7 @@ struct bl_crowd {
 	uint64_t no_nap;	       /* ticks: naps have been in vain, none before this */
 	uint32_t vain;
 	struct bl_quiet quiet;
+	struct bl_apart apart;
 };
 
 /* One wait that stays. */
@@ -94,6 +96,10 @@ struct bl_stay {
 
 /* A new wait begins: the last one ended with something. `awaited`: it might have spun. */
 void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited);
+
+/* A wait begins on a shared core: if that is mostly for one that is there as well, and waits for
+ * us, we may go to another. apart.h */
+void bl_crowd_part(struct bl_cq *cq, uint64_t now);
 
 /* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
 void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);

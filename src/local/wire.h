@@ -398,7 +398,10 @@ struct bl_seg_header {
 	 * known, or, with BL_TURN_AWAY, of the one that it has left to others. A hint, nothing
 	 * else; core/crowd.h */
 	_Atomic uint32_t turn;
-	uint8_t pad3[BL_LINE - 4];
+	/* The first bytes of the address (bl_addr.id) of the one to whom nearly all goes that it
+	 * sends; 0: of nobody. A hint as well; core/apart.h */
+	_Atomic uint64_t partner;
+	uint8_t pad3[BL_LINE - 16];
 	struct bl_seg_mr mr;
 	uint8_t pad4[BL_SEG_HEADER - 5 * BL_LINE - sizeof(struct bl_stats)];
 	struct bl_stats stats;

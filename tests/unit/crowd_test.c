@@ -538,6 +538,26 @@ static void company_lasts(void **state)
 	assert_int_equal(crowd.visit_every, what->visit_every);
 }
 
+/* Each 16th time where it would be each 512th. */
+static void visits_its_partner(void **state)
+{
+	struct bl_stay stay;
+
+	(void)state;
+	for (int two = 0; two < 2; two++)
+		for (uint32_t skipped = 14; skipped < 16; skipped++) {
+			open_pair(1);
+			pair.cq[0]->crowd.visit_every = 512;
+			pair.cq[0]->crowd.skipped = skipped;
+			pair.cq[0]->crowd.apart.pair = two;
+			bl_crowd_return(pair.cq[0]);
+			their_turn(LEFT_ANOTHER);
+			post(1, 5);
+			assert_int_equal(bl_crowd_stay(pair.cq[0], &stay), two && skipped == 15);
+			node_close(&pair);
+		}
+}
+
 /* Who reads says whether it is here. */
 struct turn_row {
 	struct row row;
@@ -719,6 +739,7 @@ int main(void)
 	TABLE_TEST(returns_by_any_queue);
 	TABLE_TEST(stays_until);
 	TABLE_ROWS("company", company_lasts, companies);
+	TABLE_TEST(visits_its_partner);
 	TABLE_ROWS("turn", says_its_turn, turns);
 	TABLE_ROWS("yield", yields_while_it_lasts, lasting);
 	TABLE_ROWS("nap", naps_when, naps);
