@@ -30,6 +30,15 @@ static struct moment moment_now(void)
 	return m;
 }
 
+uint64_t bl_clock_thread_ns(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+		return bl_ticks() << 10;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 _Atomic uint64_t bl_ticks_rate;
 
 uint64_t bl_ticks_measure(void)

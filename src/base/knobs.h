@@ -136,10 +136,10 @@ enum bl_knob_kind {
 	  "has come for 20 ms; so does one in MPI's one-sided epochs in memory that an MPI "       \
 	  "library shares by itself.")                                                             \
 	X(apart, BL_KNOB_CHOICE, 0, 0, 1, "auto|never",                                            \
-	  "Whether a process that shares its core with the one that it mostly talks with, where "  \
-	  "there are more of them than cores, goes to another core of those that it may run on: "  \
-	  "auto is if it waits for that one again and again; never leaves all to the "             \
-	  "scheduler.")                                                                            \
+	  "Whether of two processes that talk with each other alone, on a core that they share "   \
+	  "where a job has more processes than cores, one goes to another core of those that it "  \
+	  "may run on: auto is while messages were measured to take two thirds of the time "       \
+	  "there, at most; never leaves all to the scheduler.")                                    \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

@@ -9,14 +9,19 @@
 
 #include "base/clock.h"
 #include "core/core.h"
-#include "place/place.h"
 
-#define LOOK	 2u	/* waits between two looks, at least, and fewer than so many more */
-#define QUICK_US 50000u /* all looks: who waits more rarely has other worries than a switch */
-#define AGAIN_US 20000u /* after one time until the next, doubled each time, ... */
-#define AGAIN	 6u	/* ... so often */
+#define LOOK	   2u	  /* waits between two looks, at least, and fewer than so many more */
+#define WORK_NS	   12000u /* of a processor, for each packet: who uses more works in between */
+#define MEASURE_US 20000u /* some turns of all that share a core */
+#define AGAIN_US   20000u /* from one time to the next, doubled each time, ... */
+#define AGAIN_MOST 7u	  /* ... so often */
 
-/* A number that our neighbours don't have, another one each time. */
+static int64_t ticks_of(uint64_t us)
+{
+	return (int64_t)(us * bl_ticks_per_us());
+}
+
+/* A number that our neighbours hardly have, another one each time. */
 static uint32_t pick(uint64_t now)
 {
 	return ((uint32_t)getpid() + (uint32_t)(now >> 4)) * 2654435761u >> 16;
@@ -24,11 +29,11 @@ static uint32_t pick(uint64_t now)
 
 bool bl_apart_may_look(struct bl_apart *apart, uint64_t now)
 {
-	if (apart->waits) {
-		apart->waits--;
+	if (apart->until_look) {
+		apart->until_look--;
 		return false;
 	}
-	apart->waits = LOOK + pick(now) % LOOK;
+	apart->until_look = LOOK + pick(now) % LOOK;
 	return true;
 }
 
@@ -56,7 +61,7 @@ static uint64_t name_of(const struct bl_addr *addr)
 }
 
 /* Tell our neighbours that we talk with this one alone; NULL: with nobody. */
-static void say(const struct bl_cq *cq, const struct bl_peer *peer)
+static void say_partner(const struct bl_cq *cq, const struct bl_peer *peer)
 {
 	uint64_t name = peer ? name_of(&peer->addr) : 0;
 
@@ -79,59 +84,114 @@ static bool says_us(const struct bl_cq *cq, const struct bl_peer *peer)
 	return false;
 }
 
-static void begin(struct bl_apart *apart, uint32_t to_all, uint64_t now)
+static void begin(struct bl_apart *apart, uint32_t to_all, uint64_t cpu_ns)
 {
-	apart->enough = BL_APART_FEW + pick(now) % BL_APART_MORE;
+	apart->enough = BL_APART_FEW + pick(bl_ticks()) % BL_APART_MORE;
 	apart->same = BL_APART_SAME;
-	apart->gains = 0;
+	apart->on_ours = 0;
 	apart->to_it = apart->sent;
 	apart->to_all = to_all;
-	apart->since = now;
+	apart->cpu_ns = cpu_ns;
 }
 
-/* It has been the same one, time after time. */
-static bool is_time(struct bl_cq *cq, const struct bl_peer *peer, uint64_t now)
+/* It has been the same one, time after time. True: we are a pair, and on one core. */
+static bool find_out(struct bl_cq *cq, const struct bl_peer *peer)
 {
 	struct bl_apart *apart = &cq->crowd.apart;
 	uint32_t to_all = sent_to_all(cq), all = to_all - apart->to_all;
+	uint64_t cpu_ns = bl_clock_thread_ns();
 	bool others = all - (apart->sent - apart->to_it) >= all / BL_APART_ALL;
-	bool vain = apart->enough - apart->gains > apart->enough / BL_APART_ALL;
-	int64_t took = bl_ticks_since(now, apart->since);
+	bool works = cpu_ns - apart->cpu_ns > (uint64_t)WORK_NS * all;
+	bool elsewhere = apart->enough - apart->on_ours > apart->enough / BL_APART_ALL;
 
-	say(cq, others ? NULL : peer);
-	apart->pair = !others && says_us(cq, peer);
-	begin(apart, to_all, now);
-	return apart->pair && !vain && took < (int64_t)(QUICK_US * bl_ticks_per_us()) &&
-	       bl_is_due(now, apart->next);
+	say_partner(cq, others ? NULL : peer);
+	apart->pair = !others && !works && says_us(cq, peer);
+	begin(apart, to_all, cpu_ns);
+	return apart->pair && !elsewhere;
 }
 
-bool bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, bool gains, uint64_t now)
+static void measure_from(struct bl_apart *apart, uint64_t now)
+{
+	apart->from = now;
+	apart->from_sent = apart->sent;
+}
+
+/* We are on one core, and measure for how long each message takes there before we go. */
+static enum bl_apart_step may_go(struct bl_apart *apart, bool on_ours, uint64_t now)
+{
+	/* The other one may have gone just before. */
+	if (!on_ours)
+		apart->from = 0;
+	else if (!apart->from)
+		measure_from(apart, now);
+	else if (bl_ticks_since(now, apart->from) >= ticks_of(MEASURE_US) &&
+		 bl_is_due(now, apart->next))
+		return BL_APART_GO;
+	return BL_APART_REMAIN;
+}
+
+/* We have gone: a message takes two thirds of the time, at most, or we go back. */
+static enum bl_apart_step judge(struct bl_apart *apart, uint64_t now)
+{
+	int64_t took = bl_ticks_since(now, apart->from);
+	uint64_t before = apart->each * (apart->sent - apart->from_sent);
+
+	if (apart->from && took < 2 * ticks_of(MEASURE_US))
+		return BL_APART_REMAIN;
+	if (apart->from && (uint64_t)took * 3 > before * 2)
+		return BL_APART_BACK;
+	measure_from(apart, now);
+	return BL_APART_REMAIN;
+}
+
+enum bl_apart_step bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, bool on_ours,
+				 uint64_t now)
 {
 	struct bl_apart *apart = &cq->crowd.apart;
-	bool same = peer && peer == apart->peer && peer->tx.next != apart->sent;
+	bool same = peer && peer == apart->peer && peer->tx.next != apart->sent, one;
 
 	apart->peer = peer;
 	apart->sent = peer ? peer->tx.next : 0;
 	if (!same) {
-		say(cq, NULL);
+		say_partner(cq, NULL);
 		apart->same = 0;
 		apart->pair = false;
-		return false;
+		apart->from = 0;
+		return BL_APART_REMAIN;
 	}
-	apart->gains += gains;
+	apart->on_ours += on_ours;
 	if (++apart->same == BL_APART_SAME)
-		begin(apart, sent_to_all(cq), now);
-	return apart->same == BL_APART_SAME + apart->enough && is_time(cq, peer, now);
+		begin(apart, sent_to_all(cq), bl_clock_thread_ns());
+	if (apart->same < BL_APART_SAME + apart->enough)
+		return BL_APART_REMAIN;
+	one = find_out(cq, peer);
+	if (peer != apart->gone_for)
+		apart->each = 0; /* who has gone for another one remains there */
+	return apart->each ? judge(apart, now) : may_go(apart, one && on_ours, now);
 }
 
-void bl_apart_go(struct bl_apart *apart, uint64_t now)
+static void not_before(struct bl_apart *apart, uint64_t now)
 {
-	uint64_t again = AGAIN_US * bl_ticks_per_us();
+	apart->next = now + (uint64_t)(ticks_of(AGAIN_US) << apart->again);
+	apart->again += apart->again < AGAIN_MOST;
+}
 
-	if (bl_ticks_since(now, apart->next) > (int64_t)(again << AGAIN))
+uint32_t bl_apart_goes(struct bl_apart *apart, uint64_t now)
+{
+	uint32_t messages = apart->sent - apart->from_sent; /* at least one for each look */
+
+	apart->each = (now - apart->from) / messages + 1;
+	apart->gone_for = apart->peer;
+	measure_from(apart, now);
+	if (bl_ticks_since(now, apart->next) > ticks_of(AGAIN_US) << AGAIN_MOST)
 		apart->again = 0; /* that was long ago */
-	if (bl_place_elsewhere(pick(now)) < 0)
-		apart->again = AGAIN; /* there is nowhere to go, or the kernel refuses */
-	apart->next = now + (again << apart->again);
-	apart->again += apart->again < AGAIN;
+	not_before(apart, now);
+	return pick(now);
+}
+
+void bl_apart_stays(struct bl_apart *apart, uint64_t now)
+{
+	apart->from = apart->each = 0;
+	apart->again = AGAIN_MOST;
+	not_before(apart, now);
 }

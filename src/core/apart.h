@@ -7,19 +7,24 @@
  * scheduler, which sees both run all the time, has no reason to part them. So a process looks, at
  * some of its waits, for whom it is and on which core that one says that it runs, or ran
  * (bl_seg_header.turn). If it is the same one time after time, and nearly all that we have sent
- * meanwhile was for it, we say so (bl_seg_header.partner); if it says the same of us, we are a
- * pair. One of a pair whose waits come quickly, and find the other on its core, goes to another
- * core of those that it may run on, near its memory.
+ * meanwhile was for it, we say so (bl_seg_header.partner); if it says the same of us, and we work
+ * little between messages, we are a pair. One of a pair that finds the other on its core at nearly
+ * each look, for a while, goes to another core of those that it may run on, near its memory. Both
+ * visit each other (crowd.h) more often than others do.
  *
  * Both must say so: the leaves of a tree talk with their root alone, but if all went from its core
- * they would share one.
+ * they would share one. And what has been sent counts, not only the waits: of an exchange with one
+ * here and one elsewhere in turn those for the latter may be over at once (crowd.h, STAYING), and
+ * aren't seen.
  *
- * What has been sent counts, not only the waits: of an exchange with one here and one elsewhere in
- * turn those for the latter may be over at once (crowd.h, STAYING), and aren't seen.
+ * It isn't always better. Two that work in turn had better share a core, where nobody else's work
+ * is in their way; and what is long may take longer to another cache than a switch takes. So how
+ * long each message takes is measured before and after, again and again: one that isn't worth it
+ * any more goes back to the other's core.
  *
- * Both come to that end at the same time, and if both went nothing would be won: each
- * takes a number of looks of its own. Who has gone in vain, or is taken back by the scheduler, goes
- * more and more rarely.
+ * Both of a pair come to the end at the same time, and if both went nothing would be won: each
+ * takes a number of looks of its own, and goes only if the other one is still there. Who has gone
+ * in vain, or is taken back by the scheduler, goes more and more rarely.
  *
  * Serialised by the domain like everything in core.h.
  */
@@ -29,39 +34,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BL_APART_SAME 8u    /* looks in a row that find the same one, before those ... */
-#define BL_APART_FEW  8u    /* ... that it is found out by, at least, ... */
-#define BL_APART_MORE 16u   /* ... and fewer than so many more */
-#define BL_APART_ALL  8u    /* of what we send less than one in so many is for others */
-#define BL_APART_LONG 8192u /* bytes; what is longer had better stay in a core's cache */
+#define BL_APART_SAME 8u  /* looks in a row that find the same one, before those ... */
+#define BL_APART_FEW  8u  /* ... that it is found out by, at least, ... */
+#define BL_APART_MORE 16u /* ... and fewer than so many more */
+#define BL_APART_ALL  8u  /* of what we send less than one in so many is for others */
 
 enum bl_apart_knob { BL_APART_AUTO, BL_APART_NEVER }; /* FI_BEELINE_APART */
+
+enum bl_apart_step { BL_APART_REMAIN, BL_APART_GO, BL_APART_BACK };
 
 struct bl_cq;
 struct bl_peer;
 
 struct bl_apart {
-	uint32_t waits;		    /* until the next look */
+	uint32_t until_look;	    /* waits, so many more */
 	const struct bl_peer *peer; /* whom the last look found awaited, only to compare, ... */
 	uint32_t sent;		    /* ... what it had been sent by then, in packets, ... */
 	uint32_t same;		    /* ... and how often in a row that was so */
 	uint32_t enough;	    /* so many times are, beyond BL_APART_SAME, of which ... */
-	uint32_t gains;		    /* ... it was on our core, and the message short */
+	uint32_t on_ours;	    /* ... it was on our core */
 	uint32_t to_it, to_all;	    /* packets sent before these; only the difference counts */
-	uint64_t since;		    /* ticks: the first of these */
-	uint64_t next;		    /* ticks: we may go, not before */
-	uint32_t again;		    /* doublings of the time until we may go once more */
-	bool pair;		    /* it is our partner, and we are its */
+	uint64_t cpu_ns;	    /* of a processor, used before */
+	uint64_t from;		    /* ticks: since when messages are measured; 0: they aren't */
+	uint32_t from_sent;	    /* `sent`, then */
+	uint64_t each;		    /* ticks that one took on one core; 0: we haven't gone, ... */
+	const struct bl_peer *gone_for; /* ... for this one; only to compare */
+	uint64_t next;			/* ticks: we may go, not before */
+	uint32_t again;			/* doublings of the time from this time until that */
+	bool pair;			/* it is our partner, we are its, and work little */
 };
 
 /* A wait begins: is it time to look? */
 bool bl_apart_may_look(struct bl_apart *apart, uint64_t now);
 
-/* This one is awaited (NULL: anybody, or nothing), and if it `gains`, by a short message and on our
- * core. True: it is time to go. */
-bool bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, bool gains, uint64_t now);
+/* This one is awaited (NULL: anybody, or nothing), and on our core or not. What is to be done? */
+enum bl_apart_step bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, bool on_ours,
+				 uint64_t now);
 
-/* Go, if it can be. */
-void bl_apart_go(struct bl_apart *apart, uint64_t now);
+/* We go: to a core of this number (bl_place_elsewhere). */
+uint32_t bl_apart_goes(struct bl_apart *apart, uint64_t now);
+
+/* It couldn't be: there is nowhere to go, or the kernel refuses. Or we go back. */
+void bl_apart_stays(struct bl_apart *apart, uint64_t now);
 
 #endif

@@ -436,6 +436,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	bool computing = now - cq->last_empty > COMPUTING_US * bl_ticks_per_us();
 	bool crowded = bl_crowd_shared(&cq->crowd, now), in_row = !(first | computing), lasts;
 	bool quiet = bl_quiet_lasts(&cq->crowd.quiet, now) && !begins;
+	enum bl_apart_step step = BL_APART_REMAIN;
 	ssize_t n;
 
 	if (!awaited && !begins)
@@ -446,7 +447,7 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 	if (n)
 		return n;
 	if (crowded && begins)
-		bl_crowd_part(cq, now);
+		step = bl_crowd_step(cq, now);
 	if (crowded && (!(first | computing) || bl_crowd_waits(cq)))
 		bl_crowd_leave(cq);
 	if (begins) {
@@ -464,7 +465,9 @@ static ssize_t wait_on(struct bl_cq *cq, struct bl_sink *sink, uint64_t now, boo
 		say_waits(cq);
 	/* before a yield: others may read meanwhile */
 	say_empty(cq, now, !crowded && !lasts && (first || !computing));
-	if (unlikely(quiet) && bl_quiet_nap(cq, now))
+	if (unlikely(step != BL_APART_REMAIN))
+		cq->last_empty = cq->gave_way = bl_crowd_go(cq, step, now);
+	else if (unlikely(quiet) && bl_quiet_nap(cq, now))
 		cq->last_empty = cq->gave_way = bl_ticks();
 	else if (lasts && (crowded || may_yield(cq, now, awaited)))
 		cq->last_empty = cq->gave_way = bl_crowd_give_way(cq, now);

@@ -12,7 +12,7 @@
 #include "core/core.h"
 #include "core/large.h"
 #include "core/work.h"
-#include "place/place.h"
+#include "place/cores.h"
 
 #define SWITCHED_US  2	    /* a yield that took longer has probably switched */
 #define COUNT_US     100000 /* between two counts of who shares our cores */
@@ -232,30 +232,22 @@ void bl_crowd_leave(struct bl_cq *cq)
 	say(cq, cq->crowd.core | BL_TURN_AWAY);
 }
 
-/* The oldest receive. NULL: there is none, or it is from anybody. */
-static const struct bl_post *oldest(const struct bl_ep *ep)
+/* Whom the oldest receive is from. NULL: anybody, or there is none. */
+static const struct bl_peer *awaited_by(const struct bl_ep *ep)
 {
 	const struct bl_post *post = ep->tagged.head ? ep->tagged.head : ep->msg.head;
 
 	/* Before it is adopted the service thread sees to it. */
-	return post && post->src && post->src->adopted && post->src->header ? post : NULL;
+	return post && post->src && post->src->adopted && post->src->header ? post->src : NULL;
 }
 
-static const struct bl_post *oldest_of(const struct bl_cq *cq)
-{
-	const struct bl_post *post = NULL;
-
-	for (uint32_t i = 0; i < cq->nep && !post; i++)
-		post = oldest(cq->ep[i]);
-	return post;
-}
-
-/* Whom that is from. */
 static const struct bl_peer *awaited(const struct bl_cq *cq)
 {
-	const struct bl_post *post = oldest_of(cq);
+	const struct bl_peer *peer = NULL;
 
-	return post ? post->src : NULL;
+	for (uint32_t i = 0; i < cq->nep && !peer; i++)
+		peer = awaited_by(cq->ep[i]);
+	return peer;
 }
 
 static uint32_t turn_of(const struct bl_peer *peer)
@@ -263,25 +255,20 @@ static uint32_t turn_of(const struct bl_peer *peer)
 	return atomic_load_explicit(&peer->header->turn, memory_order_relaxed);
 }
 
-void bl_crowd_part(struct bl_cq *cq, uint64_t now)
+static uint32_t core_of(const struct bl_peer *peer)
 {
-	struct bl_crowd *crowd = &cq->crowd;
-	const struct bl_post *post;
-	const struct bl_peer *peer;
-	bool gains;
+	return turn_of(peer) & ~BL_TURN_AWAY;
+}
 
-	if (!bl_apart_may_look(&crowd->apart, now))
-		return;
-	post = oldest_of(cq);
-	peer = post ? post->src : NULL;
-	if (!crowd->core)
-		crowd->core = this_core();
-	gains = peer && (turn_of(peer) & ~BL_TURN_AWAY) == crowd->core &&
-		post->len <= BL_APART_LONG && peer->tx.last <= BL_APART_LONG;
-	if (bl_apart_look(cq, peer, gains, now) && bl_knobs()->apart == BL_APART_AUTO) {
-		bl_apart_go(&crowd->apart, now);
-		bl_crowd_return(cq);
-	}
+enum bl_apart_step bl_crowd_step(struct bl_cq *cq, uint64_t now)
+{
+	struct bl_apart *apart = &cq->crowd.apart;
+	const struct bl_peer *peer;
+
+	if (bl_knobs()->apart == BL_APART_NEVER || !bl_apart_may_look(apart, now))
+		return BL_APART_REMAIN;
+	peer = awaited(cq);
+	return bl_apart_look(cq, peer, peer && core_of(peer) == this_core(), now);
 }
 
 /* It is time for a visit. */
@@ -306,7 +293,7 @@ bool bl_crowd_stay(struct bl_cq *cq, struct bl_stay *stay)
 		return false;
 	if (!crowd->core)
 		crowd->core = this_core();
-	if ((turn_of(peer) & ~BL_TURN_AWAY) == crowd->core)
+	if (core_of(peer) == crowd->core)
 		return false;
 	away = turn_of(peer) & BL_TURN_AWAY;
 	if (company && away && !may_visit(crowd))
@@ -344,7 +331,7 @@ bool bl_crowd_waits(const struct bl_cq *cq)
 	bool work = false;
 
 	for (uint32_t i = 0; i < cq->nep && !work; i++)
-		work = bl_ep_has_work(cq->ep[i]) || oldest(cq->ep[i]);
+		work = bl_ep_has_work(cq->ep[i]) || awaited_by(cq->ep[i]);
 	return work;
 }
 
@@ -378,6 +365,24 @@ static void yield(struct bl_cq *cq)
 	sched_yield();
 	if (locked)
 		bl_domain_lock(cq->domain);
+}
+
+uint64_t bl_crowd_go(struct bl_cq *cq, enum bl_apart_step step, uint64_t now)
+{
+	struct bl_apart *apart = &cq->crowd.apart;
+	uint32_t to = step == BL_APART_GO ? bl_apart_goes(apart, now) : core_of(apart->peer) - 1;
+	bool locked = is_locked(cq);
+	int core;
+
+	if (locked)
+		bl_domain_unlock(cq->domain);
+	core = step == BL_APART_GO ? bl_place_elsewhere(to) : bl_place_at(to);
+	if (locked)
+		bl_domain_lock(cq->domain);
+	if (core < 0 || step == BL_APART_BACK)
+		bl_apart_stays(apart, now);
+	bl_crowd_return(cq); /* our partner, who would go next, sees where we are */
+	return bl_ticks();
 }
 
 uint64_t bl_crowd_sleep(struct bl_cq *cq, uint64_t us, uint64_t now)

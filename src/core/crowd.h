@@ -35,7 +35,7 @@
  * The word is a hint. Who computes, or has lost its core in the middle, or whose library yields
  * with our message in its hand, says that it runs: stays in vain take away what others have
  * earned (`company`), and without that there are only visits, which become rare when they are in
- * vain.
+ * vain, though not as rare between two that talk with each other alone (apart.h).
  *
  * Serialised by the domain like everything in core.h.
  */
@@ -97,9 +97,12 @@ struct bl_stay {
 /* A new wait begins: the last one ended with something. `awaited`: it might have spun. */
 void bl_crowd_new_wait(struct bl_crowd *crowd, bool awaited);
 
-/* A wait begins on a shared core: if that is mostly for one that is there as well, and waits for
- * us, we may go to another. apart.h */
-void bl_crowd_part(struct bl_cq *cq, uint64_t now);
+/* A wait begins on a shared core. Whether we had better go to another: away from the core of the
+ * one that we talk with, or back to it. apart.h */
+enum bl_apart_step bl_crowd_step(struct bl_cq *cq, uint64_t now);
+
+/* Go there, if it can be; the domain is unlocked meanwhile if it is locked. Returns the time. */
+uint64_t bl_crowd_go(struct bl_cq *cq, enum bl_apart_step step, uint64_t now);
 
 /* Find out whether the core is shared: empty reads have yielded, or a wait has spun in vain. */
 void bl_crowd_doubt(struct bl_cq *cq, uint64_t now);

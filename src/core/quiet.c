@@ -4,8 +4,6 @@
  */
 #include "core/quiet.h"
 
-#include <time.h>
-
 #include "core/core.h"
 #include "core/stat.h"
 
@@ -19,16 +17,6 @@
 #define QUIET_PART    100u    /* of the wait is a nap ... */
 #define QUIET_LEAST   50u     /* ... of so many us at the least, ... */
 #define QUIET_MOST    1000u   /* ... and at the most */
-
-/* Without such a clock: as if it worked. */
-static uint64_t thread_ns(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
-		return bl_ticks() << 10;
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint32_t count(const struct bl_ep *ep, enum bl_stat which)
 {
@@ -78,7 +66,7 @@ static void look(struct bl_cq *cq)
 {
 	struct bl_quiet *quiet = &cq->crowd.quiet;
 
-	quiet->cpu_ns = thread_ns();
+	quiet->cpu_ns = bl_clock_thread_ns();
 	quiet->empties = cq->empties;
 	quiet->moves = moves(cq);
 	quiet->looked = true;
@@ -96,7 +84,7 @@ static bool has_news(const struct bl_cq *cq)
  * clock is nonsense, and mostly too much.) An interrupt may look like it, once. */
 static bool works(struct bl_quiet *quiet, uint32_t reads, bool shared)
 {
-	uint64_t used = thread_ns() - quiet->cpu_ns;
+	uint64_t used = bl_clock_thread_ns() - quiet->cpu_ns;
 	uint64_t most = (uint64_t)reads * (shared ? QUIET_TURN_NS : QUIET_READ_NS);
 
 	if (!quiet->naps)

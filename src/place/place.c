@@ -7,10 +7,7 @@
 
 #include <errno.h>
 #include <linux/mempolicy.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,72 +25,6 @@ int bl_place_node(void)
 	if (syscall(SYS_getcpu, &cpu, &node, NULL))
 		return 0;
 	return (int)node;
-}
-
-/* As far as is known: without NUMA a core belongs to no node. */
-static bool is_on(int core, unsigned node)
-{
-	char path[64];
-
-	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/node%u", core, node);
-	return !access(path, F_OK) || access("/sys/devices/system/node", F_OK);
-}
-
-/* The one with that number among `cores`, in a circle, or the first one behind it that isn't `ours`
- * and is on that node. < 0: there is none. */
-static int core_from(const struct bl_cores *cores, uint32_t number, int ours, unsigned node)
-{
-	uint32_t n = (uint32_t)CPU_COUNT_S(sizeof *cores, cores->part), i = 0;
-	int first = -ENODEV;
-
-	for (int core = 0; core < BL_CORES_MOST && i < n; core++) {
-		if (!CPU_ISSET_S((size_t)core, sizeof *cores, cores->part))
-			continue;
-		if (i++ < number % n && first >= 0)
-			continue;
-		if (core == ours || !is_on(core, node))
-			continue;
-		if (i > number % n)
-			return core;
-		first = core;
-	}
-	return first;
-}
-
-static void all_cores(struct bl_cores *cores)
-{
-	memset(cores, 0xff, sizeof *cores);
-}
-
-static int may_run_on(const struct bl_cores *cores)
-{
-	return sched_setaffinity(0, sizeof *cores, cores->part) ? -errno : 0;
-}
-
-int bl_place_elsewhere(uint32_t number)
-{
-	struct bl_cores before, one = {0};
-	unsigned ours, node;
-	int core, err;
-
-	if (syscall(SYS_getcpu, &ours, &node, NULL) ||
-	    sched_getaffinity(0, sizeof before, before.part))
-		return -errno;
-	core = core_from(&before, number, (int)ours, node);
-	if (core < 0)
-		return core;
-	CPU_SET_S((size_t)core, sizeof one, one.part);
-	err = may_run_on(&one);
-	if (err)
-		return err;
-	/* Who might run anywhere may do so even where there are more cores one day. */
-	if (CPU_COUNT_S(sizeof before, before.part) >= sysconf(_SC_NPROCESSORS_ONLN))
-		all_cores(&before);
-	if (may_run_on(&before)) { /* it was given others meanwhile */
-		all_cores(&before);
-		may_run_on(&before);
-	}
-	return core;
 }
 
 size_t bl_place_cache(void)

@@ -8,28 +8,10 @@
 #ifndef BL_PLACE_PLACE_H
 #define BL_PLACE_PLACE_H
 
-#include <sched.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* The NUMA node that the calling thread runs on now; 0 where there is one only. */
 int bl_place_node(void);
-
-/* A set of cores: cpu_set_t ends at 1024, and a kernel has no answer for less room than it needs.
- */
-#define BL_CORES_MOST 8192 /* that any kernel of today can name */
-
-struct bl_cores {
-	cpu_set_t part[BL_CORES_MOST / CPU_SETSIZE];
-};
-
-/*
- * The calling thread goes to another core: of those that it may run on, and of the node that it
- * runs on, the `number`th, modulo how many they are, or the next one that it can be. From then on
- * it may run where it might before, and the scheduler may take it elsewhere, or back. Returns the
- * core's number; -ENODEV: there is no other one; or what the kernel says. Some microseconds.
- */
-int bl_place_elsewhere(uint32_t number);
 
 /* Bytes of a core's second-level cache; 0: not known. */
 size_t bl_place_cache(void);

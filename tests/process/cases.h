@@ -23,7 +23,6 @@ extern const struct t_group group_order;      /* order per source, floods, flow 
 extern const struct t_group group_overlap;    /* one process away, large messages */
 extern const struct t_group group_short_away; /* and messages below the length of these */
 extern const struct t_group group_stress;     /* everybody to everybody, now and then away */
-extern const struct t_group group_apart;      /* two that share a core */
 extern const struct t_group group_delegate;   /* the same, receives from anybody */
 extern const struct t_group group_carry;      /* one goes away while a message is carried */
 extern const struct t_group group_whole;      /* messages that a longer ring takes whole */

@@ -11,20 +11,38 @@
 #define LEFT_OURS    (OUR_CORE | BL_TURN_AWAY)
 #define LEFT_ANOTHER (ANOTHER_CORE | BL_TURN_AWAY)
 
-int __wrap_bl_place_elsewhere(uint32_t number);
+int __wrap_bl_place_elsewhere(uint32_t to);
+int __wrap_bl_place_at(uint32_t to);
 int __wrap_sched_getcpu(void);
+uint64_t __wrap_bl_clock_thread_ns(void);
 
 static int core = OUR_CORE - 1;
-static int went;
-static int goes_to; /* the number of a core, or an error */
+static int went, returned;
+static uint32_t number; /* to which it went, or the core */
+static int goes_to;	/* the number of a core, or an error */
 
-int __wrap_bl_place_elsewhere(uint32_t number)
+int __wrap_bl_place_elsewhere(uint32_t to)
 {
-	(void)number;
+	number = to;
 	went++;
 	if (goes_to >= 0)
 		core = goes_to;
 	return goes_to;
+}
+
+int __wrap_bl_place_at(uint32_t to)
+{
+	number = to;
+	returned++;
+	core = (int)to;
+	return core;
+}
+
+static uint64_t cpu_ns;
+
+uint64_t __wrap_bl_clock_thread_ns(void)
+{
+	return cpu_ns;
 }
 
 int __wrap_sched_getcpu(void)
@@ -32,8 +50,10 @@ int __wrap_sched_getcpu(void)
 	return core;
 }
 
-#define WINDOW (BL_APART_SAME + BL_APART_FEW + BL_APART_MORE) /* looks: more than any takes */
-#define FEWEST (BL_APART_SAME + BL_APART_FEW)
+#define WINDOW	   (BL_APART_SAME + BL_APART_FEW + BL_APART_MORE) /* looks: more than any takes */
+#define MEASURE_US 20000u
+#define AGAIN_US   20000u
+#define AGAIN_MOST 7u
 
 static struct node node;
 static uint32_t sent[3]; /* to each, before the test */
@@ -76,7 +96,7 @@ static void begin(void)
 	node_open(&node, 3);
 	for (size_t i = 0; i < 3; i++)
 		sent[i] = peer(i)->tx.next;
-	went = 0;
+	went = returned = 0;
 	goes_to = 1;
 }
 
@@ -93,32 +113,60 @@ struct pair_row {
 	struct row row;
 	uint32_t to_others; /* one in so many packets; 0: none */
 	uint32_t awaits;    /* another, at one in so many looks; 0: never */
-	uint32_t vain;	    /* one in so many looks gains nothing; 0: none */
+	uint32_t elsewhere; /* it is, at one in so many looks; 0: never */
 	uint32_t idle;	    /* nothing was sent before one in so many looks; 0: never */
 	enum says says;
-	uint64_t us; /* from one look to the next */
-	bool alone;  /* we say that we talk with it alone */
+	uint64_t uses; /* ns of a processor, for each look */
+	bool alone;    /* we say that we talk with it alone */
 	bool pair;
 	bool goes;
 };
 
-#define NEVER 1u /* each look gains nothing */
+#define ALWAYS 1u
 
 static const struct pair_row pairs[] = {
-	{{"two", "on one core"}, 0, 0, 0, 0, US, 5, true, true, true},
-	{{"two", "on two"}, 0, 0, NEVER, 0, US, 5, true, true, false},
-	{{"two", "mostly on two"}, 0, 0, 2, 0, US, 5, true, true, false},
-	{{"two", "mostly on one"}, 0, 0, 16, 0, US, 5, true, true, true},
-	{{"two", "who compute in between"}, 0, 0, 0, 0, US, 10000, true, true, false},
-	{{"a leaf", "of a tree, whose root has others"}, 0, 0, 0, 0, NOBODY, 5, true, false, false},
-	{{"a leaf", "whose root talks with another"}, 0, 0, 0, 0, ANOTHER, 5, true, false, false},
-	{{"a root", "whose leaves say that they are two"}, 2, 0, 0, 0, US, 5, false, false, false},
-	{{"an eighth", "goes to others"}, 7, 0, 0, 0, US, 5, false, false, false},
-	{{"hardly any", "goes to others"}, 40, 0, 0, 0, US, 5, true, true, true},
-	{{"two in turn", "that we wait for"}, 0, 2, 0, 0, US, 5, false, false, false},
-	{{"another", "that we wait for, now and then"}, 0, 8, 0, 0, US, 5, false, false, false},
-	{{"who only listens", "sends nothing"}, 0, 0, 0, NEVER, US, 5, false, false, false},
-	{{"who mostly listens", "sends little"}, 0, 0, 0, 2, US, 5, false, false, false},
+	{{"two", "on one core"}, 0, 0, 0, 0, US, 5000, true, true, true},
+	{{"two", "on two"}, 0, 0, ALWAYS, 0, US, 5000, true, true, false},
+	{{"two", "mostly on two"}, 0, 0, 2, 0, US, 5000, true, true, false},
+	{{"two", "mostly on one"}, 0, 0, 16, 0, US, 5000, true, true, true},
+	{{"two", "that work hardly at all"}, 0, 0, 0, 0, US, 12000, true, true, true},
+	{{"two", "that work in between"}, 0, 0, 0, 0, US, 12001, true, false, false},
+	{{"a leaf", "of a tree, whose root has others"},
+	 0,
+	 0,
+	 0,
+	 0,
+	 NOBODY,
+	 5000,
+	 true,
+	 false,
+	 false},
+	{{"a leaf", "whose root talks with another"},
+	 0,
+	 0,
+	 0,
+	 0,
+	 ANOTHER,
+	 5000,
+	 true,
+	 false,
+	 false},
+	{{"a root", "whose leaves say that they are two"},
+	 2,
+	 0,
+	 0,
+	 0,
+	 US,
+	 5000,
+	 false,
+	 false,
+	 false},
+	{{"an eighth", "goes to others"}, 7, 0, 0, 0, US, 5000, false, false, false},
+	{{"hardly any", "goes to others"}, 40, 0, 0, 0, US, 5000, true, true, true},
+	{{"two in turn", "that we wait for"}, 0, 2, 0, 0, US, 5000, false, false, false},
+	{{"another", "that we wait for, now and then"}, 0, 8, 0, 0, US, 5000, false, false, false},
+	{{"who only listens", "sends nothing"}, 0, 0, 0, ALWAYS, US, 5000, false, false, false},
+	{{"who mostly listens", "sends little"}, 0, 0, 0, 2, US, 5000, false, false, false},
 };
 
 static bool is_one_in(uint32_t so_many, uint32_t i)
@@ -126,8 +174,10 @@ static bool is_one_in(uint32_t so_many, uint32_t i)
 	return so_many && i % so_many == so_many - 1;
 }
 
-/* The next look after `us`. */
-static bool look(const struct pair_row *row, uint32_t i, uint64_t *now)
+#define WAIT_US 200u /* between two */
+
+/* At one of the next waits. */
+static enum bl_apart_step look(const struct pair_row *row, uint32_t i, uint64_t *now)
 {
 	const struct bl_peer *whom = is_one_in(row->awaits, i) ? peer(2) : peer(1);
 
@@ -135,21 +185,24 @@ static bool look(const struct pair_row *row, uint32_t i, uint64_t *now)
 		send_to(1);
 	if (is_one_in(row->to_others, i))
 		send_to(2);
-	*now += row->us * bl_ticks_per_us();
-	return bl_apart_look(node.cq[0], whom, !is_one_in(row->vain, i), *now);
+	cpu_ns += row->uses;
+	do
+		*now += WAIT_US * bl_ticks_per_us();
+	while (!bl_apart_may_look(apart(), *now));
+	return bl_apart_look(node.cq[0], whom, !is_one_in(row->elsewhere, i), *now);
 }
 
 static void is_pair(void **state)
 {
 	const struct pair_row *row = TABLE_ROW(struct pair_row, state);
-	uint64_t now = bl_ticks();
+	uint64_t now = bl_ticks(), began = now;
 	bool goes = false, alone = false, is = false;
 
 	begin();
 	they_say(row->says == US ? name_of(0) : row->says == ANOTHER ? name_of(2) : 0);
-	for (uint32_t i = 0; i < 2 * WINDOW; i++) {
-		goes |= look(row, i, &now);
-		assert_true(!goes || i + 1 >= FEWEST);
+	for (uint32_t i = 0; i < 20 * WINDOW; i++) {
+		goes |= look(row, i, &now) == BL_APART_GO;
+		assert_true(!goes || now - began >= MEASURE_US * bl_ticks_per_us());
 		assert_true(says(0) == 0 || says(0) == name_of(1));
 		alone |= says(0) != 0;
 		is |= apart()->pair;
@@ -160,7 +213,7 @@ static void is_pair(void **state)
 	end();
 }
 
-static const struct pair_row two = {{"two", "on one core"}, 0, 0, 0, 0, US, 5, true, true, true};
+static const struct pair_row two = {{"two", "on one core"}, 0, 0, 0, 0, US, 5000, true, true, true};
 
 /* What it has said is taken back at the first wait for somebody else, or for anybody. */
 static void taken_back(void **state)
@@ -175,83 +228,156 @@ static void taken_back(void **state)
 			look(&two, i, &now);
 		assert_int_equal(says(0), name_of(1));
 		assert_true(apart()->pair);
-		assert_false(bl_apart_look(node.cq[0], whom ? peer(2) : NULL, true, now));
+		assert_int_equal(bl_apart_look(node.cq[0], whom ? peer(2) : NULL, true, now),
+				 BL_APART_REMAIN);
 		assert_int_equal(says(0), 0);
 		assert_false(apart()->pair);
 		end();
 	}
 }
 
-/* Ticks until it goes, which it does within so many looks. */
-static uint64_t goes_after(uint64_t *now, uint32_t looks)
+/* It goes, within so long. Returns the us until then. */
+static uint64_t goes_after(uint64_t *now, uint64_t us)
 {
 	uint64_t began = *now;
 
-	for (uint32_t i = 0; i < looks; i++)
-		if (look(&two, i, now)) {
-			bl_apart_go(apart(), *now);
-			return *now - began;
+	while ((*now - began) / bl_ticks_per_us() <= us)
+		if (look(&two, 0, now) == BL_APART_GO) {
+			number = bl_apart_goes(apart(), *now);
+			return (*now - began) / bl_ticks_per_us();
 		}
 	fail_msg("it stays");
 	return 0;
 }
 
-#define AGAIN_US 20000u
-#define AGAIN	 6u
+#define SOON_US (MEASURE_US + 3 * WINDOW * 4 * WAIT_US) /* measured, and found out */
 
-/* Twice as long until the next time, up to a second or so; after a longer while all begins anew. */
+/* Twice as long until the next time, up to some seconds; after a longer while all begins anew. */
 static void rarer(void **state)
 {
-	uint64_t now = bl_ticks(), us = bl_ticks_per_us(), again, looks = WINDOW * two.us;
+	uint64_t now = bl_ticks(), again, most = (uint64_t)AGAIN_US << AGAIN_MOST;
 
 	(void)state;
 	begin();
 	they_say(name_of(0));
-	goes_after(&now, WINDOW);
-	for (uint32_t i = 0; i < AGAIN + 2; i++) {
-		again = (uint64_t)AGAIN_US << bl_min(i, AGAIN);
-		assert_in_range(goes_after(&now, 1000000) / us, again - 1, again + looks);
+	goes_after(&now, SOON_US);
+	for (uint32_t i = 0; i < AGAIN_MOST + 2; i++) {
+		apart()->each = 0; /* it isn't judged */
+		again = (uint64_t)AGAIN_US << bl_min(i, AGAIN_MOST);
+		assert_in_range(goes_after(&now, most + SOON_US), again - 1, again + SOON_US);
 	}
-	now += (2ull * AGAIN_US << AGAIN) * us + 1;
-	goes_after(&now, 2 * WINDOW);
-	assert_in_range(goes_after(&now, 1000000) / us, AGAIN_US - 1, AGAIN_US + looks);
-	assert_int_equal(went, 1 + AGAIN + 2 + 2);
+	now += (2 * most + 1) * bl_ticks_per_us();
+	apart()->each = 0;
+	goes_after(&now, SOON_US);
+	apart()->each = 0;
+	assert_in_range(goes_after(&now, SOON_US + AGAIN_US), AGAIN_US - 1, AGAIN_US + SOON_US);
 	end();
 }
 
-/* Nowhere to go: no look at it but once in a second or so. */
+/* Nowhere to go, or not worth it: after some seconds once more. */
 static void nowhere(void **state)
 {
-	uint64_t now = bl_ticks(), us = bl_ticks_per_us(), rarely = (uint64_t)AGAIN_US << AGAIN;
+	uint64_t now = bl_ticks(), most = (uint64_t)AGAIN_US << AGAIN_MOST;
 
 	(void)state;
 	begin();
-	goes_to = -1;
 	they_say(name_of(0));
-	goes_after(&now, WINDOW);
-	assert_in_range(goes_after(&now, 1000000) / us, rarely - 1, rarely + WINDOW * two.us);
+	goes_after(&now, SOON_US);
+	bl_apart_stays(apart(), now);
+	assert_in_range(goes_after(&now, most + SOON_US), most - 1, most + SOON_US);
 	end();
 }
 
-/* Two that begin together don't take the same number of looks, or not again and again. */
-static void not_both(void **state)
+/* What a tick counter said before it began anew holds up nobody. */
+static void clock_begins_anew(void **state)
 {
 	uint64_t now = bl_ticks();
-	bool differ = false;
 
 	(void)state;
 	begin();
 	they_say(name_of(0));
-	for (uint32_t first = 0, i = 0; i < 64 && !differ; i++) {
+	apart()->next = now + 2 * BL_TICKS_AHEAD;
+	goes_after(&now, SOON_US);
+	end();
+}
+
+struct worth_row {
+	struct row row;
+	uint32_t packets; /* at each look, where it was one before */
+	bool otherwise;	  /* it talks with another in between, ... */
+	bool another;	  /* ... or from then on */
+	bool back;
+};
+
+static const struct worth_row worths[] = {
+	{{"half of the time", "worth it"}, 2, false, false, false},
+	{{"as long as before", "not worth it"}, 1, false, false, true},
+	{{"half of the time", "for others in between"}, 2, true, false, false},
+	{{"as long as before", "for others in between"}, 1, true, false, true},
+	{{"another partner", "it wasn't measured before"}, 1, false, true, false},
+};
+
+static void worth_it(void **state)
+{
+	const struct worth_row *row = TABLE_ROW(struct worth_row, state);
+	uint64_t now = bl_ticks(), went_at;
+	bool back = false;
+
+	begin();
+	they_say(name_of(0));
+	goes_after(&now, SOON_US);
+	went_at = now;
+	if (row->another)
+		atomic_store(&node.ep[2]->local.seg.header->partner, name_of(0));
+	for (uint32_t i = 0; i < 20 * WINDOW && !back; i++) {
+		const struct pair_row how = {.awaits = row->another ? ALWAYS : 0,
+					     .elsewhere = ALWAYS,
+					     .to_others = row->another ? ALWAYS : 0};
+
+		for (uint32_t more = 1; more < row->packets; more++)
+			send_to(1);
+		if (row->otherwise && i == 3)
+			bl_apart_look(node.cq[0], NULL, false, now);
+		if (look(&how, row->another ? i * 2 : i, &now) == BL_APART_BACK)
+			back = true;
+		if (row->another)
+			peer(1)->tx.next--; /* nothing for the first one */
+		assert_true(!back || now - went_at >= 2 * MEASURE_US * bl_ticks_per_us());
+	}
+	assert_int_equal(back, row->back);
+	end();
+}
+
+/* Two that begin together don't take the same number of looks, nor go to the same core, but by
+ * chance. */
+static void not_both(void **state)
+{
+	bool seen[BL_APART_FEW + BL_APART_MORE] = {false};
+	uint64_t now = bl_ticks();
+	uint32_t different = 0, before = 0, numbers = 0;
+
+	(void)state;
+	begin();
+	they_say(name_of(0));
+	for (uint32_t i = 0; i < 64; i++) {
 		struct bl_apart *a = apart();
 
 		for (a->same = 0; a->same < BL_APART_SAME;)
 			look(&two, 0, &now);
 		assert_in_range(a->enough, BL_APART_FEW, BL_APART_FEW + BL_APART_MORE - 1);
-		first = first ? first : a->enough;
-		differ = a->enough != first;
+		different += !seen[a->enough];
+		seen[a->enough] = true;
+		now += 4321;
+		a->from_sent = a->sent - 1;
+		number = bl_apart_goes(a, now);
+		numbers += number % 2 != before % 2;
+		before = number;
+		a->each = 0;
+		while (bl_ticks() % 1024 < 512) /* another moment */
+			;
 	}
-	assert_true(differ);
+	assert_in_range(different, 5, BL_APART_MORE);
+	assert_in_range(numbers, 10, 54);
 	end();
 }
 
@@ -280,42 +406,44 @@ static void irregular(void **state)
 struct part_row {
 	struct row row;
 	uint32_t turn;	 /* what the other says */
-	size_t out, in;	 /* bytes that we send, and post a receive for */
-	bool anybody;	 /* that is from anybody */
+	bool anybody;	 /* a receive from anybody is posted */
 	bool by_knob;	 /* FI_BEELINE_APART=never */
 	bool on_our_own; /* the core isn't shared */
 	bool parts;
 };
 
 static const struct part_row parts[] = {
-	{{"runs here", "so it must stop for us"}, OUR_CORE, 8, 8, false, false, false, true},
-	{{"left our core", "for us"}, LEFT_OURS, 8, 8, false, false, false, true},
-	{{"runs elsewhere", "they are apart"}, ANOTHER_CORE, 8, 8, false, false, false, false},
-	{{"left another", "they are apart"}, LEFT_ANOTHER, 8, 8, false, false, false, false},
-	{{"never said anything", "it may be anywhere"}, 0, 8, 8, false, false, false, false},
-	{{"the longest", "that gain"}, OUR_CORE, 8192, 8192, false, false, false, true},
-	{{"longer ones", "to it"}, OUR_CORE, 8193, 8, false, false, false, false},
-	{{"longer ones", "from it, perhaps"}, OUR_CORE, 8, 8193, false, false, false, false},
-	{{"anybody", "who that is isn't known"}, OUR_CORE, 8, 8, true, false, false, false},
-	{{"never", "its user says so"}, OUR_CORE, 8, 8, false, true, false, false},
-	{{"a core of our own", "nobody to part from"}, OUR_CORE, 8, 8, false, false, true, false},
+	{{"runs here", "so it must stop for us"}, OUR_CORE, false, false, false, true},
+	{{"left our core", "for us"}, LEFT_OURS, false, false, false, true},
+	{{"runs elsewhere", "they are apart"}, ANOTHER_CORE, false, false, false, false},
+	{{"left another", "they are apart"}, LEFT_ANOTHER, false, false, false, false},
+	{{"never said anything", "it may be anywhere"}, 0, false, false, false, false},
+	{{"anybody", "who that is isn't known"}, OUR_CORE, true, false, false, false},
+	{{"never", "its user says so"}, OUR_CORE, false, true, false, false},
+	{{"a core of our own", "nobody to part from"}, OUR_CORE, false, false, true, false},
 };
 
-/* A message to it, and one back that isn't there at the first read. */
+/* A message to it, and one back that isn't there at the first two reads. */
 static void exchange(const struct part_row *what)
 {
-	static uint8_t to_it[8193], from_it[8193], received[8193];
+	static uint8_t to_it[8], from_it[8], received[8];
 	struct bl_comp comp;
+	uint32_t waits;
 
 	node.ep[0]->next_look = bl_ticks() + BL_TICKS_AHEAD;
-	assert_int_equal(bl_recv_buf(node.ep[0], from_it, what->in, what->anybody ? BL_ADDR_ANY : 1,
-				     5, 0, NULL, NODE_FLAGS),
+	assert_int_equal(bl_recv_buf(node.ep[0], from_it, sizeof from_it,
+				     what->anybody ? BL_ADDR_ANY : 1, 5, 0, NULL, NODE_FLAGS),
 			 0);
 	assert_int_equal(
 		bl_recv_buf(node.ep[1], received, sizeof received, 0, 5, 0, NULL, NODE_FLAGS), 0);
-	node_send(&node, 0, 1, to_it, what->out, 5, NULL, BL_TAGGED);
+	node_send(&node, 0, 1, to_it, sizeof to_it, 5, NULL, BL_TAGGED);
 	node_completion(&node, 1, NULL);
 	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	waits = apart()->until_look;
+	assert_int_equal(bl_cq_read(node.cq[0], &comp, 1, sizeof comp, NULL), -EAGAIN);
+	assert_int_equal(apart()->until_look, waits); /* it is the same wait */
+	if (went)
+		return;
 	node_send(&node, 1, 0, NULL, 0, 5, NULL, BL_TAGGED);
 	node_completion(&node, 0, NULL);
 	atomic_store(&node.ep[1]->local.seg.header->turn, what->turn);
@@ -325,6 +453,7 @@ static void part(void **state)
 {
 	const struct part_row *what = TABLE_ROW(struct part_row, state);
 	struct bl_knobs *knobs = (struct bl_knobs *)(uintptr_t)bl_knobs();
+	uint64_t began = bl_clock_ns(), most = what->parts ? 20000000000ull : 100000000ull;
 
 	begin();
 	they_say(name_of(0));
@@ -333,9 +462,12 @@ static void part(void **state)
 	knobs->apart = what->by_knob ? BL_APART_NEVER : BL_APART_AUTO;
 	bl_crowd_return(node.cq[0]);
 	atomic_store(&node.ep[1]->local.seg.header->turn, what->turn);
-	for (int i = 0; i < 2000 && !went; i++)
+	while (!went && bl_clock_ns() - began < most)
 		exchange(what);
 	assert_int_equal(went, what->parts);
+	assert_int_equal(returned, 0);
+	if (what->by_knob)
+		assert_int_equal(says(0), 0);
 	if (what->parts)
 		assert_int_equal(atomic_load(&node.ep[0]->local.seg.header->turn) & ~BL_TURN_AWAY,
 				 goes_to + 1);
@@ -344,13 +476,34 @@ static void part(void **state)
 	node_close(&node);
 }
 
+/* Back to where the other one says that it is, which may be nowhere. */
+static void goes_back(void **state)
+{
+	(void)state;
+	begin();
+	apart()->peer = peer(1);
+	apart()->each = 1;
+	atomic_store(&node.ep[1]->local.seg.header->turn, LEFT_ANOTHER);
+	bl_crowd_go(node.cq[0], BL_APART_BACK, bl_ticks());
+	assert_int_equal(went, 0);
+	assert_int_equal(returned, 1);
+	assert_int_equal(number, ANOTHER_CORE - 1);
+	assert_int_equal(apart()->each, 0);
+	assert_int_equal(atomic_load(&node.ep[0]->local.seg.header->turn), ANOTHER_CORE);
+	core = OUR_CORE - 1;
+	node_close(&node);
+}
+
 int main(void)
 {
 	TABLE_ROWS("pair", is_pair, pairs);
+	TABLE_ROWS("worth", worth_it, worths);
 	TABLE_ROWS("part", part, parts);
 	TABLE_TEST(taken_back);
 	TABLE_TEST(rarer);
 	TABLE_TEST(nowhere);
+	TABLE_TEST(clock_begins_anew);
+	TABLE_TEST(goes_back);
 	TABLE_TEST(not_both);
 	TABLE_TEST(irregular);
 	return table_run("apart");
