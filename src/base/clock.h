@@ -19,7 +19,7 @@ static inline uint64_t bl_clock_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Of a processor, used by the calling thread. Where there is no such clock: more than there are. */
+/* Of a processor, used by the calling thread. Where there is no such clock: as if it used many. */
 uint64_t bl_clock_thread_ns(void);
 
 /* The cheapest monotonic counter of the machine, in ticks. */

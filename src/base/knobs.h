@@ -138,8 +138,8 @@ enum bl_knob_kind {
 	X(apart, BL_KNOB_CHOICE, 0, 0, 1, "auto|never",                                            \
 	  "Whether of two processes that talk with each other alone, on a core that they share "   \
 	  "where a job has more processes than cores, one goes to another core of those that it "  \
-	  "may run on: auto is while messages were measured to take two thirds of the time "       \
-	  "there, at most; never leaves all to the scheduler.")                                    \
+	  "may run on. With auto it does, and stays there as long as messages take at most two "   \
+	  "thirds of the time that they took before; never leaves all to the scheduler.")          \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

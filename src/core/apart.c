@@ -13,6 +13,7 @@
 #define LOOK	   2u	  /* waits between two looks, at least, and fewer than so many more */
 #define WORK_NS	   12000u /* of a processor, for each packet: who uses more works in between */
 #define MEASURE_US 20000u /* some turns of all that share a core */
+#define PAUSE_US   10000u /* more, from the first to the last of a few looks, is a pause */
 #define AGAIN_US   20000u /* from one time to the next, doubled each time, ... */
 #define AGAIN_MOST 7u	  /* ... so often */
 
@@ -84,90 +85,116 @@ static bool says_us(const struct bl_cq *cq, const struct bl_peer *peer)
 	return false;
 }
 
-static void begin(struct bl_apart *apart, uint32_t to_all, uint64_t cpu_ns)
+static void begin(struct bl_apart *apart, uint32_t to_all, uint64_t cpu_ns, uint64_t now)
 {
-	apart->enough = BL_APART_FEW + pick(bl_ticks()) % BL_APART_MORE;
+	apart->enough = BL_APART_FEW + pick(now) % BL_APART_MORE;
 	apart->same = BL_APART_SAME;
 	apart->on_ours = 0;
 	apart->to_it = apart->sent;
 	apart->to_all = to_all;
 	apart->cpu_ns = cpu_ns;
+	apart->since = now;
+}
+
+static void measure_anew(struct bl_apart *apart)
+{
+	apart->ticks = 0;
+	apart->packets = 0;
+}
+
+/* What these looks show of how long a packet takes, unless there was a pause. */
+static void measure(struct bl_apart *apart, uint64_t now)
+{
+	int64_t took = bl_ticks_since(now, apart->since);
+
+	if (took < 0 || took > ticks_of(PAUSE_US))
+		return;
+	apart->ticks += (uint64_t)took;
+	apart->packets += apart->sent - apart->to_it;
 }
 
 /* It has been the same one, time after time. True: we are a pair, and on one core. */
-static bool find_out(struct bl_cq *cq, const struct bl_peer *peer)
+static bool find_out(struct bl_cq *cq, const struct bl_peer *peer, uint64_t now)
 {
 	struct bl_apart *apart = &cq->crowd.apart;
 	uint32_t to_all = sent_to_all(cq), all = to_all - apart->to_all;
 	uint64_t cpu_ns = bl_clock_thread_ns();
-	bool others = all - (apart->sent - apart->to_it) >= all / BL_APART_ALL;
+	bool others = (all - (apart->sent - apart->to_it)) * BL_APART_ALL >= all;
 	bool works = cpu_ns - apart->cpu_ns > (uint64_t)WORK_NS * all;
 	bool elsewhere = apart->enough - apart->on_ours > apart->enough / BL_APART_ALL;
 
 	say_partner(cq, others ? NULL : peer);
 	apart->pair = !others && !works && says_us(cq, peer);
-	begin(apart, to_all, cpu_ns);
+	if (apart->pair)
+		measure(apart, now);
+	begin(apart, to_all, cpu_ns, now);
 	return apart->pair && !elsewhere;
 }
 
-static void measure_from(struct bl_apart *apart, uint64_t now)
-{
-	apart->from = now;
-	apart->from_sent = apart->sent;
-}
-
-/* We are on one core, and measure for how long each message takes there before we go. */
+/* We are on one core, and measure for how long a packet takes there before we go. */
 static enum bl_apart_step may_go(struct bl_apart *apart, bool on_ours, uint64_t now)
 {
 	/* The other one may have gone just before. */
 	if (!on_ours)
-		apart->from = 0;
-	else if (!apart->from)
-		measure_from(apart, now);
-	else if (bl_ticks_since(now, apart->from) >= ticks_of(MEASURE_US) &&
-		 bl_is_due(now, apart->next))
+		measure_anew(apart);
+	if (apart->ticks < (uint64_t)ticks_of(MEASURE_US))
+		return BL_APART_REMAIN;
+	if (bl_is_due(now, apart->next))
 		return BL_APART_GO;
+	measure_anew(apart);
 	return BL_APART_REMAIN;
 }
 
-/* We have gone: a message takes two thirds of the time, at most, or we go back. */
-static enum bl_apart_step judge(struct bl_apart *apart, uint64_t now)
+/* We have gone: a packet takes two thirds of the time, at most, or we go back. */
+static enum bl_apart_step judge(struct bl_apart *apart)
 {
-	int64_t took = bl_ticks_since(now, apart->from);
-	uint64_t before = apart->each * (apart->sent - apart->from_sent);
+	bool worth = apart->ticks * 3 <= apart->each * apart->packets * 2;
 
-	if (apart->from && took < 2 * ticks_of(MEASURE_US))
+	if (apart->ticks < 2 * (uint64_t)ticks_of(MEASURE_US))
 		return BL_APART_REMAIN;
-	if (apart->from && (uint64_t)took * 3 > before * 2)
-		return BL_APART_BACK;
-	measure_from(apart, now);
-	return BL_APART_REMAIN;
+	measure_anew(apart);
+	return worth ? BL_APART_REMAIN : BL_APART_BACK;
+}
+
+/* Nothing of what another thread has found out is true of us. */
+static void forget(struct bl_apart *apart)
+{
+	apart->thread = pthread_self();
+	apart->peer = NULL;
+	apart->each = 0;
 }
 
 enum bl_apart_step bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, bool on_ours,
 				 uint64_t now)
 {
 	struct bl_apart *apart = &cq->crowd.apart;
-	bool same = peer && peer == apart->peer && peer->tx.next != apart->sent, one;
+	bool same, one;
 
+	if (!pthread_equal(apart->thread, pthread_self()))
+		forget(apart);
+	same = peer && peer == apart->peer && peer->tx.next != apart->sent;
 	apart->peer = peer;
 	apart->sent = peer ? peer->tx.next : 0;
 	if (!same) {
 		say_partner(cq, NULL);
 		apart->same = 0;
 		apart->pair = false;
-		apart->from = 0;
+		if (!apart->each)
+			measure_anew(apart);
 		return BL_APART_REMAIN;
 	}
 	apart->on_ours += on_ours;
 	if (++apart->same == BL_APART_SAME)
-		begin(apart, sent_to_all(cq), bl_clock_thread_ns());
+		begin(apart, sent_to_all(cq), bl_clock_thread_ns(), now);
 	if (apart->same < BL_APART_SAME + apart->enough)
 		return BL_APART_REMAIN;
-	one = find_out(cq, peer);
-	if (peer != apart->gone_for)
-		apart->each = 0; /* who has gone for another one remains there */
-	return apart->each ? judge(apart, now) : may_go(apart, one && on_ours, now);
+	one = find_out(cq, peer, now);
+	if (apart->each &&
+	    peer != apart->gone_for) { /* who has gone for another one remains there */
+		apart->each = 0;
+		measure_anew(apart);
+	}
+	return apart->each ? judge(apart) : may_go(apart, one && on_ours, now);
 }
 
 static void not_before(struct bl_apart *apart, uint64_t now)
@@ -178,11 +205,9 @@ static void not_before(struct bl_apart *apart, uint64_t now)
 
 uint32_t bl_apart_goes(struct bl_apart *apart, uint64_t now)
 {
-	uint32_t messages = apart->sent - apart->from_sent; /* at least one for each look */
-
-	apart->each = (now - apart->from) / messages + 1;
+	apart->each = apart->ticks / (apart->packets + 1) + 1;
 	apart->gone_for = apart->peer;
-	measure_from(apart, now);
+	measure_anew(apart);
 	if (bl_ticks_since(now, apart->next) > ticks_of(AGAIN_US) << AGAIN_MOST)
 		apart->again = 0; /* that was long ago */
 	not_before(apart, now);
@@ -191,7 +216,8 @@ uint32_t bl_apart_goes(struct bl_apart *apart, uint64_t now)
 
 void bl_apart_stays(struct bl_apart *apart, uint64_t now)
 {
-	apart->from = apart->each = 0;
+	apart->each = 0;
+	measure_anew(apart);
 	apart->again = AGAIN_MOST;
 	not_before(apart, now);
 }

@@ -23,14 +23,15 @@
  * any more goes back to the other's core.
  *
  * Both of a pair come to the end at the same time, and if both went nothing would be won: each
- * takes a number of looks of its own, and goes only if the other one is still there. Who has gone
- * in vain, or is taken back by the scheduler, goes more and more rarely.
+ * takes a number of looks of its own, and goes only if the other one is still there. Who is
+ * taken back by the scheduler goes more and more rarely; who has gone in vain, after some seconds.
  *
  * Serialised by the domain like everything in core.h.
  */
 #ifndef BL_CORE_APART_H
 #define BL_CORE_APART_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,20 +48,23 @@ struct bl_cq;
 struct bl_peer;
 
 struct bl_apart {
-	uint32_t until_look;	    /* waits, so many more */
-	const struct bl_peer *peer; /* whom the last look found awaited, only to compare, ... */
-	uint32_t sent;		    /* ... what it had been sent by then, in packets, ... */
-	uint32_t same;		    /* ... and how often in a row that was so */
-	uint32_t enough;	    /* so many times are, beyond BL_APART_SAME, of which ... */
-	uint32_t on_ours;	    /* ... it was on our core */
-	uint32_t to_it, to_all;	    /* packets sent before these; only the difference counts */
-	uint64_t cpu_ns;	    /* of a processor, used before */
-	uint64_t from;		    /* ticks: since when messages are measured; 0: they aren't */
-	uint32_t from_sent;	    /* `sent`, then */
-	uint64_t each;		    /* ticks that one took on one core; 0: we haven't gone, ... */
+	uint32_t until_look; /* waits, so many more */
+	const struct bl_peer
+		*peer;		/* whom the last look found awaited: later only to compare, ... */
+	uint32_t sent;		/* ... what it had been sent by then, in packets, ... */
+	uint32_t same;		/* ... and how often in a row that was so */
+	uint32_t enough;	/* looks that it is found out by, after BL_APART_SAME, ... */
+	uint32_t on_ours;	/* ... at so many of which it was on our core */
+	uint32_t to_it, to_all; /* packets sent before these; only the difference counts */
+	uint64_t cpu_ns;	/* of a processor, used before */
+	uint64_t since;		/* ticks: the first of these */
+	uint64_t ticks;		/* measured so far, of a pair, ... */
+	uint32_t packets;	/* ... for so many sent to the other one */
+	uint64_t each;		/* ticks that one took before we went; 0: we haven't, ... */
 	const struct bl_peer *gone_for; /* ... for this one; only to compare */
 	uint64_t next;			/* ticks: we may go, not before */
 	uint32_t again;			/* doublings of the time from this time until that */
+	pthread_t thread;		/* whose looks these are */
 	bool pair;			/* it is our partner, we are its, and work little */
 };
 

@@ -374,14 +374,17 @@ uint64_t bl_crowd_go(struct bl_cq *cq, enum bl_apart_step step, uint64_t now)
 	bool locked = is_locked(cq);
 	int core;
 
+	if (step == BL_APART_BACK)
+		bl_apart_stays(apart, now);
+	say(cq, 0); /* the other one, who would go next, doesn't find us where it is */
 	if (locked)
 		bl_domain_unlock(cq->domain);
 	core = step == BL_APART_GO ? bl_place_elsewhere(to) : bl_place_at(to);
 	if (locked)
 		bl_domain_lock(cq->domain);
-	if (core < 0 || step == BL_APART_BACK)
+	if (core < 0 && step == BL_APART_GO)
 		bl_apart_stays(apart, now);
-	bl_crowd_return(cq); /* our partner, who would go next, sees where we are */
+	bl_crowd_return(cq);
 	return bl_ticks();
 }
 

@@ -54,12 +54,15 @@ static void read_list(const char *text, struct bl_cores *cores)
 static void cores_of_node(unsigned node, struct bl_cores *cores)
 {
 	char path[64], text[16384];
+	ssize_t n;
 
 	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-	if (bl_text_read(AT_FDCWD, path, text, sizeof text) > 0)
-		read_list(text, cores);
-	else
+	n = bl_text_read(AT_FDCWD, path, text, sizeof text);
+
+	if (n == -ENOENT)
 		memset(cores, 0xff, sizeof *cores);
+	else
+		read_list(text, cores); /* empty if it can't be read */
 }
 
 /* Number `number` modulo how many they are. < 0: there is none. */
@@ -95,25 +98,36 @@ static int go(unsigned core, const struct bl_cores *before)
 	err = run_on(&one);
 	if (err)
 		return err;
-	if (may_run_on(&now) || !are_same(&now, &one))
+	if (!may_run_on(&now) && !are_same(&now, &one))
 		return -EBUSY;
 	may_run_again(before);
 	return (int)core;
 }
 
+/* Those of our node that the thread may run on, all of which are in `before`. */
+static int near(struct bl_cores *before, struct bl_cores *candidates, unsigned *ours)
+{
+	unsigned node;
+	int err;
+
+	if (syscall(SYS_getcpu, ours, &node, NULL))
+		return -errno;
+	err = may_run_on(before);
+	if (err)
+		return err;
+	cores_of_node(node, candidates);
+	CPU_AND_S(sizeof *before, candidates->part, candidates->part, before->part);
+	return 0;
+}
+
 int bl_place_elsewhere(uint32_t number)
 {
 	struct bl_cores before, candidates;
-	unsigned ours, node;
-	int core, err;
+	unsigned ours;
+	int core, err = near(&before, &candidates, &ours);
 
-	if (syscall(SYS_getcpu, &ours, &node, NULL))
-		return -errno;
-	err = may_run_on(&before);
 	if (err)
 		return err;
-	cores_of_node(node, &candidates);
-	CPU_AND_S(sizeof before, candidates.part, candidates.part, before.part);
 	CPU_CLR_S(ours, sizeof candidates, candidates.part);
 	core = one_of(&candidates, number);
 	return core < 0 ? core : go((unsigned)core, &before);
@@ -121,10 +135,11 @@ int bl_place_elsewhere(uint32_t number)
 
 int bl_place_at(uint32_t core)
 {
-	struct bl_cores before;
-	int err = may_run_on(&before);
+	struct bl_cores before, candidates;
+	unsigned ours;
+	int err = near(&before, &candidates, &ours);
 
 	if (err)
 		return err;
-	return has(&before, core) ? go(core, &before) : -ENODEV;
+	return has(&candidates, core) ? go(core, &before) : -ENODEV;
 }

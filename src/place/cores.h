@@ -20,7 +20,8 @@ struct bl_cores {
  * that it runs on, to number `number` modulo how many they are. From then on it may run where it
  * might before, and the scheduler may take it elsewhere, or back. (Of cores that it was bound to
  * and that are offline now nothing is known: they don't come back to it.) Somebody else who says
- * meanwhile where it may run is obeyed.
+ * where it may run while it waits to get there is obeyed; in the moments before and after that
+ * nobody can tell.
  *
  * Returns the core's number; -ENODEV: there is no other one; -EBUSY: somebody else said so before
  * it was there; or what the kernel says. A thread that goes has to wait for its turn there: 50 us
@@ -28,7 +29,8 @@ struct bl_cores {
  */
 int bl_place_elsewhere(uint32_t number);
 
-/* The same, to the core of that number. -ENODEV: it may not run there. */
+/* The same, to the core of that number. -ENODEV: it may not run there, or that is on another node.
+ */
 int bl_place_at(uint32_t core);
 
 #endif

@@ -16,6 +16,7 @@ int __wrap_bl_place_at(uint32_t to);
 int __wrap_sched_getcpu(void);
 uint64_t __wrap_bl_clock_thread_ns(void);
 
+static struct node node;
 static int core = OUR_CORE - 1;
 static int went, returned;
 static uint32_t number; /* to which it went, or the core */
@@ -25,6 +26,8 @@ int __wrap_bl_place_elsewhere(uint32_t to)
 {
 	number = to;
 	went++;
+	/* nobody finds us where we were, while we wait to get there */
+	assert_int_equal(atomic_load(&node.ep[0]->local.seg.header->turn), 0);
 	if (goes_to >= 0)
 		core = goes_to;
 	return goes_to;
@@ -55,7 +58,6 @@ int __wrap_sched_getcpu(void)
 #define AGAIN_US   20000u
 #define AGAIN_MOST 7u
 
-static struct node node;
 static uint32_t sent[3]; /* to each, before the test */
 
 static struct bl_peer *peer(size_t i)
@@ -161,7 +163,7 @@ static const struct pair_row pairs[] = {
 	 false,
 	 false,
 	 false},
-	{{"an eighth", "goes to others"}, 7, 0, 0, 0, US, 5000, false, false, false},
+	{{"a fifth", "goes to others"}, 4, 0, 0, 0, US, 5000, false, false, false},
 	{{"hardly any", "goes to others"}, 40, 0, 0, 0, US, 5000, true, true, true},
 	{{"two in turn", "that we wait for"}, 0, 2, 0, 0, US, 5000, false, false, false},
 	{{"another", "that we wait for, now and then"}, 0, 8, 0, 0, US, 5000, false, false, false},
@@ -174,7 +176,7 @@ static bool is_one_in(uint32_t so_many, uint32_t i)
 	return so_many && i % so_many == so_many - 1;
 }
 
-#define WAIT_US 200u /* between two */
+#define WAIT_US 100u /* between two */
 
 /* At one of the next waits. */
 static enum bl_apart_step look(const struct pair_row *row, uint32_t i, uint64_t *now)
@@ -303,48 +305,107 @@ static void clock_begins_anew(void **state)
 
 struct worth_row {
 	struct row row;
-	uint32_t packets; /* at each look, where it was one before */
-	bool otherwise;	  /* it talks with another in between, ... */
-	bool another;	  /* ... or from then on */
+	uint32_t packets; /* at each look, where there were four before */
+	bool otherwise;	  /* it waits for anybody now and then, ... */
+	bool another;	  /* ... or for another from then on, ... */
+	bool works;	  /* ... or works in between, ... */
+	bool alone;	  /* ... or the other one talks with others */
 	bool back;
 };
 
 static const struct worth_row worths[] = {
-	{{"half of the time", "worth it"}, 2, false, false, false},
-	{{"as long as before", "not worth it"}, 1, false, false, true},
-	{{"half of the time", "for others in between"}, 2, true, false, false},
-	{{"as long as before", "for others in between"}, 1, true, false, true},
-	{{"another partner", "it wasn't measured before"}, 1, false, true, false},
+	{{"half of the time", "worth it"}, 8, false, false, false, false, false},
+	{{"less than two thirds", "worth it"}, 7, false, false, false, false, false},
+	{{"four fifths", "not worth it"}, 5, false, false, false, false, true},
+	{{"as long as before", "not worth it"}, 4, false, false, false, false, true},
+	{{"half of the time", "anybody now and then"}, 8, true, false, false, false, false},
+	{{"as long as before", "anybody now and then"}, 4, true, false, false, false, true},
+	{{"another partner", "it wasn't measured before"}, 4, false, true, false, false, false},
+	{{"longer", "it works now"}, 2, false, false, true, false, false},
+	{{"longer", "no pair any more"}, 2, false, false, false, true, false},
 };
+
+static void some_to(size_t i, uint32_t packets)
+{
+	while (packets--)
+		send_to(i);
+}
 
 static void worth_it(void **state)
 {
 	const struct worth_row *row = TABLE_ROW(struct worth_row, state);
-	uint64_t now = bl_ticks(), went_at;
-	bool back = false;
+	uint64_t now = bl_ticks(), measured = 2 * MEASURE_US * bl_ticks_per_us(), went_at;
+	const struct pair_row how = {.elsewhere = ALWAYS,
+				     .awaits = row->another ? ALWAYS : 0,
+				     .to_others = row->another ? ALWAYS : 0,
+				     .uses = row->works ? 12001 * row->packets : 0};
+	bool back = false, goes = false;
 
 	begin();
 	they_say(name_of(0));
-	goes_after(&now, SOON_US);
+	while (!goes) {
+		some_to(1, 3);
+		goes = look(&two, 0, &now) == BL_APART_GO;
+	}
+	bl_apart_goes(apart(), now);
 	went_at = now;
 	if (row->another)
 		atomic_store(&node.ep[2]->local.seg.header->partner, name_of(0));
-	for (uint32_t i = 0; i < 20 * WINDOW && !back; i++) {
-		const struct pair_row how = {.awaits = row->another ? ALWAYS : 0,
-					     .elsewhere = ALWAYS,
-					     .to_others = row->another ? ALWAYS : 0};
-
-		for (uint32_t more = 1; more < row->packets; more++)
-			send_to(1);
-		if (row->otherwise && i == 3)
+	if (row->alone)
+		they_say(0);
+	for (uint32_t i = 0; i < 40 * WINDOW && !back; i++) {
+		some_to(row->another ? 2 : 1, row->packets - 1);
+		if (row->otherwise && i % (2 * WINDOW) == 3)
 			bl_apart_look(node.cq[0], NULL, false, now);
-		if (look(&how, row->another ? i * 2 : i, &now) == BL_APART_BACK)
-			back = true;
+		back = look(&how, i, &now) == BL_APART_BACK;
 		if (row->another)
 			peer(1)->tx.next--; /* nothing for the first one */
-		assert_true(!back || now - went_at >= 2 * MEASURE_US * bl_ticks_per_us());
+		assert_true(!back || now - went_at >= measured);
 	}
 	assert_int_equal(back, row->back);
+	end();
+}
+
+/* A pause isn't taken for long messages. */
+static void pause_between(void **state)
+{
+	uint64_t now = bl_ticks();
+
+	(void)state;
+	begin();
+	they_say(name_of(0));
+	goes_after(&now, SOON_US);
+	for (uint32_t i = 0; i < 20 * WINDOW; i++) {
+		send_to(1);
+		if (i % (2 * WINDOW) == 5)
+			now += 1000000 * bl_ticks_per_us();
+		assert_int_equal(look(&two, 0, &now), BL_APART_REMAIN);
+	}
+	end();
+}
+
+static void *look_once(void *now)
+{
+	assert_int_equal(bl_apart_look(node.cq[0], peer(1), true, *(uint64_t *)now),
+			 BL_APART_REMAIN);
+	return NULL;
+}
+
+/* Another thread's looks say nothing of where this one runs. */
+static void another_thread(void **state)
+{
+	uint64_t now = bl_ticks();
+	pthread_t thread;
+
+	(void)state;
+	begin();
+	they_say(name_of(0));
+	goes_after(&now, SOON_US);
+	assert_true(apart()->each);
+	assert_int_equal(pthread_create(&thread, NULL, look_once, &now), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(apart()->each, 0);
+	assert_false(apart()->pair);
 	end();
 }
 
@@ -368,7 +429,6 @@ static void not_both(void **state)
 		different += !seen[a->enough];
 		seen[a->enough] = true;
 		now += 4321;
-		a->from_sent = a->sent - 1;
 		number = bl_apart_goes(a, now);
 		numbers += number % 2 != before % 2;
 		before = number;
@@ -504,6 +564,8 @@ int main(void)
 	TABLE_TEST(nowhere);
 	TABLE_TEST(clock_begins_anew);
 	TABLE_TEST(goes_back);
+	TABLE_TEST(pause_between);
+	TABLE_TEST(another_thread);
 	TABLE_TEST(not_both);
 	TABLE_TEST(irregular);
 	return table_run("apart");

@@ -224,10 +224,13 @@ struct at_row {
 	int to;
 };
 
+static const struct machine five = {{"", ""}, "00001", 0, 0, 0};
+
 static const struct at_row ats[] = {
 	{{"another", "that is ours"}, 2, 2},
 	{{"the one that it is on", "nothing changes"}, 0, 0},
 	{{"not ours", "it may not"}, 5, -ENODEV},
+	{{"on another node", "far from its memory"}, 4, -ENODEV},
 	{{"beyond any", "said by a broken neighbour"}, BL_CORES_MOST, -ENODEV},
 	{{"the largest number", "the same"}, UINT32_MAX, -ENODEV},
 };
@@ -236,7 +239,7 @@ static void at(void **state)
 {
 	const struct at_row *what = TABLE_ROW(struct at_row, state);
 
-	on(&four, 0, false);
+	on(&five, 0, false);
 	assert_int_equal(bl_place_at(what->core), what->to);
 	machine = NULL;
 	assert_int_equal(sets, what->to < 0 ? 0 : 3);
