@@ -189,9 +189,8 @@ enum bl_apart_step bl_apart_look(struct bl_cq *cq, const struct bl_peer *peer, b
 	if (apart->same < BL_APART_SAME + apart->enough)
 		return BL_APART_REMAIN;
 	one = find_out(cq, peer, now);
-	if (apart->each &&
-	    peer != apart->gone_for) { /* who has gone for another one remains there */
-		apart->each = 0;
+	if (apart->each && peer != apart->gone_for) {
+		apart->each = 0; /* who has gone for another one remains there */
 		measure_anew(apart);
 	}
 	return apart->each ? judge(apart) : may_go(apart, one && on_ours, now);

@@ -38,7 +38,7 @@
 #define BL_APART_SAME 8u  /* looks in a row that find the same one, before those ... */
 #define BL_APART_FEW  8u  /* ... that it is found out by, at least, ... */
 #define BL_APART_MORE 16u /* ... and fewer than so many more */
-#define BL_APART_ALL  8u  /* of what we send less than one in so many is for others */
+#define BL_APART_ALL  8u  /* less than one in so many of what we send is for others */
 
 enum bl_apart_knob { BL_APART_AUTO, BL_APART_NEVER }; /* FI_BEELINE_APART */
 
@@ -49,9 +49,9 @@ struct bl_peer;
 
 struct bl_apart {
 	uint32_t until_look; /* waits, so many more */
-	const struct bl_peer
-		*peer;		/* whom the last look found awaited: later only to compare, ... */
-	uint32_t sent;		/* ... what it had been sent by then, in packets, ... */
+	/* Whom the last look found awaited; later only to compare. */
+	const struct bl_peer *peer;
+	uint32_t sent;		/* what it had been sent by then, in packets, ... */
 	uint32_t same;		/* ... and how often in a row that was so */
 	uint32_t enough;	/* looks that it is found out by, after BL_APART_SAME, ... */
 	uint32_t on_ours;	/* ... at so many of which it was on our core */

@@ -50,19 +50,23 @@ static void read_list(const char *text, struct bl_cores *cores)
 	}
 }
 
-/* All where that isn't known: a kernel without NUMA has no nodes. */
+/* All where that isn't known: a kernel without NUMA has no nodes. Of a long list the first ones:
+ * some users' stacks are small. */
 static void cores_of_node(unsigned node, struct bl_cores *cores)
 {
-	char path[64], text[16384];
+	char path[64], text[2048], *cut;
 	ssize_t n;
 
 	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
 	n = bl_text_read(AT_FDCWD, path, text, sizeof text);
-
-	if (n == -ENOENT)
+	if (n == -ENOENT) {
 		memset(cores, 0xff, sizeof *cores);
-	else
-		read_list(text, cores); /* empty if it can't be read */
+		return;
+	}
+	cut = n == (ssize_t)sizeof text - 1 ? strrchr(text, ',') : NULL;
+	if (cut)
+		*cut = 0;
+	read_list(text, cores); /* empty if it can't be read */
 }
 
 /* Number `number` modulo how many they are. < 0: there is none. */
@@ -105,7 +109,7 @@ static int go(unsigned core, const struct bl_cores *before)
 }
 
 /* Those of our node that the thread may run on, all of which are in `before`. */
-static int near(struct bl_cores *before, struct bl_cores *candidates, unsigned *ours)
+static int near_ones(struct bl_cores *before, struct bl_cores *candidates, unsigned *ours)
 {
 	unsigned node;
 	int err;
@@ -124,7 +128,7 @@ int bl_place_elsewhere(uint32_t number)
 {
 	struct bl_cores before, candidates;
 	unsigned ours;
-	int core, err = near(&before, &candidates, &ours);
+	int core, err = near_ones(&before, &candidates, &ours);
 
 	if (err)
 		return err;
@@ -137,7 +141,7 @@ int bl_place_at(uint32_t core)
 {
 	struct bl_cores before, candidates;
 	unsigned ours;
-	int err = near(&before, &candidates, &ours);
+	int err = near_ones(&before, &candidates, &ours);
 
 	if (err)
 		return err;

@@ -90,12 +90,15 @@ ssize_t __wrap_bl_text_read(int dir, const char *path, char *text, size_t size)
 			end++;
 			continue;
 		}
+		if (at >= size)
+			return (ssize_t)size - 1;
 		at += (size_t)snprintf(text + at, size - at, end == i + 1 ? "%s%zu" : "%s%zu-%zu",
 				       comma, i, end - 1);
 		comma = ",";
 	}
-	at += (size_t)snprintf(text + at, size - at, "\n");
-	return (ssize_t)at;
+	if (at < size)
+		at += (size_t)snprintf(text + at, size - at, "\n");
+	return (ssize_t)(at < size ? at : size - 1);
 }
 
 static struct bl_cores allowed_here(void)
@@ -246,6 +249,26 @@ static void at(void **state)
 	assert_true(what->to < 0 || is_one(&set[0], what->to));
 }
 
+/* Its node's list is longer than is read: the first ones, and nothing of what the end cuts. */
+static void long_list(void **state)
+{
+	static char many[2001];
+	static const struct machine nodes = {{"", ""}, many, 0, 0, 0};
+
+	(void)state;
+	for (size_t i = 0; i < 2000; i++)
+		many[i] = (char)('0' + i % 2);
+	for (uint32_t i = 0; i < 1000; i++) {
+		int to;
+
+		on(&nodes, 0, false);
+		to = bl_place_elsewhere(i);
+		machine = NULL;
+		assert_in_range(to, 2, 1998);
+		assert_int_equal(to % 2, 0);
+	}
+}
+
 /* Each of those that it may go to as often as another. */
 static void evenly(void **state)
 {
@@ -317,6 +340,7 @@ int main(void)
 	TABLE_ROWS("machine", goes, machines);
 	TABLE_ROWS("at", at, ats);
 	TABLE_TEST(evenly);
+	TABLE_TEST(long_list);
 	TABLE_TEST(anywhere);
 	TABLE_TEST(refused);
 	TABLE_TEST(not_all);
