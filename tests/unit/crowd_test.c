@@ -16,6 +16,7 @@
 
 #define OTHERS_MOST    8
 #define GIVES_AFTER_US 30 /* of a wait */
+#define HELD_UP_US     7  /* the longest between two reads of a wait */
 
 struct crowd_row {
 	struct row row;
@@ -577,19 +578,12 @@ static const struct turn_row turns[] = {
 	{{"then something", "is here again"}, NOBODY, "+---+", false, 2},
 };
 
-static void says_its_turn(void **state)
+/* True: this machine has held us up in a read, which has taken that for its caller's computing. */
+static bool reads_as(const struct turn_row *what, struct bl_cq *cq)
 {
-	const struct turn_row *what = TABLE_ROW(struct turn_row, state);
+	bool held_up = false;
 	struct bl_comp comp;
-	struct bl_cq *cq;
 
-	open_pair(0);
-	cq = pair.cq[0];
-	cq->last_empty = bl_ticks();
-	bl_crowd_return(cq);
-	if (what->posted != NOBODY)
-		post(what->posted == ANYBODY ? BL_ADDR_ANY : 1, 6);
-	yields = 0;
 	for (const char *read = what->reads; *read; read++) {
 		if (*read == '+') {
 			post(1, 5);
@@ -598,15 +592,42 @@ static void says_its_turn(void **state)
 			     reads++)
 				assert_in_range(reads, 1, 1000000);
 		} else {
+			uint64_t began = bl_ticks();
+
+			cq->last_empty = began;
 			assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+			held_up |= bl_ticks() - began > HELD_UP_US * bl_ticks_per_us();
 		}
 	}
-	assert_int_equal(cq->away, what->away);
-	assert_int_equal(yields, what->yields);
-	assert_int_equal(cq->crowd.skipped > 0,
-			 what->posted == THEM); /* it was asked whether to stay */
-	assert_int_equal(our_turn(), what->away ? OUR_CORE | BL_TURN_AWAY : OUR_CORE);
-	node_close(&pair);
+	return held_up;
+}
+
+static void says_its_turn(void **state)
+{
+	const struct turn_row *what = TABLE_ROW(struct turn_row, state);
+	bool held_up = true;
+
+	for (int tries = 0; held_up; tries++) {
+		struct bl_cq *cq;
+
+		assert_in_range(tries, 0, 1000);
+		open_pair(0);
+		cq = pair.cq[0];
+		bl_crowd_return(cq);
+		if (what->posted != NOBODY)
+			post(what->posted == ANYBODY ? BL_ADDR_ANY : 1, 6);
+		yields = 0;
+		held_up = reads_as(what, cq);
+		if (!held_up) {
+			assert_int_equal(cq->away, what->away);
+			assert_int_equal(yields, what->yields);
+			/* it was asked whether to stay */
+			assert_int_equal(cq->crowd.skipped > 0, what->posted == THEM);
+			assert_int_equal(our_turn(),
+					 what->away ? OUR_CORE | BL_TURN_AWAY : OUR_CORE);
+		}
+		node_close(&pair);
+	}
 }
 
 /* --- yields ---------------------------------------------------------------------- */
