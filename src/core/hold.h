@@ -5,8 +5,9 @@
  * Who waits polls the line that the answer will be written to, and each look brings that line back
  * from the one who is about to write to it: the answer's store has to ask for it once more, which
  * takes as long as the message itself where the two are far apart (docs/performance.md, "An answer
- * isn't looked for too early"). So whoever has sent what the other waits for (bl_tx_in_dialogue())
- * leaves the other's next slot alone for a part of the time that a message and its answer take.
+ * isn't looked for too early"). So with FI_BEELINE_HOLD=auto whoever has sent what the other waits
+ * for (bl_tx_in_dialogue()) leaves the other's next slot alone for a part of the time that a
+ * message and its answer take.
  *
  * Which part is best depends on the distance and on what both do in between, and sometimes it is
  * none. So that is measured: each part has its turn for a block of 64 packets (a sweep), and after
