@@ -34,7 +34,6 @@
 #define UPPER_serve	     "FI_BEELINE_SERVE"
 #define UPPER_combine	     "FI_BEELINE_COMBINE"
 #define UPPER_apart	     "FI_BEELINE_APART"
-#define UPPER_hold	     "FI_BEELINE_HOLD"
 
 const struct bl_knob_info bl_knob_table[] = {
 #define X(field, kind_, init_, least_, most_, choices_, help_)                                     \

@@ -140,12 +140,6 @@ enum bl_knob_kind {
 	  "where a job has more processes than cores, one goes to another core of those that it "  \
 	  "may run on. With auto it does, and stays there as long as messages take at most two "   \
 	  "thirds of the time that they took before; never leaves all to the scheduler.")          \
-	X(hold, BL_KNOB_CHOICE, 1, 0, 1, "auto|never",                                             \
-	  "Whether a process that has sent what its neighbour waits for leaves the place that "    \
-	  "the answer will be written to alone for up to 7/16 of the time that the two take, "     \
-	  "and at most 1 us, for each look takes it away from the one who writes. auto: where "    \
-	  "that was measured to be faster, in this dialogue, as it mostly is between cores that "  \
-	  "are far apart; never looks at once.")                                                   \
 	X(numa, BL_KNOB_CHOICE, 0, 0, 1, "local|off",                                              \
 	  "Where an endpoint's shared memory lives: local binds it to the node of the thread "     \
 	  "that opens the endpoint, off leaves it to the kernel.")

@@ -24,7 +24,6 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "core/crowd.h"
-#include "core/hold.h"
 #include "core/pass.h"
 #include "core/queues.h"
 #include "core/refused.h"
@@ -269,7 +268,6 @@ struct bl_ep {
 	uint64_t next_look;	  /* ticks: after the lives of peers */
 	uint32_t moves;		  /* packets and one-sided operations, by the last one; quiet.h */
 	struct bl_pass pass;	  /* of sends whose time is taken */
-	struct bl_hold hold;	  /* of looks for answers; local.held */
 };
 static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
 	      "`ndest` to `warm`, what a message needs besides, is one line");
@@ -515,22 +513,13 @@ static inline void bl_fin_look(struct bl_ep *ep, struct bl_sink *sink, struct bl
 		bl_fin_take(ep, sink, peer);
 }
 
-/* An answer of local.held can't be there yet: it isn't looked for. hold.c */
-bl_noinline bool bl_hold_lasts(struct bl_ep *ep);
-/* A packet has been sent there, and something to anybody that is bl_pass_due(). */
-bl_noinline void bl_hold_sent(struct bl_ep *ep, const struct bl_tx *tx);
-bl_noinline void bl_hold_step(struct bl_ep *ep, const struct bl_tx *tx);
-
 /* Take what has arrived from one neighbour, at most a ring full: the others, and
  * all else that progress is, have their turn even while it floods us. */
 bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
+	const struct bl_slot *slot = bl_rx_peek(&peer->rx);
 	uint32_t end = peer->rx.next + BL_SLOTS;
-	const struct bl_slot *slot;
 
-	if (unlikely(&peer->tx == ep->local.held) && bl_hold_lasts(ep))
-		return;
-	slot = bl_rx_peek(&peer->rx);
 	if (likely(!slot))
 		return;
 	sink->had = sink->n;
@@ -600,14 +589,10 @@ bl_always_inline bool bl_passes(const struct bl_ep *ep, const struct bl_tx *tx)
 bl_always_inline void bl_pass_packet(struct bl_ep *ep, const struct bl_tx *tx,
 				     const struct bl_slot *slot, size_t len, bool stream)
 {
-	if (unlikely(bl_pass_due(tx))) {
-		bl_hold_step(ep, tx);
+	if (unlikely(bl_pass_due(tx)))
 		bl_pass_sample(ep, tx, slot, len, stream);
-	} else if (bl_passes(ep, tx)) {
+	else if (bl_passes(ep, tx))
 		bl_tx_slot_pass_on(slot, len, stream);
-	}
-	if (unlikely(tx == ep->local.held))
-		bl_hold_sent(ep, tx);
 }
 
 /* One message longer than a slot, as one packet through the payload; `head`: of its length, its

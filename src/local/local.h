@@ -153,7 +153,6 @@ struct bl_local {
 	uint32_t ncold; /* adopted, not polled: their bells are looked at */
 	/* release: whoever has news; acquire: the owner in its progress */
 	_Atomic uint32_t attention;
-	const struct bl_tx *held; /* to whom; its answers aren't looked for early; core/hold.h */
 	struct bl_segment seg;
 	struct bl_addr addr;
 	struct bl_peer **by_index; /* adopted peers by index; owner */
