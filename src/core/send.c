@@ -516,6 +516,16 @@ static void put_in_turn(struct bl_ep *ep, struct bl_peer *peer, const struct iov
 	publish_long(ep, peer, NULL, head, tag, data);
 }
 
+/* A message that lies there in the payload ring is on its way: a moment for what a lap calls for.
+ */
+static inline void may_be_a_lap(struct bl_peer *peer, const uint8_t *at)
+{
+	if (likely(at != peer->tx.lane->payload))
+		return;
+	bl_tx_payload_again(&peer->tx);
+	bl_stretch_look(peer);
+}
+
 bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
 			    uint64_t tag, uint64_t data)
 {
@@ -545,8 +555,8 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
 	if (likely(!past) && !ep->sampled && bl_passes(ep, tx))
 		bl_tx_payload_pass_on(tx, to, len, stream);
-	bl_tx_payload_taken(tx, to);
 	bl_peer_notify(peer);
+	may_be_a_lap(peer, to);
 	return 0;
 }
 
@@ -621,13 +631,13 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		publish_long(ep, peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_in_dialogue(tx) && !(flags & BL_SLOT_PAST))
 		bl_tx_payload_pass_on(tx, to, (uint32_t)len, false);
-	if (to)
-		bl_tx_payload_taken(tx, to);
 	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_PAST)) {
 		bl_warm_later(ep, peer);
 		ep->warm_long = fresh;
 	}
 	bl_peer_notify(peer);
+	if (to)
+		may_be_a_lap(peer, to);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);
 	if (!(flags & BL_SLOT_TELL))

@@ -235,7 +235,7 @@ bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len)
 
 bl_noinline void bl_tx_payload_lap(struct bl_tx *tx, size_t len)
 {
-	tx->nlong++;
+	tx->nlong += len < BL_TX_TIMED ? BL_SHORT_LAP : 1;
 	if (bl_tx_is_silent(tx) || bl_tx_lacks_buffer(tx, len))
 		tx->short_of += tx->short_of < UINT8_MAX - 1 ? 2 : 0;
 	else

@@ -44,7 +44,8 @@
 #define BL_STREAM_AFTER	    128u   /* long messages, and none the other way */
 #define BL_DIALOGUE_AFTER   2u	   /* long messages, before each of which one has come */
 #define BL_CROSSING_MIN	    1024u  /* bytes of those, where only messages that cross go in turn */
-#define BL_SLOW_ENOUGH	    3u	   /* in a row: a single one may have been interrupted */
+#define BL_SHORT_LAP	    4u /* each lap of messages too short to be counted one by one counts */
+#define BL_SLOW_ENOUGH	    3u /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
 /* The producer's private half. */
@@ -458,17 +459,10 @@ static inline void bl_tx_payload_take(struct bl_tx *tx, uint32_t len)
 		bl_tx_payload_lap(tx, len);
 }
 
-/* A message lies at the beginning of a stretched ring, which a stream needs, and who talks doesn't.
- */
+/* A message has been published that lies at the beginning of the ring: a stream needs a stretched
+ * one, and who talks doesn't. (Those of large ones and of one-sided operations, which go in pieces
+ * for which there is to be room, change nothing.) */
 bl_noinline void bl_tx_payload_again(struct bl_tx *tx);
-
-/* A message has been published whose bytes lie there in the payload ring. (Those of large ones and
- * of one-sided operations, which go in pieces for which there is to be room, change nothing.) */
-static inline void bl_tx_payload_taken(struct bl_tx *tx, const uint8_t *at)
-{
-	if (unlikely(at == tx->lane->payload))
-		bl_tx_payload_again(tx);
-}
 
 /*
  * The dialogue buffer. Where a core has just read lines that another had written, they are its own

@@ -247,6 +247,53 @@ def test_goals_differ_between_mpis() -> None:
     assert verdict([row("latency", 8, 100, 70, "impi")], name="0 and 8 B").met
 
 
+LEAST = [
+    # name, rows: size, default, ours, apart; limits: test, size, ns, apart; what is left
+    (
+        "as the library",
+        [(8, 200, 140, "")],
+        [("line", 0, 60, ""), ("bare-domain", 8, 100, "")],
+        0.5,
+    ),
+    (
+        "the worse size",
+        [(0, 200, 140, ""), (8, 100, 110, "")],
+        [("line", 0, 60, ""), ("bare-domain", 0, 80, ""), ("bare-domain", 8, 70, "")],
+        1.0,
+    ),
+    ("no line", [(8, 200, 140, "")], [("bare-domain", 8, 100, "")], None),
+    (
+        "not of that size",
+        [(0, 200, 140, "")],
+        [("line", 0, 60, ""), ("bare-domain", 8, 9, "")],
+        None,
+    ),
+    (
+        "at another distance",
+        [(8, 200, 140, "near")],
+        [("line", 0, 60, "far"), ("bare-domain", 8, 100, "far")],
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "rows", "limits", "least"), LEAST, ids=[one[0] for one in LEAST])
+def test_out_of_reach(name: str, rows, limits, least: float | None) -> None:
+    """What the MPI adds is its own: with the line it may be more than is wanted."""
+    measured = [
+        dataclasses.replace(row("latency", size, default, ours), apart=apart)
+        for size, default, ours, apart in rows
+    ]
+    known = [
+        summary.LimitRow(test, size, summary.Spread(ns, ns, ns), apart)
+        for test, size, ns, apart in limits
+    ]
+    v = verdict(measured, known, "0 and 8 B")
+    assert v.least == (least and pytest.approx(least))
+    shown = str(table.goals_table([v]).caption)
+    assert ("at best" in shown) == (least is not None)
+
+
 def test_rates_are_gains() -> None:
     v = verdict([row("stream", 8, 100, 80)], name="8 B to 1 KiB")
     assert v.unit == "rate" and v.met and v.worst == pytest.approx(1.25)

@@ -95,8 +95,8 @@ static inline bool put(struct ring *r, uint32_t n, uint32_t len)
 	slot->tag = n;
 	slot->data = ~(uint64_t)n;
 	bl_tx_publish(&r->tx, slot, len);
-	if (place)
-		bl_tx_payload_taken(&r->tx, place);
+	if (place == r->tx.lane->payload)
+		bl_tx_payload_again(&r->tx);
 	return true;
 }
 

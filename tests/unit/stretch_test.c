@@ -212,6 +212,38 @@ static void grows_with_use(void **state)
 	node_close(&node);
 }
 
+struct soon_row {
+	struct row row;
+	size_t len;
+	uint32_t a_lap; /* packets of it */
+};
+
+static const struct soon_row soon[] = {
+	{{"576", "64 fill a lap"}, 576, 64},
+	{{"704", "52, and what is left of the lap is skipped"}, 704, 52},
+	{{"4095", "the longest that aren't counted one by one"}, 4095, 9},
+};
+
+/* Messages that are too short to count by themselves: behind enough laps, whether or not progress
+ * comes to look. */
+static void soon_enough(void **state)
+{
+	const struct soon_row *row = TABLE_ROW(struct soon_row, state);
+	uint32_t n = 0;
+
+	open_pair();
+	while (!is_long() && n < 100 * row->a_lap) {
+		sender->next_look = bl_ticks() + 1000000 * bl_ticks_per_us();
+		post(LONGEST);
+		send_by(row->len, 1, 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
+		node_completion(&node, 1, NULL);
+		n++;
+	}
+	assert_int_equal(n, BL_STRETCH_USES / BL_SHORT_LAP * row->a_lap + 1);
+	node_close(&node);
+}
+
 /* Its memory and its place are given back when the neighbour ends. */
 static void over_with_its_neighbour(void **state)
 {
@@ -753,6 +785,7 @@ int main(void)
 	unsetenv("FI_BEELINE_STRETCH");
 	TABLE_ROWS("whose", whose_ring, whose);
 	TABLE_TEST(grows_with_use);
+	TABLE_ROWS("soon", soon_enough, soon);
 	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("how long", how_long, lengths);
 	TABLE_ROWS("buffer", with_a_dialogue_buffer, buffers);
