@@ -316,6 +316,18 @@ def test_bare_against_the_cache_line() -> None:
     assert not verdict([], limits, "FI_THREAD_SAFE").met
 
 
+def test_bare_against_the_line_of_its_moment() -> None:
+    """Both are near, and one launch of two has a processor that is half as quick."""
+    outputs = [
+        output({("line", 0): 35.0}, 35),
+        output({("line", 0): 38.0}, 38),
+        output({("bare-domain", 8): 120.0}, 80),
+        output({("bare-domain", 8): 126.0}, 84),
+    ]
+    v = verdict([], summary.limits(outputs, APART), "cache line")
+    assert v.worst == pytest.approx(1.5)
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [([], "bare-domain"), (["-T", "safe"], "bare-safe"), (["-w"], "bare-stream")],

@@ -184,22 +184,30 @@ class LimitRow:
     size: int
     spread: Spread
     apart: str = ""
+    lines: float = 0.0  # the same in lines as they took at that very moment, median; 0: not known
 
 
 def limits(outputs: Iterable[Output], distances: Distances | None = None) -> list[LimitRow]:
-    values: dict[tuple[str, int], dict[str, list[float]]] = {}
+    values: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
     for output in outputs:
         for key, ns in output.samples.items():
-            apart = distances.which(output.apart.get(key, 0.0)) if distances else ""
-            values.setdefault(key, {}).setdefault(apart, []).append(ns)
+            line = output.apart.get(key, 0.0)
+            apart = distances.which(line) if distances else ""
+            values.setdefault(key, {}).setdefault(apart, []).append((ns, line))
     best = ""
     if distances:
         best = max((NEAR, FAR), key=lambda apart: sum(apart in v for v in values.values()))
+
+    def row(key: tuple[str, int], samples: list[tuple[float, float]], apart: str) -> LimitRow:
+        lines = [ns / line for ns, line in samples if line > 0]
+        spread = Spread.of([ns for ns, _ in samples])
+        return LimitRow(*key, spread, apart, statistics.median(lines) if lines else 0.0)
+
     return [
-        LimitRow(test, size, Spread.of(v[best]), best)
+        row(key, v[best], best)
         if best in v
-        else LimitRow(test, size, Spread.of([ns for some in v.values() for ns in some]), MIXED)
-        for (test, size), v in values.items()
+        else row(key, [one for some in v.values() for one in some], MIXED)
+        for key, v in values.items()
     ]
 
 
@@ -297,12 +305,14 @@ def _best_rates(rows: list[Row]) -> Verdict | None:
 
 
 def _bare(rows: list[LimitRow]) -> list[Verdict]:
-    values = {(r.test, r.size): r.spread.median for r in rows if r.apart != MIXED}
+    values = {(r.test, r.size): r for r in rows if r.apart != MIXED}
     line, domain = values.get(("line", 0)), values.get(("bare-domain", 8))
     safe = values.get(("bare-safe", 8))
     verdicts = []
     if line and domain:
-        ratio = domain / line
+        # Near isn't always as near: each is held against the lines of its own moment.
+        alike = line.lines and domain.lines
+        ratio = domain.lines / line.lines if alike else domain.spread.median / line.spread.median
         verdicts.append(
             Verdict(
                 "libfabric, 8 B / cache line one way",
@@ -316,7 +326,7 @@ def _bare(rows: list[LimitRow]) -> list[Verdict]:
             )
         )
     if domain and safe:
-        ratio = safe / domain
+        ratio = safe.spread.median / domain.spread.median
         verdicts.append(
             Verdict(
                 "libfabric, FI_THREAD_SAFE / FI_THREAD_DOMAIN",
