@@ -636,10 +636,10 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 		ep->warm_long = fresh;
 	}
 	bl_peer_notify(peer);
-	if (to)
-		may_be_a_lap(peer, to);
 	if (len >= BL_CLAIM_MIN)
 		bl_claim_leave(ep);
+	if (to)
+		may_be_a_lap(peer, to);
 	if (!(flags & BL_SLOT_TELL))
 		sent(ep, send, len);
 	return 0;

@@ -239,7 +239,7 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 
 #define BL_STRETCH_USES 32u /* of bl_tx.nlong or short_of: so often it would have been of use */
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
- * then, or when there is no room. stretch.c */
+ * then, behind the packet that begins a lap, or when there is no room. stretch.c */
 bool bl_stretch_look(struct bl_peer *peer);
 /* A message of len bytes would go to its dialogue buffer if that were longer: make it so, if it may
  * be. Owner. */

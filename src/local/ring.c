@@ -20,7 +20,7 @@
 #include "copy/move.h"
 
 #define SLOW_BYTES_US 10240u /* 100 ns/KiB; near ones take half as long, far ones twice */
-#define LOOK_EVERY    16u    /* counts; two of them, one of which is a store in any case (nlong) */
+#define LOOK_EVERY    16u    /* stores, two of which are timed */
 #define PAST_FOR      255u   /* then it is tried again */
 
 #define PROBE_EVERY 61u	   /* packets: nothing else happens each so many; */
@@ -169,7 +169,7 @@ bl_noinline void bl_tx_own_slots(struct bl_tx *tx, size_t len)
 /* By how long some of the stores take. */
 static uint32_t store_timed(struct bl_tx *tx, void *to, const void *from, size_t len)
 {
-	uint32_t nth = tx->nlong;
+	uint32_t nth = tx->nstored++;
 	uint64_t took;
 
 	if (tx->past) {

@@ -44,7 +44,7 @@
 #define BL_STREAM_AFTER	    128u   /* long messages, and none the other way */
 #define BL_DIALOGUE_AFTER   2u	   /* long messages, before each of which one has come */
 #define BL_CROSSING_MIN	    1024u  /* bytes of those, where only messages that cross go in turn */
-#define BL_SHORT_LAP	    4u /* each lap of messages too short to be counted one by one counts */
+#define BL_SHORT_LAP	    4u /* uses that a lap counts whose last packet isn't one by itself */
 #define BL_SLOW_ENOUGH	    3u /* in a row: a single one may have been interrupted */
 #define BL_FAR		    5u /* so many slow lines it takes, and two quick ones in a row to undo it */
 
@@ -86,6 +86,7 @@ struct bl_tx {
 	bool crossing_only; /* bl_copy_plan()->crossing_only */
 	uint8_t fresh;	    /* announced messages in a row that were: core/fresh.h */
 	uint8_t fresh_left; /* so many more are taken for it */
+	uint8_t nstored;    /* long stores that may have been timed, modulo 256 */
 	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */
 	uint32_t answer;    /* that is packet so-and-so */
 };

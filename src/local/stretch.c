@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * stretch.c: longer payload rings where they are worth their memory. Owner, now and then.
+ * stretch.c: longer payload rings where they are worth their memory. Owner, at a lap, and now and
+ * then.
  *
  * A ring of 36 KiB is quick where a message of that length isn't: all its lines lie in the
  * caches of the two. But the sender's stores take each line out of the receiver's own cache,

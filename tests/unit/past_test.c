@@ -27,12 +27,13 @@ static uint32_t store(struct bl_tx *tx, size_t len)
  * does as well is the machine's to say. */
 static void slow_once(void **state)
 {
-	struct bl_tx tx = {.nlong = 1, .slow = 1};
+	struct bl_tx tx = {.nlong = 1, .nstored = 7, .slow = 1};
 
 	set_past_min(TIMED);
 	assert_int_equal(store(&tx, TIMED), 0);
 	assert_int_not_equal(tx.slow, 1);
 	assert_int_equal(tx.nlong, 2);
+	assert_int_equal(tx.nstored, 8);
 }
 
 /* Past the caches for a while, then it is tried again; short ones don't count. */

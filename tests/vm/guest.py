@@ -9,7 +9,7 @@ What a guest can have:
 
 - any number of NUMA nodes (``nodes``), each with an equal share of the CPUs and the memory;
 - network namespaces joined by veth, with netem between them: ``network=True`` brings the real
-  ``ip`` and ``tc`` to /rt and loads the modules;
+  ``ip`` and ``tc`` to /rt and loads the modules, which the debug kernel doesn't have;
 - a wire to another guest: give both the same ``wire``, and start them with :func:`run_pair`;
 - a TCG plugin (``plugin``), for counting instructions;
 - a clock that goes by instructions executed (``counted_time``), so that no interrupt depends on the

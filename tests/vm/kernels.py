@@ -60,7 +60,7 @@ class Kernel:
     release: str
     image: Path
     build: Path
-    modroot: Path | None  # what modprobe -d takes; None where all is built in
+    modroot: Path | None  # what modprobe -d takes; None where all that there is is built in
 
 
 def say(text: str) -> None:

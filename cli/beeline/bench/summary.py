@@ -250,9 +250,9 @@ class Verdict:
     worst: float
     worst_at: str
     met: bool
-    # The worst that a library would have that takes one cache line and no other time, if known:
-    # what the MPI adds to libfabric is its own. Above `wanted` the goal is out of reach here.
-    least: float | None = None
+    # The worst of them if all below MPI took one cache line and no other time, if known: what the
+    # MPI adds to libfabric is its own. Above `wanted` the goal is out of reach here.
+    at_best: float | None = None
 
 
 def geometric_mean(values: list[float]) -> float:
@@ -308,11 +308,16 @@ def _bare(rows: list[LimitRow]) -> list[Verdict]:
     values = {(r.test, r.size): r for r in rows if r.apart != MIXED}
     line, domain = values.get(("line", 0)), values.get(("bare-domain", 8))
     safe = values.get(("bare-safe", 8))
+
+    def times(row: LimitRow, base: LimitRow) -> float:
+        """Near isn't always as near: each is held against the lines of its own moment."""
+        if row.lines and base.lines:
+            return row.lines / base.lines
+        return row.spread.median / base.spread.median
+
     verdicts = []
     if line and domain:
-        # Near isn't always as near: each is held against the lines of its own moment.
-        alike = line.lines and domain.lines
-        ratio = domain.lines / line.lines if alike else domain.spread.median / line.spread.median
+        ratio = times(domain, line)
         verdicts.append(
             Verdict(
                 "libfabric, 8 B / cache line one way",
@@ -326,7 +331,7 @@ def _bare(rows: list[LimitRow]) -> list[Verdict]:
             )
         )
     if domain and safe:
-        ratio = safe.spread.median / domain.spread.median
+        ratio = times(safe, domain)
         verdicts.append(
             Verdict(
                 "libfabric, FI_THREAD_SAFE / FI_THREAD_DOMAIN",
@@ -342,19 +347,26 @@ def _bare(rows: list[LimitRow]) -> list[Verdict]:
     return verdicts
 
 
-def _least(goal: Goal, rows: list[Row], limit_rows: list[LimitRow]) -> float | None:
+def _beyond_a_line(line: LimitRow, bare: LimitRow) -> float:
+    """What libfabric takes longer than a line, ns; near isn't always as near."""
+    if line.lines and bare.lines:
+        return bare.spread.median * (1 - line.lines / bare.lines)
+    return bare.spread.median - line.spread.median
+
+
+def _at_best(goal: Goal, rows: list[Row], limit_rows: list[LimitRow]) -> float | None:
     """Where a message is one cache line; only of what was measured at one distance."""
     if goal.tests != ("latency",) or goal.sizes[1] > 8:
         return None
-    known = {(r.test, r.size, r.apart): r.spread.median for r in limit_rows}
-    least = []
+    known = {(r.test, r.size, r.apart): r for r in limit_rows}
+    ratios = []
     for row in rows:
         line = known.get(("line", 0, row.apart))
         bare = known.get(("bare-domain", row.size, row.apart))
         if line is None or bare is None:
             return None
-        least.append((row.beeline.median - bare + line) / row.default.median)
-    return max(least)
+        ratios.append((row.beeline.median - _beyond_a_line(line, bare)) / row.default.median)
+    return max(ratios)
 
 
 def judge(rows: list[Row], limit_rows: list[LimitRow]) -> list[Verdict]:
@@ -371,7 +383,7 @@ def judge(rows: list[Row], limit_rows: list[LimitRow]) -> list[Verdict]:
             ]
             if meant:
                 ratios = {(r.test, r.size): r.ratio.median for r in meant}
-                least = _least(goal, meant, limit_rows)
-                verdicts.append(replace(_judge(goal, mpi, ratios), least=least))
+                at_best = _at_best(goal, meant, limit_rows)
+                verdicts.append(replace(_judge(goal, mpi, ratios), at_best=at_best))
     best = _best_rates(rows)
     return verdicts + ([best] if best else [])

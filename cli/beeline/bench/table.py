@@ -150,25 +150,26 @@ def limits_table(rows: Sequence[LimitRow]) -> Table | None:
     return table
 
 
+AT_BEST = "at best"
+BELOW = "all below MPI took one cache line and no other time"
+
+
 def goals_table(verdicts: Sequence[Verdict]) -> Table | None:
     if not verdicts:
         return None
+    known = any(v.at_best is not None for v in verdicts)
     table = Table(
         title="Against the goals",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         pad_edge=False,
         caption="typical: geometric mean over the sizes; every size has to meet the goal"
-        + (
-            "\nat best: the worst of them if all below MPI took one cache line and no other time"
-            if any(v.least is not None for v in verdicts)
-            else ""
-        ),
+        + (f"\n{AT_BEST}: the worst of them if {BELOW}" if known else ""),
         caption_justify="left",
     )
     table.add_column("goal")
     table.add_column("MPI")
-    for name in ("typical", "worst", "wanted", "at best"):
+    for name in ("typical", "worst", "wanted", *([AT_BEST] if known else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("worst at")
     table.add_column("met")
@@ -180,7 +181,7 @@ def goals_table(verdicts: Sequence[Verdict]) -> Table | None:
             f"{v.typical:.2f}",
             f"{v.worst:.2f}",
             f"{sign} {v.wanted:.2f}",
-            "" if v.least is None else f"{v.least:.2f}",
+            *([] if not known else [""] if v.at_best is None else [f"{v.at_best:.2f}"]),
             v.worst_at,
             Text("yes", style="green") if v.met else Text("no", style="red"),
         )
