@@ -365,6 +365,7 @@ static void measure(void)
 		}
 	}
 	free(memory);
+	plan.call_ns = (uint32_t)once.ns;
 	plan.serve = once.ns >= SERVED_NS;
 	plan.eager_max = eager_class(kind, once.ns, &plan.dialogue_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)

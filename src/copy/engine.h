@@ -102,6 +102,7 @@ struct bl_copy_plan {
 	bool grows_far;	   /* what is waited for does far away, too; core/send.c */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */
+	uint32_t call_ns;  /* a system call, with a few bytes, as measured */
 	bool serve;	   /* a call for a few bytes takes longer than asking a target that waits */
 	bool may_vm;	   /* the knob allows process_vm_* */
 	bool may_module;   /* and the module */

@@ -4,19 +4,22 @@
  */
 #include "core/quiet.h"
 
+#include "copy/engine.h"
 #include "core/core.h"
 #include "core/stat.h"
 
-#define QUIET_READ_NS 2000u   /* of a processor, from one read to the next: a library's own loop */
-#define QUIET_TURN_NS 4000u   /* with a switch to others, on a core that is shared */
-#define QUIET_COLD_NS 10000u  /* and once after a nap: its caches are cold */
-#define QUIET_DOUBTS  2u      /* more than that, so many times: it works */
-#define QUIET_WORK_NS 200000u /* or this, once */
-#define QUIET_READS   64u     /* so many, at least, before it is believed */
-#define QUIET_AFTER   4u      /* and between two naps */
-#define QUIET_PART    100u    /* of the wait is a nap ... */
-#define QUIET_LEAST   50u     /* ... of so many us at the least, ... */
-#define QUIET_MOST    1000u   /* ... and at the most */
+#define QUIET_READ_NS	2000u /* of a processor, from one read to the next: a library's own loop */
+#define QUIET_TURN_NS	4000u /* with a switch to others, on a core that is shared: so much, */
+#define QUIET_SWITCH	3u    /* or QUIET_READ_NS and so many system calls, where these are dear, */
+#define QUIET_TURN_MOST 12000u	/* but no more */
+#define QUIET_COLD_NS	10000u	/* and once after a nap: its caches are cold */
+#define QUIET_DOUBTS	2u	/* more than that, so many times: it works */
+#define QUIET_WORK_NS	200000u /* or this, once */
+#define QUIET_READS	64u	/* so many, at least, before it is believed */
+#define QUIET_AFTER	4u	/* and between two naps */
+#define QUIET_PART	100u	/* of the wait is a nap ... */
+#define QUIET_LEAST	50u	/* ... of so many us at the least, ... */
+#define QUIET_MOST	1000u	/* ... and at the most */
 
 static uint32_t count(const struct bl_ep *ep, enum bl_stat which)
 {
@@ -80,12 +83,19 @@ static bool has_news(const struct bl_cq *cq)
 	       quiet->moves != moves(cq);
 }
 
+static uint64_t turn_ns(void)
+{
+	uint64_t ns = QUIET_READ_NS + QUIET_SWITCH * (uint64_t)bl_copy_plan()->call_ns;
+
+	return ns < QUIET_TURN_NS ? QUIET_TURN_NS : bl_min(ns, (uint64_t)QUIET_TURN_MOST);
+}
+
 /* What its thread did between reads that is more than reading. (Of several that read, another's
  * clock is nonsense, and mostly too much.) An interrupt may look like it, once. */
 static bool works(struct bl_quiet *quiet, uint32_t reads, bool shared)
 {
 	uint64_t used = bl_clock_thread_ns() - quiet->cpu_ns;
-	uint64_t most = (uint64_t)reads * (shared ? QUIET_TURN_NS : QUIET_READ_NS);
+	uint64_t most = (uint64_t)reads * (shared ? turn_ns() : QUIET_READ_NS);
 
 	if (!quiet->naps)
 		return used > most;

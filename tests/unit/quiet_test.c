@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/knobs.h"
+#include "copy/engine.h"
 #include "core/core.h"
 #include "core/mr.h"
 #include "core/quiet.h"
@@ -16,6 +17,7 @@
 #include "unit/node.h"
 
 #define DEADLINE_MS 10000u
+#define CHEAP_NS    600u /* of a system call */
 #define QUIET_MS    (BL_QUIET_US / 1000)
 #define LONG_MS	    60u /* three times what a wait needs to be believed */
 
@@ -60,26 +62,52 @@ struct quiet_row {
 	enum between between;
 	bool crowded, poll, apart;
 	bool naps;
+	uint32_t call_ns; /* a system call takes so long; 0: as is cheap */
 };
 
 static const struct quiet_row rows[] = {
-	{{"waits", "it only reads"}, 300, NOTHING, false, false, false, true},
-	{{"slowly", "as much as a read may take"}, 1900, NOTHING, false, false, false, true},
-	{{"works", "a bit more, between two reads"}, 2100, NOTHING, false, false, false, false},
-	{{"works much", "a millisecond"}, 1000000, NOTHING, false, false, false, false},
-	{{"shared core", "a read takes a switch"}, 3900, NOTHING, true, false, false, true},
-	{{"shared core, works", "more than that"}, 4100, NOTHING, true, false, false, false},
-	{{"FI_BEELINE_QUIET=poll", "it must not"}, 300, NOTHING, false, true, false, false},
-	{{"sends", "it has something to do"}, 300, A_SEND, false, false, false, false},
-	{{"writes", "the same"}, 300, A_WRITE, false, false, false, false},
+	{{"waits", "it only reads"}, 300, NOTHING, false, false, false, true, 0},
+	{{"slowly", "as much as a read may take"}, 1900, NOTHING, false, false, false, true, 0},
+	{{"works", "a bit more, between two reads"}, 2100, NOTHING, false, false, false, false, 0},
+	{{"works much", "a millisecond"}, 1000000, NOTHING, false, false, false, false, 0},
+	{{"shared core", "a read takes a switch"}, 3900, NOTHING, true, false, false, true, 0},
+	{{"shared core, works", "more than that"}, 4100, NOTHING, true, false, false, false, 0},
+	{{"shared, dear calls", "a switch takes some"},
+	 6700,
+	 NOTHING,
+	 true,
+	 false,
+	 false,
+	 true,
+	 1600},
+	{{"shared, dear calls, works", "more than that"},
+	 6900,
+	 NOTHING,
+	 true,
+	 false,
+	 false,
+	 false,
+	 1600},
+	{{"shared, absurd calls", "there is an end"},
+	 12100,
+	 NOTHING,
+	 true,
+	 false,
+	 false,
+	 false,
+	 9000},
+	{{"FI_BEELINE_QUIET=poll", "it must not"}, 300, NOTHING, false, true, false, false, 0},
+	{{"sends", "it has something to do"}, 300, A_SEND, false, false, false, false, 0},
+	{{"writes", "the same"}, 300, A_WRITE, false, false, false, false, 0},
 	{{"another queue", "its messages would come late"},
 	 300,
 	 ANOTHERS,
 	 false,
 	 false,
 	 false,
-	 false},
-	{{"another domain's", "the same"}, 300, A_STRANGERS, false, false, true, false},
+	 false,
+	 0},
+	{{"another domain's", "the same"}, 300, A_STRANGERS, false, false, true, false, 0},
 };
 
 static struct bl_comp comp;
@@ -154,6 +182,8 @@ static void begin(const struct quiet_row *row)
 
 	row->apart ? node_open_apart(&node, 3) : node_open(&node, 3);
 	((struct bl_knobs *)(uintptr_t)bl_knobs())->quiet = row->poll ? 0 : BL_QUIET_NAP;
+	((struct bl_copy_plan *)(uintptr_t)bl_copy_plan())->call_ns =
+		row->call_ns ? row->call_ns : CHEAP_NS;
 	naps = 0;
 	assert_int_equal(bl_recv_buf(node.ep[0], buf, sizeof buf, 1, 7, 0, NULL, NODE_FLAGS), 0);
 }
@@ -183,7 +213,7 @@ static void which_waits_nap(void **state)
 	node_close(&node);
 }
 
-static const struct quiet_row waiting = {{"", ""}, 300, NOTHING, false, false, false, true};
+static const struct quiet_row waiting = {{"", ""}, 300, NOTHING, false, false, false, true, 0};
 
 static void until_it_naps(void)
 {
