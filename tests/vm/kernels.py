@@ -6,7 +6,7 @@ its exact version, so that a new point release makes a new directory and nothing
 
 - ``6.1`` and ``6.12``: Debian's cloud kernels, downloaded as packages and unpacked, not installed.
 - ``debug``: Debian's 6.1 source with KASAN, lockdep, kmemleak and fault injection, configured by
-  debug.config and compiled here: 5 to 12 minutes of two cores, once. BEELINE_VM_DEBUG=no says
+  debug.config and compiled here: 5 to 15 minutes of two cores, once. BEELINE_VM_DEBUG=no says
   that this machine is too slow for it. One that was stopped goes on where it was.
 
 A directory is complete when it holds the file ``ready``. One process at a time makes them.
@@ -231,7 +231,7 @@ def debug() -> Kernel:
     if not (root / "ready").exists():
         if os.environ.get("BEELINE_VM_DEBUG") == "no":
             raise NotHere("debug kernel: not built yet, and BEELINE_VM_DEBUG=no")
-        say(f"building the debug kernel in {root} (once; 5 to 12 minutes on two cores)")
+        say(f"building the debug kernel in {root} (once; 5 to 15 minutes on two cores)")
         compile_debug(root, config)
     return Kernel(
         name="debug",
