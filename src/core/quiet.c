@@ -83,6 +83,7 @@ static bool has_news(const struct bl_cq *cq)
 	       quiet->moves != moves(cq);
 }
 
+/* What a read may take of a processor that others take turns with. */
 static uint64_t turn_ns(void)
 {
 	uint64_t ns = QUIET_READ_NS + QUIET_SWITCH * (uint64_t)bl_copy_plan()->call_ns;
