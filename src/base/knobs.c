@@ -17,6 +17,7 @@
 #define UPPER_log	     "FI_BEELINE_LOG"
 #define UPPER_eager_max	     "FI_BEELINE_EAGER_MAX"
 #define UPPER_inject	     "FI_BEELINE_INJECT"
+#define UPPER_inject_queue   "FI_BEELINE_INJECT_QUEUE"
 #define UPPER_delivery	     "FI_BEELINE_DELIVERY"
 #define UPPER_carry_max	     "FI_BEELINE_CARRY_MAX"
 #define UPPER_stretch	     "FI_BEELINE_STRETCH"

@@ -34,6 +34,10 @@ enum bl_knob_kind {
 	  "receiver is seen to wait for it, where that is more. What is injected always goes "     \
 	  "through the ring, so that is for a library that waits, or yields, for the "             \
 	  "completion of what it doesn't inject, as Intel MPI and MPICH do.")                      \
+	X(inject_queue, BL_KNOB_SIZE, 16777216, 0, 1099511627776, NULL,                            \
+	  "Bytes of injected messages and operations that an endpoint keeps for peers that have "  \
+	  "no room for them. What would be beyond that is refused (FI_EAGAIN). Others are queued " \
+	  "without limit, for their buffers stay where they are.")                                 \
 	X(delivery, BL_KNOB_CHOICE, 0, 0, 1, "all|rma",                                            \
 	  "What FI_DELIVERY_COMPLETE means where an endpoint is opened with it among its "         \
 	  "default flags (tx_attr.op_flags): all is as libfabric says, every operation "           \

@@ -302,7 +302,7 @@ static bool do_alone(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine
 	struct bl_rma rma = rma_of(c, op);
 	int err = bl_rma_perform(ep, rp, &rma, op->place.len);
 
-	if (err == -EAGAIN)
+	if (err == -EAGAIN || err == -ENOBUFS)
 		return false;
 	c->first++;
 	c->alone--;

@@ -337,18 +337,6 @@ bool bl_crowd_waits(const struct bl_cq *cq)
 
 /* --- leaving ----------------------------------------------------------------- */
 
-/* A send has found no room. */
-static bool starving(const struct bl_cq *cq)
-{
-	for (uint32_t i = 0; i < cq->nep; i++)
-		if (cq->ep[i]->nstarved) {
-			/* Once more if there is some by now: its caller tries again. */
-			bl_ep_look_for_room(cq->ep[i]);
-			return true;
-		}
-	return false;
-}
-
 /* Whoever shares the domain among threads has locked it: the others get at it while we
  * are away. */
 static bool is_locked(const struct bl_cq *cq)
@@ -393,7 +381,7 @@ uint64_t bl_crowd_sleep(struct bl_cq *cq, uint64_t us, uint64_t now)
 	bool locked = is_locked(cq);
 	struct bl_sleep sleep;
 
-	if (starving(cq) || !bl_wait_doze(&cq->wait, &sleep))
+	if (!bl_wait_doze(&cq->wait, &sleep))
 		return 0;
 	if (locked)
 		bl_domain_unlock(cq->domain);
@@ -437,9 +425,8 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 	bool switched;
 
 	bl_crowd_put_right(cq, now);
-	/* Who has found a ring full can't sleep, and its reader may wait for this core. */
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
-	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap) && !starving(cq)) {
+	    bl_crowd_shared(crowd, now) && bl_is_due(now, crowd->no_nap)) {
 		nap(cq, now);
 		return bl_ticks();
 	}

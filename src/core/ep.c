@@ -12,7 +12,6 @@
 #include "core/combine.h"
 #include "core/core.h"
 #include "core/counts.h"
-#include "core/fence.h"
 #include "core/mr.h"
 #include "core/recv.h"
 #include "core/rma.h"
@@ -20,11 +19,13 @@
 #include "core/shared.h"
 #include "core/stat.h"
 #include "core/stream.h"
+#include "core/txq.h"
 #include "core/work.h"
 
 #define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
 #define FLUSH_NS      1000000000ull
+#define FLUSH_INJECTED_NS 10000000000ull
 #define LINGER_US     1000000 /* so long a dying process may hold up the news of its death, */
 #define BRIEF_US      200     /* mostly it is over by then */
 #define CONNECT_LOOKS 450
@@ -227,7 +228,7 @@ bl_cold int bl_no_memory(struct bl_ep *ep)
 		ep->poor_since = now;
 	ep->poor_at = now;
 	if (now - ep->poor_since < POOR_NS)
-		return bl_again(ep);
+		return bl_again();
 	bl_warn("no memory for what is to be begun, for a second: %s", bl_remedy(ENOMEM));
 	ep->poor_at = 0; /* whoever begins something again may wait again */
 	return -ENOMEM;
@@ -268,7 +269,6 @@ void bl_ep_free(struct bl_ep *ep)
 	bl_early_pool_fini(ep);
 	free(ep->dest);
 	ep->domain->users--;
-	bl_refusal_fini(&ep->refusals);
 	free(ep);
 }
 
@@ -326,21 +326,23 @@ int bl_ep_enable(struct bl_ep *ep)
 	return 0;
 }
 
-/* What we owe to others (that their messages have arrived, say) must not die in
- * our queue, nor what was sent and need not wait behind a fence any more, nor what is kept to be
- * done together (combine.h); a peer that doesn't read for a second is left alone. */
+/* What we owe to others (that their messages have arrived, say) must not die in our queues, nor
+ * what need not wait behind a fence any more, nor what is kept to be done together (combine.h). A
+ * peer that doesn't read for a second is left alone, but for what was injected, which its user
+ * takes for sent: that it has for longer. */
 static void flush_before_close(struct bl_ep *ep)
 {
-	uint64_t until = bl_clock_ns() + FLUSH_NS;
+	uint64_t began = bl_clock_ns();
 	bool ours = ep->local.seg.header; /* else we are forked */
-	bool fenced = ours && ep->nfence, kept = ours && bl_combine_any(ep);
+	bool queued = ours && ep->ntxq, kept = ours && bl_combine_any(ep);
 	bool owing = true;
 
-	while (owing && bl_clock_ns() < until) {
-		if (fenced | kept) /* the end of what it waits for may have come, unread */
+	while (owing &&
+	       bl_clock_ns() - began < (bl_txq_owes(ep, true) ? FLUSH_INJECTED_NS : FLUSH_NS)) {
+		if (queued | kept) /* the end of what it waits for may have come, unread */
 			bl_ep_progress(ep);
 		bl_control_flush(ep);
-		owing = (fenced && bl_fence_may_open(ep)) || (kept && bl_combine_left(ep));
+		owing = (queued && bl_txq_owes(ep, false)) || (kept && bl_combine_left(ep));
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 
@@ -377,7 +379,7 @@ int bl_ep_close(struct bl_ep *ep)
 	bl_rma_close(ep);
 	bl_shared_leave(ep);
 	bl_work_drop(ep);
-	bl_fence_drop(ep);
+	bl_txq_drop(ep);
 	unbind_cq(&ep->tx_cq, ep);
 	unbind_cq(&ep->rx_cq, ep);
 	unbind_cntr(&ep->tx_cntr, ep);
@@ -451,7 +453,7 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 	if (!*peer)
 		return -ENOMEM;
 	/* Else what names it goes the slow way, and fails, or waits. */
-	if (likely(!(*peer)->dead && !(*peer)->fence))
+	if (likely(!(*peer)->dead && bl_txq_is_empty((*peer)->txq)))
 		ep->dest[index] = *peer;
 	if ((*peer)->av_index == BL_ADDR_ANY)
 		(*peer)->av_index = index;
@@ -466,7 +468,6 @@ static void adopted(struct bl_peer *peer)
 
 	bl_claim_meet(ep, peer);
 	ep->looks = 0;
-	bl_ep_unrefused(ep);
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = bl_av_find(ep->av, &peer->addr);
@@ -492,7 +493,7 @@ static int connected_now(struct bl_ep *ep, const struct bl_peer *peer)
 	bl_ep_adopt(ep);
 	if (peer->dead || peer->adopted)
 		return -(int)peer->dead;
-	return bl_refused(ep);
+	return -EAGAIN;
 }
 
 /*
@@ -519,10 +520,10 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 		if (peer->adopted)
 			return 0;
 		err = bl_peer_connect(peer);
-		if (err == -EAGAIN && (ep->domain->working || ep->domain->hurried))
+		if (err == -EAGAIN && (ep->opening || ep->domain->working || ep->domain->hurried))
 			return connected_now(ep, peer);
 		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
-			return err == -EAGAIN ? bl_refused(ep) : err;
+			return err;
 		if (locked)
 			bl_domain_unlock(ep->domain);
 		nanosleep(&moment, NULL);
@@ -602,8 +603,8 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 		if (ep->rma_active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
-		if (ep->nfence)
-			bl_fence_progress(ep);
+		if (ep->ntxq)
+			bl_txq_progress(ep);
 	}
 	if (unlikely(ep->attends))
 		bl_work_progress(ep->domain, ep, sink);
@@ -639,9 +640,9 @@ bl_noinline void bl_ep_bells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->starved_for_now || ep->nserving ||
-	    ep->work != ep->ntransfer + ep->attends + ep->counting + ep->nfence + ep->nowing ||
-	    bl_fence_may_open(ep))
+	if (ep->nserving ||
+	    ep->work != ep->ntransfer + ep->attends + ep->counting + ep->ntxq + ep->nowing ||
+	    bl_txq_needs_hand(ep))
 		return true;
 	for (uint32_t i = 0; i < ep->ntransfer; i++)
 		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
@@ -662,8 +663,8 @@ void bl_ep_progress(struct bl_ep *ep)
 	if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 		bl_ep_look(ep, &none, bl_ticks());
 	/* These two end operations as well, for which others may have waited. */
-	if (unlikely(ep->nfence))
-		bl_fence_progress(ep);
+	if (unlikely(ep->ntxq))
+		bl_txq_progress(ep);
 	if (unlikely(ep->attends))
 		bl_work_look(ep->domain);
 }
@@ -678,9 +679,7 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 		peer->ncontrol = 0;
 		bl_control_paid(ep);
 	}
-	bl_ep_room_lost(ep, peer);
-	bl_ep_unrefused(ep);
-	if (ep->retry) /* another thread may sleep until it may go, and no bell rings for a death */
+	if (!bl_txq_is_empty(peer->txq)) /* another thread may sleep until it ends */
 		bl_local_wake(&ep->local);
 	bl_local_forget(&ep->local, peer);
 	bl_claim_abandon(ep, sink, peer, err);

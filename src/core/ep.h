@@ -26,7 +26,6 @@
 #include "core/crowd.h"
 #include "core/pass.h"
 #include "core/queues.h"
-#include "core/refused.h"
 #include "core/table.h"
 #include "core/wait.h"
 #include "core/yields.h"
@@ -234,12 +233,6 @@ struct bl_ep {
 	uint64_t got_at;      /* ticks: the end of a large message whose use is to be seen; or 0 */
 	uint32_t got_use_ns;  /* that this takes at least */
 	uint8_t uses;	      /* such messages in a row that were used; fresh.h */
-	uint32_t nstarved;    /* peers in whose rings a send found no room (bl_peer.starved) */
-	bool starved_for_now; /* one of those goes another way, later */
-	bool retry;	      /* what was refused may go now, or nobody tells when: wait.c */
-	bool refused;	      /* something was that goes when a connection, say, is made */
-	struct bl_refusals refusals;
-	uint32_t given;		      /* answers in bl_local.given that have been acted on */
 	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
 	bool asks_room;		      /* some peers may have been asked to ring */
 	uint32_t nowing;	      /* peers for which control packets wait for room */
@@ -261,9 +254,12 @@ struct bl_ep {
 	struct bl_ep **member;
 	uint32_t nmember;
 	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
-	struct bl_fence *fences;  /* of peers for which something waits; fence.h */
-	uint32_t nfence;	  /* so many, counted in `work` */
-	struct bl_peer *opening;  /* what has waited for this peer is about to begin; or NULL */
+	struct bl_txq *txq_active;	/* of peers for which something waits; txq.h */
+	uint32_t ntxq;			/* so many, counted in `work` */
+	uint8_t opening_why;		/* enum bl_txq_why: it can't begin after all */
+	struct bl_peer *opening;	/* what has waited for this peer is about to begin; or NULL */
+	size_t txq_kept;		/* injected bytes that wait */
+	struct bl_txq_chunk *txq_spare; /* memory for more; or NULL */
 	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
 	uint64_t next_look;	  /* ticks: after the lives of peers */
 	uint32_t moves;		  /* packets and one-sided operations, by the last one; quiet.h */
@@ -542,20 +538,20 @@ bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
 
 /* --- sending ------------------------------------------------------------ */
 
-/* What goes there is to wait behind a fence. */
-#define BL_FENCED (-EINPROGRESS)
+/* What goes there can't begin yet: it is to be queued. txq.h */
+#define BL_QUEUE (-EINPROGRESS)
 
-/* The peer at dest with room for a packet, or why not; BL_FENCED. */
+/* The peer at dest with room for a packet, or why not; BL_QUEUE. */
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer);
 /* A message longer than bl_ep.eager_max, in one piece. */
 bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			     uint64_t tag, uint64_t data, void *context, uint64_t flags);
 
-/* The same, or one that may be longer, waits. fence.c */
-bl_cold int bl_fence_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
-			    uint64_t tag, uint64_t data, uint64_t flags);
-bl_cold int bl_fence_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
-			 uint64_t data, void *context, uint64_t flags);
+/* The same, or one that may be longer, waits. txq.c */
+bl_cold int bl_txq_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			  uint64_t tag, uint64_t data, uint64_t flags);
+bl_cold int bl_txq_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest, uint64_t tag,
+		       uint64_t data, void *context, uint64_t flags);
 
 /* There is no memory for it: as bl_again() (again.h), but an error once all that was begun has been
  * refused so for a second, or else a limit that isn't raised (ulimit -v) would have its user try
@@ -652,8 +648,8 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
 
-	if (unlikely(err == BL_FENCED))
-		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	if (unlikely(err == BL_QUEUE))
+		return bl_txq_inject(ep, buf, len, dest, tag, data, flags);
 	return err;
 }
 
@@ -665,8 +661,8 @@ static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t le
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
 
-	if (unlikely(err == BL_FENCED)) /* counted when it goes */
-		return bl_fence_inject(ep, buf, len, dest, tag, data, flags);
+	if (unlikely(err == BL_QUEUE)) /* counted when it goes */
+		return bl_txq_inject(ep, buf, len, dest, tag, data, flags);
 	if (!err && ep->tx_cntr)
 		bl_cntr_add(ep->tx_cntr, 1);
 	return err;
@@ -680,8 +676,8 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
 
-	if (unlikely(err == BL_FENCED))
-		return bl_fence_buf(ep, buf, len, dest, tag, data, context, flags);
+	if (unlikely(err == BL_QUEUE))
+		return bl_txq_buf(ep, buf, len, dest, tag, data, context, flags);
 	if (unlikely(err))
 		return err;
 	if (ep->tx_cntr)

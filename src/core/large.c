@@ -6,10 +6,10 @@
  */
 #include "core/again.h"
 #include "core/claim.h"
-#include "core/fence.h"
 #include "core/fresh.h"
 #include "core/recv.h"
 #include "core/stream.h"
+#include "core/txq.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -420,11 +420,11 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		err = bl_find_room(ep, send->dest, &peer);
 		if (unlikely(err))
-			return bl_fence_send(ep, send, err);
+			return bl_txq_send(ep, send, err);
 	}
 	err = bl_put_whole(ep, peer, send, len);
 	if (err != -EMSGSIZE)
-		return err;
+		return bl_txq_send(ep, send, err);
 	bl_claim_ask(ep, peer, len);
 	r = bl_request_new(ep);
 	if (!r)

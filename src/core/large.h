@@ -290,12 +290,6 @@ bool bl_ep_needs_hand(const struct bl_ep *ep);
 int bl_ep_want_room(struct bl_ep *ep);
 /* After that look: of all, or of those that nothing waits for any more. */
 void bl_ep_forgo_room(struct bl_ep *ep, bool all);
-/* Is there room by now for what our caller waits for? Then it may retry. send.c */
-void bl_ep_look_for_room(struct bl_ep *ep);
-/* Something that was refused may go now, or fails for good, or nobody would tell: once. send.c */
-bool bl_ep_may_retry(struct bl_ep *ep);
-/* The peer is gone, and so is the room in its ring. send.c */
-void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer);
 
 /* The peer at an index of the address vector. -EINVAL: there is none. ep.c */
 int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer);

@@ -10,13 +10,13 @@
 #include "core/again.h"
 #include "core/core.h"
 #include "core/claim.h"
-#include "core/fence.h"
 #include "core/match.h"
 #include "core/recv.h"
 #include "core/rma.h"
 #include "core/shared.h"
 #include "core/stat.h"
 #include "core/stream.h"
+#include "core/txq.h"
 #include "core/work.h"
 
 #define POSTS_AT_ONCE 256
@@ -697,7 +697,7 @@ int bl_cancel(struct bl_ep *ep, void *context)
 {
 	return cancel_in(ep, &ep->tagged, true, context) ||
 			       cancel_in(ep, &ep->msg, false, context) ||
-			       bl_work_cancel_triggered(ep, context) || bl_fence_cancel(ep, context)
+			       bl_work_cancel_triggered(ep, context) || bl_txq_cancel(ep, context)
 		       ? 0
 		       : -ENOENT;
 }

@@ -10,10 +10,10 @@
 #include "core/atomic.h"
 #include "core/combine.h"
 #include "core/counts.h"
-#include "core/fence.h"
 #include "core/large.h"
 #include "core/serve.h"
 #include "core/stat.h"
+#include "core/txq.h"
 #include "core/work.h"
 
 /* One that the target does for us. */
@@ -90,21 +90,22 @@ static void deactivate(struct bl_ep *ep, struct bl_rma_peer *rp)
 static int reach(struct bl_ep *ep, uint64_t dest, struct bl_peer **out)
 {
 	struct bl_peer *peer = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
+	int err;
 
 	if (peer == &bl_nobody) {
-		int err = bl_ep_resolve(ep, dest, &peer);
-
+		err = bl_ep_resolve(ep, dest, &peer);
 		if (err)
 			return err;
 	}
 	*out = peer;
 	if (unlikely(peer->dead))
 		return -(int)peer->dead;
-	if (unlikely(bl_fenced(ep, peer)))
-		return BL_FENCED;
+	if (unlikely(bl_txq_holds_rma(ep, peer) && !bl_txq_open(ep, peer)))
+		return BL_QUEUE;
 	if (likely(peer->adopted))
 		return 0;
-	return bl_ep_connect(ep, peer);
+	err = bl_ep_connect(ep, peer);
+	return err == -EAGAIN ? bl_txq_not_now(ep, peer, BL_TXQ_NEWS) : err;
 }
 
 /* --- completing ----------------------------------------------------------- */
@@ -188,7 +189,7 @@ static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
 	bl_stat_add(ep, stat + 1, len);
 }
 
-#define NO_ROOM (-ENOBUFS) /* to tell the target; bl_starve() */
+#define NO_ROOM (-ENOBUFS) /* to tell the target */
 
 /* See bl_rma_direct(); NO_ROOM. */
 static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
@@ -210,10 +211,8 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	/* Each region may have a counter of its own: the target finds them. */
 	if (unlikely(heard.packet && rma->nplace > 1 && mem.ncount))
 		return -EOPNOTSUPP;
-	if (unlikely(heard.packet) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx)) {
-		bl_starve(ep, peer, 0);
+	if (unlikely(heard.packet) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 		return NO_ROOM;
-	}
 	bl_window(BL_WINDOW_REACHING, NULL);
 	if (rma->what >= BL_RMA_ATOMIC)
 		*err = bl_atomic_direct(ep, peer, rma, &mem, off);
@@ -645,12 +644,12 @@ bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 
 /* Its memory can't be reached now: its table changes, another has its lock, or what we need to know
  * of that has been asked for. (An answer that we haven't seen yet is counted after this.) */
-static bl_cold int not_yet(struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma)
+static bl_cold int not_yet(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma)
 {
 	bool asked = rma->what >= BL_RMA_ATOMIC &&
 		     atomic_load_explicit(&peer->proof, memory_order_acquire) == BL_PROOF_WANTED;
 
-	return asked ? bl_refused(ep) : bl_again(ep);
+	return bl_txq_rma(ep, rma, bl_txq_not_now(ep, peer, asked ? BL_TXQ_NEWS : BL_TXQ_SOON));
 }
 
 int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
@@ -672,10 +671,6 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
 			return leave_rest(ep, rp, rma, len, off, 0);
-		if (unlikely(err == -EAGAIN))
-			return not_yet(ep, peer, rma);
-		if (unlikely(err == NO_ROOM))
-			return -EAGAIN;
 		if (likely(err != -EOPNOTSUPP))
 			return err;
 	}
@@ -696,10 +691,11 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))
 		return -EMSGSIZE;
 	err = reach(ep, rma->dest, &peer);
-	if (unlikely(!err && rma->flags & BL_FENCE && bl_rma_pending(ep, peer)))
-		err = BL_FENCED;
+	if (unlikely(!err && rma->flags & BL_FENCE && ep->opening != peer &&
+		     (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq))))
+		err = BL_QUEUE;
 	if (unlikely(err))
-		return bl_fence_rma(ep, rma, err);
+		return bl_txq_rma(ep, rma, err);
 	rp = bl_rma_peer(peer);
 	if (unlikely(!rp))
 		return bl_no_memory(ep);
@@ -713,6 +709,10 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	err = bl_rma_perform(ep, rp, rma, len);
 	if (likely(!err))
 		bl_combine_note(ep, rp);
+	else if (err == -EAGAIN)
+		return not_yet(ep, peer, rma);
+	else if (err == NO_ROOM)
+		return bl_txq_rma(ep, rma, bl_txq_not_now(ep, peer, BL_TXQ_ROOM));
 	return err;
 }
 

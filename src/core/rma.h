@@ -59,9 +59,9 @@ struct bl_rma {
 /*
  * Begin it, and mostly end it. 0: it completes through the queue, also when it
  * fails there: EKEYREJECTED (no such key), EACCES (not that way), EINVAL (not
- * within the region), EFAULT (no such memory), ECONNRESET, ENOTCONN. -EAGAIN: not
- * connected yet, no room to tell the target, its memory is locked, or what is kept can't be done.
- * -EINVAL: lengths that differ. -EMSGSIZE: inject too long.
+ * within the region), EFAULT (no such memory), ECONNRESET, ENOTCONN. What can't begin yet
+ * is queued (txq.h). -EAGAIN: too many injected bytes are, or no memory. -EINVAL: lengths that
+ * differ. -EMSGSIZE: inject too long.
  */
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma);
 
@@ -166,7 +166,7 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 /* --- rma.c's, for combine.c ---- */
 
 /* Begin one that nothing comes before: as bl_rma(), but for that, and what is asked for is known to
- * make sense. */
+ * make sense. -EAGAIN: not now; -ENOBUFS: there is no room to tell the target. */
 int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len);
 /*
  * Copy directly, and no more: nothing completes. 0, with *err (a negative errno) of the operation;

@@ -258,13 +258,8 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 /* A step for one; true: there is more to do, when there is room, say. */
 static bool step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp)
 {
-	bool more = false;
+	bool more = bl_combine_some(rp) && !bl_combine_flush(ep, rp);
 
-	if (bl_combine_some(rp)) {
-		ep->opening = rp->peer; /* whatever is refused, nobody waits for its beginning */
-		more = !bl_combine_flush(ep, rp);
-		ep->opening = NULL;
-	}
 	more |= bl_rma_go_on(ep, rp);
 	more |= bl_rma_pump(ep, rp);
 	more |= job_step(ep, sink, rp);

@@ -10,11 +10,11 @@
 #include "core/claim.h"
 #include "core/claim_board.h"
 #include "core/core.h"
-#include "core/fence.h"
 #include "core/fresh.h"
 #include "core/large.h"
 #include "core/stat.h"
 #include "core/stream.h"
+#include "core/txq.h"
 #include "core/work.h"
 
 #define CREDIT_POLLS 400 /* about 700 ns */
@@ -27,17 +27,25 @@ size_t bl_inject_max(void)
 	return bl_copy_plan()->inject_max;
 }
 
-static void sated(struct bl_ep *ep, struct bl_peer *peer)
+/*
+ * There is no room. A receiver at work gives credits every few packets: shorter to wait for than
+ * to queue, and to go on later. One that gave none in the last such wait isn't waited for.
+ */
+static bool await_credits(struct bl_peer *peer)
 {
-	peer->starved = 0;
-	if (!--ep->nstarved)
-		ep->starved_for_now = false;
+	int polls = peer->tx.limit != peer->stalled_at ? CREDIT_POLLS : 1;
+
+	while (polls--)
+		if (bl_tx_refresh(&peer->tx))
+			return true;
+	peer->stalled_at = peer->tx.limit;
+	return false;
 }
 
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
 {
 	struct bl_peer *p = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
-	int err, polls;
+	int err;
 
 	if (p == &bl_nobody) {
 		err = bl_ep_resolve(ep, dest, &p);
@@ -47,74 +55,22 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 	*peer = p;
 	if (unlikely(p->dead))
 		return -(int)p->dead;
-	if (unlikely(bl_fenced(ep, p)))
-		return BL_FENCED;
+	if (unlikely(bl_txq_holds_send(ep, p)) &&
+	    !(p->adopted && (bl_tx_room(&p->tx) || await_credits(p)) && bl_txq_open(ep, p)))
+		return BL_QUEUE;
 	if (unlikely(!p->adopted)) {
 		err = bl_ep_connect(ep, p);
 		if (err)
-			return err;
+			return err == -EAGAIN ? bl_txq_not_now(ep, p, BL_TXQ_NEWS) : err;
 	}
-	if (bl_tx_room(&p->tx))
+	if (bl_tx_room(&p->tx) || await_credits(p))
 		return 0;
-	/* A receiver at work gives credits every few packets: shorter to wait for
-	 * than a way up through the MPI library and back. Who keeps queues comes here in each pass,
-	 * for all whose rings are full: if there are several, each is looked at. */
-	polls = ep->domain->hurried && ep->nstarved > (p->starved != 0) ? 1 : CREDIT_POLLS;
-	for (int i = 0; i < polls; i++)
-		if (bl_tx_refresh(&p->tx)) {
-			if (p->starved) {
-				sated(ep, p);
-				ep->retry |= bl_refusal_of_others(&ep->refusals);
-			}
-			return 0;
-		}
-	return bl_starve(ep, p, 0);
-}
-
-static bool has_room(struct bl_tx *tx, uint32_t len)
-{
-	return (bl_tx_room(tx) || bl_tx_refresh(tx)) && (!len || bl_tx_payload(tx, len));
-}
-
-void bl_ep_room_lost(struct bl_ep *ep, struct bl_peer *peer)
-{
-	if (!peer->starved)
-		return;
-	sated(ep, peer);
-	ep->retry = true;
-}
-
-void bl_ep_look_for_room(struct bl_ep *ep)
-{
-	for (uint32_t i = 0; ep->nstarved && i < ep->local.nby_index; i++) {
-		struct bl_peer *peer = ep->local.by_index[i];
-
-		if (!peer || !peer->starved || !has_room(&peer->tx, (peer->starved - 1u) * 1024))
-			continue;
-		sated(ep, peer);
-		ep->retry = true;
-	}
-}
-
-bool bl_ep_may_retry(struct bl_ep *ep)
-{
-	/* seq_cst: pairs with the increment in bl_peer_give_commons, which finds us asleep or is
-	 * seen here; who reads it sees what was answered, too */
-	uint32_t given = atomic_load_explicit(&ep->local.given, memory_order_seq_cst);
-	bool may;
-
-	if (unlikely(ep->given != given)) {
-		ep->given = given;
-		bl_ep_unrefused(ep);
-	}
-	may = ep->retry;
-	ep->retry = false;
-	return may;
+	return bl_txq_not_now(ep, p, BL_TXQ_ROOM);
 }
 
 static bool waits_for_room(const struct bl_peer *peer)
 {
-	return peer && !peer->dead && (peer->starved || peer->ncontrol);
+	return peer && !peer->dead && (peer->ncontrol || bl_txq_wants_room(peer));
 }
 
 int bl_ep_want_room(struct bl_ep *ep)
@@ -122,7 +78,7 @@ int bl_ep_want_room(struct bl_ep *ep)
 	bool asks = false;
 	int err = 0, ret;
 
-	if (likely(!ep->nstarved && !ep->nowing))
+	if (likely(!ep->ntxq && !ep->nowing))
 		return 0;
 	ep->asks_room = true;
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
@@ -544,7 +500,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	if (unlikely(!to) && bl_copy_plan()->by_stream && bl_stretch_look(peer))
 		to = bl_tx_payload(tx, len);
 	if (unlikely(!to))
-		return bl_starve(ep, peer, len);
+		return bl_txq_not_now(ep, peer, BL_TXQ_ROOM);
 	past = bl_tx_store(tx, to, buf, len);
 	bl_tx_payload_take(tx, len);
 	if (likely(!past)) {
@@ -606,7 +562,7 @@ int bl_put_whole(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))
 		return -EMSGSIZE; /* not what a dialogue looks like */
 	if (unlikely(!to && !turn))
-		return bl_gives_room(peer) ? bl_starve_for_now(ep, peer, (uint32_t)len) : -EMSGSIZE;
+		return bl_gives_room(peer) ? bl_txq_not_now(ep, peer, BL_TXQ_SOON) : -EMSGSIZE;
 	if (send->flags & BL_DELIVERY_COMPLETE) {
 		struct bl_request *r = await_delivery(ep, peer, send, len);
 
@@ -664,7 +620,7 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 	else
 		err = send_pieces(ep, send, len);
 	if (unlikely(err))
-		return bl_fence_send(ep, send, err);
+		return bl_txq_send(ep, send, err);
 	sent(ep, send, len);
 	return 0;
 }
@@ -676,8 +632,9 @@ int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
 
 	if (err)
 		return err;
-	if (!peer->dead && !bl_fenced(ep, peer) && bl_rma_pending(ep, peer))
-		return bl_fence_send(ep, send, BL_FENCED);
+	if (!peer->dead && ep->opening != peer &&
+	    (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq)))
+		return bl_txq_send(ep, send, BL_QUEUE);
 	return bl_send(ep, send);
 }
 

@@ -8,11 +8,9 @@
  *   room in a neighbour's ring                      the same, of who has said that it wants it
  *                                                   (bl_ep_want_room); once
  *   a connection made or refused, commons given     the service thread
- *   a place behind a fence                          what opens it; then, and where nobody tells
- *                                                   when a refused operation may go, fi_trywait()
- *                                                   says no, once (bl_ep.retry), to each thread
- *                                                   that was refused, and to one in any case: who
- *                                                   waits may do so for others (refused.h)
+ *   a place behind a fence                          what opens it
+ *   what a queued operation waits for, and nobody   a nap's end (bl_txq_needs_hand)
+ *   tells of
  *   a neighbour's death                             the sleeper's own look every 50 ms, or,
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
@@ -35,8 +33,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/again.h"
 #include "core/core.h"
 #include "core/large.h"
+#include "core/txq.h"
 #include "core/work.h"
 
 #define NAP_NS	1000000u /* where not everything wakes us */
@@ -290,21 +290,6 @@ static bool drain(struct bl_waiter *w)
 	return any;
 }
 
-static void tell(struct bl_waiter *w, const struct bl_waiter *self)
-{
-	w->told = true;
-	if (w != self || w->armed) /* another thread may poll ours */
-		raise_event(w);
-}
-
-/* What was refused may go now: whoever polls a descriptor goes and tries, and whoever would do so
- * next is told no by fi_trywait(), once. */
-static bl_cold void tell_all(struct bl_ep *ep, const struct bl_waiter *self)
-{
-	bl_refusal_tell(&ep->refusals);
-	each_waiter(ep, tell, self);
-}
-
 static bool has_something(const struct bl_waiter *w)
 {
 	return w->cq && w->cq->head != w->cq->tail;
@@ -356,9 +341,8 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 
 		if (g.ep[i]->nowing)
 			bl_control_flush(g.ep[i]);
-		bl_ep_look_for_room(g.ep[i]);
-		if (bl_ep_may_retry(g.ep[i]))
-			tell_all(g.ep[i], w);
+		if (g.ep[i]->ntxq)
+			bl_txq_progress(g.ep[i]);
 		bl_ep_forgo_room(g.ep[i], false);
 		if (err || bl_ep_needs_hand(g.ep[i]))
 			most = NAP_NS;
@@ -373,17 +357,6 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 	return most;
 }
 
-/* Other threads may try again what they were refused, and may not have woken yet. */
-static bool others_may_try(const struct bl_waiter *w)
-{
-	struct group g = group_of(w);
-
-	for (uint32_t i = 0; i < g.count; i++)
-		if (bl_refusal_wakes(&g.ep[i]->refusals))
-			return true;
-	return false;
-}
-
 /*
  * Have the descriptor wake us. What has made it readable may not yet have woken others
  * who poll it, and who would find it silent again now: it is made so once more if there
@@ -394,31 +367,20 @@ static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
 	bool news = drain(w);
 	uint64_t most = fall_asleep(w, BL_SLEEP_SOCKET, sleep);
 
-	if ((news && !most) || others_may_try(w))
+	if (news && !most)
 		raise_event(w);
 	else if (news)
 		w->armed = true;
 	return most;
 }
 
-/* This thread was refused something that may go now. */
-static bool was_refused(struct bl_waiter *w)
+/* This thread has been refused something since its last bl_wait_try(). */
+static _Thread_local bool refused;
+
+bl_cold int bl_again(void)
 {
-	struct group g = group_of(w);
-	bool told = false;
-
-	for (uint32_t i = 0; i < g.count; i++)
-		told |= bl_refusal_take(&g.ep[i]->refusals);
-	return told;
-}
-
-/* It is let sleep: what it was refused is to wake it. */
-static void sleeps(struct bl_waiter *w)
-{
-	struct group g = group_of(w);
-
-	for (uint32_t i = 0; i < g.count; i++)
-		bl_refusal_sleeps(&g.ep[i]->refusals);
+	refused = true;
+	return -EAGAIN;
 }
 
 int bl_wait_try(struct bl_waiter *w)
@@ -429,10 +391,8 @@ int bl_wait_try(struct bl_waiter *w)
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
 	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
-	quiet &= !was_refused(w) && !w->told;
-	w->told = false;
-	if (quiet)
-		sleeps(w);
+	quiet &= !refused;
+	refused = false;
 	w->armed |= quiet;
 	settle(w);
 	return quiet ? 0 : -EAGAIN;

@@ -29,7 +29,6 @@ struct bl_waiter {
 	int epoll; /* readable: look. The sockets of all endpoints, and `event`. -1: none yet */
 	int event; /* an eventfd: news that no neighbour brings */
 	uint32_t sleepers; /* threads between a doze and their rise */
-	bool told;	   /* what was refused may go now: the next fi_trywait() says no */
 	bool armed; /* somebody may be polling `epoll`, and nothing has made it readable since */
 };
 
@@ -53,7 +52,7 @@ void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep);
 /* The descriptor to poll, made at the first call, or -errno. */
 int bl_wait_fd(struct bl_waiter *w);
 /* 0: nothing is there, and what comes makes the descriptor readable. -EAGAIN: read, and try again
- * what was refused. */
+ * what this thread was refused. */
 int bl_wait_try(struct bl_waiter *w);
 
 /* Prepare to sleep. False: don't, read. True: bl_wait_rise() must follow; of a counter

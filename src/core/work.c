@@ -10,11 +10,6 @@
 #include "core/large.h"
 #include "core/shared.h"
 
-/* In one look: so many peers that can't be sent to now are remembered, and so much work
- * for them is passed over. */
-#define BLOCKED_MOST 8
-#define PASSED_MOST  64
-
 /* --- lists ------------------------------------------------------------------ */
 
 /* Behind all that have the same threshold. */
@@ -219,57 +214,12 @@ static bool start(struct bl_work *w)
 	return true;
 }
 
-/* Who can't be sent to now, in one look: order is kept among all that goes there. */
-struct blocked {
-	const void *way[BLOCKED_MOST];
-	uint32_t n, passed;
-};
-
-/* What must not pass one another: all to the same peer, and the receives of an endpoint. */
-static const void *way_of(const struct bl_work *w)
-{
-	struct bl_peer *peer;
-
-	switch (w->what) {
-	case BL_WORK_SEND:
-		return bl_ep_resolve(w->ep, w->send.dest, &peer) ? NULL : peer;
-	case BL_WORK_RMA:
-		return bl_ep_resolve(w->ep, w->rma.dest, &peer) ? NULL : peer;
-	case BL_WORK_RECV:
-		return w->ep;
-	default:
-		return NULL;
-	}
-}
-
-static bool is_blocked(const struct blocked *b, const struct bl_work *w)
-{
-	const void *way = b->n ? way_of(w) : NULL;
-
-	for (uint32_t i = 0; way && i < b->n; i++)
-		if (b->way[i] == way)
-			return true;
-	return false;
-}
-
-/* False: there are too many to look at what is behind. */
-static bool pass(struct blocked *b, const struct bl_work *w, bool known)
-{
-	if (++b->passed > PASSED_MOST)
-		return false;
-	if (known)
-		return true;
-	if (b->n == BLOCKED_MOST)
-		return false;
-	b->way[b->n++] = way_of(w);
-	return true;
-}
-
-/* Begin what waits for this counter, in order; true: something has. */
-static bool run(struct bl_domain *domain, struct bl_cntr *cntr, struct blocked *b)
+/* Begin what waits for this counter, in order; true: something has. What can't (for want of
+ * memory, say: all else is queued where it goes) is tried again at the next look. */
+static bool run(struct bl_domain *domain, struct bl_cntr *cntr)
 {
 	struct bl_work **at = &cntr->queued, *w;
-	bool any = false, known;
+	bool any = false;
 
 	while ((w = *at) && w->threshold <= cntr->value + cntr->errors) {
 		/* Deferred work waits for all that has ended, the other for success. */
@@ -277,20 +227,14 @@ static bool run(struct bl_domain *domain, struct bl_cntr *cntr, struct blocked *
 			at = &w->next;
 			continue;
 		}
-		known = is_blocked(b, w);
-		if (!known) {
-			*at = w->next;
-			if (start(w)) {
-				any = true;
-				continue;
-			}
+		*at = w->next;
+		if (!start(w)) {
 			w->next = *at;
 			*at = w;
 			domain->stuck = true;
+			return any;
 		}
-		if (!pass(b, w, known))
-			break;
-		at = &w->next;
+		any = true;
 	}
 	return any;
 }
@@ -300,12 +244,10 @@ static void look(struct bl_domain *domain)
 	bool any;
 
 	do { /* one may be what another waits for */
-		struct blocked b = {.n = 0};
-
 		any = false;
 		domain->stuck = false;
 		for (struct bl_cntr *c = domain->triggers; c; c = c->next_trigger)
-			any |= run(domain, c, &b);
+			any |= run(domain, c);
 	} while (any);
 	prune(domain);
 }

@@ -16,10 +16,9 @@
  * the counters that work waits for. Any progress in a domain drives all of its work,
  * whatever queue or counter was asked.
  *
- * What can't begin now (its peer isn't connected yet, or has no room) waits with all
- * of the same endpoint to the same peer that is behind it, and is tried again at the
- * next look; what goes elsewhere passes it. Nothing here waits for anything, so that
- * progress never unlocks the domain.
+ * What has begun but can't go now (its peer isn't connected yet, or has no room) waits in
+ * that peer's queue (txq.h). Nothing here waits for anything, so that progress never
+ * unlocks the domain.
  *
  * Serialised by the domain.
  */
@@ -70,7 +69,7 @@ void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger);
 
 /* --- the core's ------------------------------------------------------------ */
 
-/* Of what is queued elsewhere (fence.h): have it point to copies of its own, which its
+/* Of what is queued elsewhere (txq.h): have it point to copies of its own, which its
  * buffers aren't; false: too many pieces. Do it; say that it has failed. */
 bool bl_work_own(struct bl_work *work);
 int bl_work_perform(struct bl_work *work);

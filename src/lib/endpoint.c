@@ -12,7 +12,6 @@
 #include "lib/lib.h"
 
 #define REQUESTS_AT_ONCE 256
-#define PEERS_AT_FIRST	 64
 
 static_assert(BEELINE_VERSION_MAJOR == BL_PROJECT_MAJOR &&
 		      BEELINE_VERSION_MINOR == BL_PROJECT_MINOR &&
@@ -165,8 +164,6 @@ void beeline_close(struct beeline_endpoint *ep)
 	bl_av_close(ep->av);
 	bl_domain_close(ep->domain);
 	free_requests(ep);
-	free(ep->queue);
-	free(ep->queued);
 	free(ep);
 }
 
@@ -180,23 +177,6 @@ void beeline_get_address(struct beeline_endpoint *ep, struct beeline_address *ad
 
 /* --- peers ---------------------------------------------------------------- */
 
-static int grow_peers(struct beeline_endpoint *ep)
-{
-	int room = ep->room ? 2 * ep->room : PEERS_AT_FIRST;
-	struct bl_send_queue *queue = reallocarray(ep->queue, (size_t)room, sizeof *queue);
-	int *queued;
-
-	if (!queue)
-		return -ENOMEM;
-	ep->queue = queue;
-	queued = reallocarray(ep->queued, (size_t)room, sizeof *queued);
-	if (!queued)
-		return -ENOMEM;
-	ep->queued = queued;
-	ep->room = room;
-	return 0;
-}
-
 static int add_peer(struct beeline_endpoint *ep, const struct beeline_address *address, int *peer)
 {
 	struct bl_addr addr;
@@ -205,14 +185,11 @@ static int add_peer(struct beeline_endpoint *ep, const struct beeline_address *a
 
 	if (ep->npeer == INT_MAX / 2)
 		return -ENOMEM;
-	if (ep->npeer == ep->room && (err = grow_peers(ep)))
-		return err;
 	memcpy(&addr, address, sizeof addr);
 	err = bl_av_insert(ep->av, &addr, &index);
 	if (err)
 		return err;
 	/* Nobody else inserts, and nothing is removed: the index is the count. */
-	ep->queue[ep->npeer] = (struct bl_send_queue){0};
 	*peer = ep->npeer++;
 	return 0;
 }

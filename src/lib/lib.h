@@ -13,7 +13,6 @@
 
 enum bl_request_state {
 	BL_REQUEST_FREE,    /* in the pool */
-	BL_REQUEST_QUEUED,  /* a send that waits for room, in its peer's queue */
 	BL_REQUEST_SENDING, /* the core completes it */
 	BL_REQUEST_POSTED,  /* a receive; the core completes it */
 	BL_REQUEST_CLAIMED, /* a struct beeline_message */
@@ -23,7 +22,7 @@ enum bl_request_state {
 /* Also stands behind struct beeline_message, until that is received. */
 struct beeline_request {
 	struct beeline_endpoint *ep;
-	struct beeline_request *next; /* in the pool, or in its peer's queue */
+	struct beeline_request *next; /* in the pool */
 	const void *buf;	      /* of a send */
 	size_t length, sent;	      /* of its status; length: bytes to send */
 	uint64_t tag;		      /* context << 32 | tag */
@@ -31,11 +30,6 @@ struct beeline_request {
 	int error;
 	enum bl_request_state state;
 	bool synchronous;
-};
-
-/* Sends to one peer that have found no room, in order. */
-struct bl_send_queue {
-	struct beeline_request *head, *tail;
 };
 
 struct bl_request_slab;
@@ -46,10 +40,6 @@ struct beeline_endpoint {
 	struct beeline_request *pool;
 	bool safe;
 	int npeer;
-	uint32_t nqueue; /* peers whose queue isn't empty: the beginning of `queued` */
-	int *queued;
-	struct bl_send_queue *queue; /* by peer */
-	int room;		     /* for peers */
 	struct bl_domain *domain;
 	struct bl_av *av;
 	struct bl_request_slab *slabs;

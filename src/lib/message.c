@@ -4,7 +4,6 @@
  * owns what and beeline.h for who may enter.
  *
  *   isend ─► the core ─► done at once (it was copied), or by a completion
- *      └───► queue of its peer, while the core has no room ─► the core
  *   irecv ─► the core ─► by a completion
  *   wait, test ─► progress() ─► completions: request DONE ─► finish(): pool
  */
@@ -94,7 +93,7 @@ static bl_cold void take_error(struct beeline_endpoint *ep)
 	req->state = BL_REQUEST_DONE;
 }
 
-/* 0 or -EAGAIN, or why the message can't be sent. */
+/* 0, or why the message can't be sent. */
 bl_always_inline int start_send(struct beeline_request *req, size_t length, uint64_t tag)
 {
 	struct bl_ep *core = req->ep->core;
@@ -116,61 +115,16 @@ bl_always_inline int start_send(struct beeline_request *req, size_t length, uint
 		return bl_send(core, &send);
 	}
 	if (length <= core->eager_max) {
-		err = bl_inject(core, req->buf, length, dest, tag, 0, BL_TAGGED);
+		err = bl_put_flags(core, dest, req->buf, length, tag, 0, BL_TAGGED);
 		req->state = BL_REQUEST_DONE;
-		return err;
+		if (likely(err != BL_QUEUE))
+			return err;
+		req->state = BL_REQUEST_SENDING;
+		return bl_txq_buf(core, req->buf, length, dest, tag, 0, req,
+				  BL_TAGGED | BL_COMPLETION);
 	}
 	req->state = BL_REQUEST_SENDING;
 	return bl_send_buf(core, req->buf, length, dest, tag, 0, req, BL_TAGGED | BL_COMPLETION);
-}
-
-/* Behind what already waits for this peer. */
-static bl_noinline void queue_send(struct beeline_request *req)
-{
-	struct beeline_endpoint *ep = req->ep;
-	struct bl_send_queue *queue = &ep->queue[req->peer];
-
-	req->state = BL_REQUEST_QUEUED;
-	req->next = NULL;
-	if (queue->head)
-		queue->tail->next = req;
-	else {
-		queue->head = req;
-		ep->queued[ep->nqueue++] = req->peer;
-	}
-	queue->tail = req;
-}
-
-/* True: nothing waits for this peer any more. The endpoint stays locked: nothing that is
- * started waits for a connection (bl_domain_hurry). */
-static bool push_peer(struct bl_send_queue *queue)
-{
-	while (queue->head) {
-		struct beeline_request *req = queue->head, *next = req->next;
-		int err = start_send(req, req->length, req->tag);
-
-		if (err == -EAGAIN) {
-			req->state = BL_REQUEST_QUEUED;
-			return false;
-		}
-		queue->head = next;
-		if (err) {
-			req->error = err;
-			req->length = 0;
-			req->state = BL_REQUEST_DONE;
-		}
-	}
-	return true;
-}
-
-static bl_noinline void push_queued(struct beeline_endpoint *ep)
-{
-	for (uint32_t i = 0; i < ep->nqueue;) {
-		if (push_peer(&ep->queue[ep->queued[i]]))
-			ep->queued[i] = ep->queued[--ep->nqueue];
-		else
-			i++;
-	}
 }
 
 bl_always_inline void progress(struct beeline_endpoint *ep)
@@ -191,8 +145,6 @@ bl_always_inline void progress(struct beeline_endpoint *ep)
 	}
 	if (unlikely(n == -BL_EAVAIL))
 		take_error(ep);
-	if (unlikely(ep->nqueue))
-		push_queued(ep);
 }
 
 /* Before each poll of a wait but the first: let in whoever else wants the
@@ -258,18 +210,10 @@ bl_always_inline int send_inside(struct beeline_endpoint *ep, const void *buf, s
 	req->tag = (uint64_t)context << 32 | tag;
 	req->peer = peer;
 	req->synchronous = synchronous;
-	if (unlikely(ep->queue[peer].head)) { /* it must not overtake */
-		queue_send(req);
-		*request = req;
-		return 0;
-	}
 	err = start_send(req, length, req->tag);
 	if (unlikely(err)) {
-		if (err != -EAGAIN) {
-			request_free(req);
-			return err;
-		}
-		queue_send(req);
+		request_free(req);
+		return err == -EAGAIN ? -ENOMEM : err; /* nothing but memory can be short */
 	}
 	*request = req;
 	return 0;
@@ -527,35 +471,10 @@ int beeline_waitany(size_t count, struct beeline_request **requests, size_t *ind
 
 /* --- cancelling --------------------------------------------------------------- */
 
-static void unqueue(struct beeline_request *req)
-{
-	struct beeline_endpoint *ep = req->ep;
-	struct bl_send_queue *queue = &ep->queue[req->peer];
-	struct beeline_request **at = &queue->head, *before = NULL;
-
-	while (*at != req) {
-		before = *at;
-		at = &before->next;
-	}
-	*at = req->next;
-	if (queue->tail == req)
-		queue->tail = before;
-	for (uint32_t i = 0; !queue->head && i < ep->nqueue; i++)
-		if (ep->queued[i] == req->peer) {
-			ep->queued[i] = ep->queued[--ep->nqueue];
-			break;
-		}
-	req->error = -ECANCELED;
-	req->length = 0;
-	req->state = BL_REQUEST_DONE;
-}
-
 static int cancel_inside(struct beeline_request *req)
 {
 	switch (req->state) {
-	case BL_REQUEST_QUEUED:
-		unqueue(req);
-		return 0;
+	case BL_REQUEST_SENDING:
 	case BL_REQUEST_POSTED: /* its completion says so */
 		return bl_cancel(req->ep->core, req) ? -EALREADY : 0;
 	default:

@@ -32,6 +32,7 @@ void bl_peer_fini(struct bl_peer *peer)
 	unmap_theirs(peer);
 	bl_lane_unmap(peer->tx.lane, peer->local->seg.lane_span);
 	free(peer->control);
+	free(peer->txq);
 }
 
 /* Receives and early messages may still name it; who looks after all neighbours needn't. */

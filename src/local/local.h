@@ -73,8 +73,6 @@ struct bl_peer {
 	uint32_t dead;		    /* an errno once it is known to be gone */
 	struct bl_own_board *board; /* our receives that it can see; core/claim.h */
 	bool adopted, hot;
-	/* owner: a send found no room there, 1: for a slot, n: for n - 1 KiB of payload */
-	uint8_t starved;
 	_Atomic bool asked_room; /* to ring when there is some; the service thread looks there */
 	bool broken;		 /* it made no sense, or we can't answer it */
 	bool untold;		 /* of some packets, at the last look: stats.c */
@@ -88,6 +86,7 @@ struct bl_peer {
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
 	_Atomic uint32_t quiet_next;
+	uint32_t stalled_at; /* owner: tx.limit at the end of a wait for credits in vain */
 	/* Of what it has counted in our lane, what we have taken; as above. core/counts.h */
 	_Atomic uint64_t counted[BL_COUNTS];
 	/* under bl_local.lock */
@@ -123,7 +122,7 @@ struct bl_peer {
 		uint64_t refused_at; /* else: ns when it wasn't to be had; or 0 */
 	};
 	struct bl_rma_peer *rma; /* owner: one-sided operations; NULL: none so far */
-	struct bl_fence *fence;	 /* owner: what waits for earlier operations; core/fence.h */
+	struct bl_txq *txq;	 /* owner: operations that wait; NULL: none so far; core/txq.h */
 	struct bl_peer *name;	 /* owner: the same address in a shared context; core/shared.h */
 };
 static_assert(sizeof(struct bl_peer) <= 704, "beside its lane, of a thousand neighbours each");
@@ -158,7 +157,6 @@ struct bl_local {
 	struct bl_peer **by_index; /* adopted peers by index; owner */
 	uint32_t nby_index;
 	bool enabled;
-	_Atomic uint32_t given;	    /* answers to who asked for commons; prove.c */
 	_Atomic uint32_t counts;    /* bit i: bl_lane.count[i] is used; core/counts.h */
 	struct bl_stats *stats;	    /* in our header; never NULL. See count.h */
 	uint32_t nstretched;	    /* neighbours with longer rings, */

@@ -97,8 +97,9 @@ void bl_peer_give_commons(struct bl_peer *peer, struct bl_commons *commons, bool
 			      memory_order_release);
 	pthread_mutex_unlock(&local->lock);
 	bl_commons_unmap(commons); /* it has died meanwhile */
-	/* seq_cst: who falls asleep now sees it (bl_ep_may_retry), or is seen to sleep */
-	atomic_fetch_add_explicit(&local->given, 1, memory_order_seq_cst);
+	/* seq_cst: who falls asleep now sees it, or is seen to sleep; pairs with the exchange in
+	 * bl_local_doze */
+	atomic_thread_fence(memory_order_seq_cst);
 	bl_local_wake(local);
 }
 

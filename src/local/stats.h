@@ -91,6 +91,7 @@
 	X(fallback_regions, "those on several regions whose target counts them by hand")           \
 	X(failed_sends, "large sends, and those to be told of, that ended with an error")          \
 	X(failed_receives, "large receives that ended with an error")                              \
+	X(queued, "sends and one-sided operations that waited at their sender before they began")  \
 	X(rma_reads, "one-sided operations on others' memory, by a direct copy")                   \
 	X(rma_read_bytes, "")                                                                      \
 	X(rma_writes, "")                                                                          \

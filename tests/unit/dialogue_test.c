@@ -482,6 +482,8 @@ static int put_numbered(size_t by, uint64_t n, size_t len)
 	static uint8_t bytes[BL_SLOT_INLINE];
 
 	memset(bytes, (int)n, sizeof bytes);
+	if (!bl_tx_room(&node.peer[by][!by]->tx) && !bl_tx_refresh(&node.peer[by][!by]->tx))
+		return -EAGAIN;
 	return bl_inject(node.ep[by], bytes, len, !by, n, 0, BL_TAGGED);
 }
 

@@ -276,18 +276,23 @@ static void many_large(void **state)
 	free(all);
 }
 
-/* A receiver that doesn't look: the ring fills, says so, and nothing is lost. */
+/* A receiver that doesn't look: the ring fills, what follows waits, and nothing is lost. */
 static void full_ring(void **state)
 {
 	uint32_t sent = 0, value;
 
 	node_open(&node, 2);
 	for (uint32_t lap = 0; lap < 20; lap++) {
-		uint32_t before = sent;
+		uint32_t before = sent, queued = 0;
 
-		while (!bl_inject(node.ep[1], &sent, sizeof sent, 0, 3, 0, BL_TAGGED))
+		while (queued < lap * 1000 || !queued) {
+			assert_int_equal(
+				bl_inject(node.ep[1], &sent, sizeof sent, 0, 3, 0, BL_TAGGED), 0);
+			queued += node.ep[1]->ntxq;
 			sent++;
-		assert_in_range(sent - before, BL_SLOTS - BL_CREDIT_EVERY + 1, BL_SLOTS);
+		}
+		assert_in_range(sent - before - queued, BL_SLOTS - BL_CREDIT_EVERY + 1, BL_SLOTS);
+		assert_int_equal(node.ep[1]->txq_kept, queued * sizeof sent);
 		for (uint32_t i = before; i < sent; i++) {
 			assert_int_equal(bl_recv_buf(node.ep[0], &value, sizeof value, 1, 3, 0,
 						     NULL, NODE_FLAGS),
@@ -295,6 +300,8 @@ static void full_ring(void **state)
 			assert_int_equal(node_completion(&node, 0, NULL).len, sizeof value);
 			assert_int_equal(value, i);
 		}
+		assert_int_equal(node.ep[1]->txq_kept, 0);
+		assert_int_equal(node.ep[1]->work, 0);
 	}
 	node_close(&node);
 }

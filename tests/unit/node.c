@@ -58,6 +58,9 @@ static void open_in(struct node *node, size_t count, size_t domains)
 		}
 	node->domain = node->of[0];
 	connect_all(node);
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < count; k++)
+			node->peer[i][k] = node->ep[i]->dest[k];
 }
 
 void node_open(struct node *node, size_t count)
@@ -92,7 +95,7 @@ void node_progress(struct node *node)
 static bool settled(struct node *node, size_t at)
 {
 	for (size_t i = 0; i < node->count; i++) {
-		const struct bl_peer *to = node->ep[i]->dest[at], *from = node->ep[at]->dest[i];
+		const struct bl_peer *to = node->peer[i][at], *from = node->peer[at][i];
 
 		if (to->tx.next != from->rx.next || to->ncontrol)
 			return false;

@@ -10,6 +10,7 @@
 #define BL_TESTS_UNIT_NODE_H
 
 #include "core/core.h"
+#include "core/txq.h"
 #include "unit/table.h"
 
 #define NODE_MOST 4
@@ -21,6 +22,7 @@ struct node {
 	struct bl_ep *ep[NODE_MOST];
 	struct bl_av *av[NODE_MOST];
 	struct bl_cq *cq[NODE_MOST];
+	struct bl_peer *peer[NODE_MOST][NODE_MOST]; /* of one, as it knows another */
 };
 
 /* Open `count` endpoints and connect each to each, itself included. */

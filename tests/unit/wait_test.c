@@ -48,6 +48,24 @@ bool __wrap_bl_local_drain_all(void)
 	return !drain_fails && __real_bl_local_drain_all();
 }
 
+#define KEPT_MOST 64 /* injected bytes that wait */
+
+/* Messages nobody hears of, until one has to wait; whose. */
+static struct bl_peer *fill_with(size_t to_whom, size_t len)
+{
+	struct bl_peer *peer = node.peer[0][to_whom];
+
+	while (bl_txq_is_empty(peer->txq))
+		assert_int_equal(
+			bl_send_buf(node.ep[0], from, len, to_whom, 3, 0, NULL, BL_TAGGED), 0);
+	return peer;
+}
+
+static struct bl_peer *fill(size_t to_whom)
+{
+	return fill_with(to_whom, 8);
+}
+
 static bool readable(void)
 {
 	struct pollfd fd = {.fd = bl_wait_fd(&node.cq[0]->wait), .events = POLLIN};
@@ -69,7 +87,7 @@ static void open_two(void)
 	node_open(&node, 2);
 	for (size_t a = 0; a < 2; a++)
 		for (size_t b = 0; b < 2; b++)
-			node.ep[a]->dest[b]->copy.pull = node.ep[a]->dest[b]->copy.push =
+			node.peer[a][b]->copy.pull = node.peer[a][b]->copy.push =
 				BL_COPY_VM;
 	assert_true(bl_wait_fd(&node.cq[0]->wait) >= 0);
 }
@@ -96,10 +114,10 @@ static void send_fenced(uint32_t between)
 	node.ep[0]->leaves = node.ep[1]->leaves = 0; /* both are used to wait */
 	node_send(&node, 0, 1, from, sizeof from, 1, NULL, BL_TAGGED);
 	assert_int_equal(node.ep[0]->nopen, 1);
-	while (between-- && !bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
+	while (between-- && bl_tx_room(&node.peer[0][1]->tx))
+		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
 	assert_int_equal(bl_send_fenced(node.ep[0], &fenced), 0);
-	assert_int_equal(node.ep[0]->nfence, 1);
+	assert_int_equal(node.ep[0]->ntxq, 1);
 }
 
 /* The neighbour posts the receive for the long one, and goes away without a look: it is
@@ -128,7 +146,7 @@ static void opened_at_last(void **state)
 /* The neighbour has told how much it has read: a ring that is full now stays so. */
 static void settle_credit(void)
 {
-	const struct bl_rx *rx = &node.ep[1]->dest[0]->rx;
+	const struct bl_rx *rx = &node.peer[1][0]->rx;
 
 	do {
 		node_send(&node, 0, 1, NULL, 0, 4, NULL, BL_TAGGED);
@@ -136,17 +154,30 @@ static void settle_credit(void)
 	} while (rx->credited != rx->next);
 }
 
-/* The same, and what begins then finds no room: that rings no bell. */
+static void asks_for_room(const struct bl_peer *peer, bool asks)
+{
+	assert_int_equal(atomic_load(&peer->tx.lane->wants_room), asks);
+	assert_int_equal(atomic_load(&peer->asked_room), asks);
+}
+
+/* The same, and what begins then finds no room: whoever makes some rings. */
 static void opened_without_room(void **state)
 {
+	struct bl_peer *peer;
+
 	open_two();
 	settle_credit();
 	become_quiet();
+	peer = node.peer[0][1];
 	send_fenced(BL_SLOTS);
 	meanwhile = post_and_leave;
-	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	while (bl_wait_try(&node.cq[0]->wait))
+		;
 	assert_memory_equal(to, from, sizeof to);
-	assert_int_equal(node.ep[0]->nfence, 1);
+	assert_int_equal(node.ep[0]->ntxq, 1);
+	asks_for_room(peer, true);
+	node_settle(&node, 1);
+	assert_true(is_woken());
 	assert_ptr_equal(node_completion(&node, 0, NULL).context, from);
 	node_close(&node);
 }
@@ -168,18 +199,17 @@ static const struct room_row rooms[] = {
 	{{"payload", "its room ends before the slots do"}, 4000},
 };
 
-/* A send found no room. Who waits sleeps until there is some, and is woken by it, once. */
+/* A send found no room. Who waits sleeps until there is some, is woken by it, and it goes. */
 static void waiting_for_room(void **state)
 {
 	const struct room_row *row = TABLE_ROW(struct room_row, state);
 	const struct bl_lane *lane;
 
 	open_two();
-	lane = node.ep[0]->dest[1]->tx.lane;
+	lane = node.peer[0][1]->tx.lane;
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED))
-		;
+	fill_with(1, row->len);
 	assert_int_equal(atomic_load(&lane->wants_room), 0); /* who is awake asks for nothing */
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
@@ -188,18 +218,18 @@ static void waiting_for_room(void **state)
 	node_settle(&node, 1);
 	assert_true(is_woken());
 	assert_int_equal(atomic_load(&lane->wants_room), 0);
-	assert_int_equal(bl_inject(node.ep[0], from, row->len, 1, 3, 0, BL_TAGGED), 0);
 	become_quiet();
+	assert_int_equal(node.ep[0]->ntxq, 0);
 	node_close(&node);
 }
 
 /* The neighbour reads all, before it can see that it is to ring. */
 static void make_room_unasked(void)
 {
-	struct bl_peer *peer = node.ep[0]->dest[1];
+	struct bl_peer *peer = node.peer[0][1];
 
 	atomic_store(&peer->tx.lane->wants_room, 0);
-	for (int pass = 0; node.ep[1]->dest[0]->rx.next != peer->tx.next; pass++) {
+	for (int pass = 0; node.peer[1][0]->rx.next != peer->tx.next; pass++) {
 		assert_in_range(pass, 0, 100);
 		bl_ep_progress(node.ep[1]);
 	}
@@ -211,30 +241,38 @@ struct late_row {
 };
 
 static const struct late_row lates[] = {
-	{{"a send", "its caller hears of it"}, false},
-	{{"a packet of our own", "it goes out"}, true},
+	{{"a send", "it goes out"}, false},
+	{{"a packet of our own", "so does it"}, true},
 };
+
+/* The ring is full, and nothing waits. */
+static struct bl_peer *fill_to_the_last(void)
+{
+	struct bl_peer *peer = node.peer[0][1];
+
+	while (bl_tx_room(&peer->tx))
+		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
+	return peer;
+}
 
 /* The room comes before the last look: nobody rings for that. */
 static void room_comes_before_sleep(void **state)
 {
 	const struct late_row *what = TABLE_ROW(struct late_row, state);
+	struct bl_peer *peer;
 
 	open_two();
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
-	if (what->owing) {
-		bl_ep_room_lost(node.ep[0], node.ep[0]->dest[1]); /* its caller has given up */
-		assert_true(bl_ep_may_retry(node.ep[0]));
-		bl_control(node.ep[0], node.ep[0]->dest[1], BL_OP_FIN, 0, 0, NULL, 0);
-	}
+	peer = what->owing ? fill_to_the_last() : fill(1);
+	if (what->owing)
+		bl_control(node.ep[0], peer, BL_OP_FIN, 0, 0, NULL, 0);
 	at_drain = make_room_unasked;
-	assert_int_equal(bl_wait_try(&node.cq[0]->wait), what->owing ? 0 : -EAGAIN);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
 	assert_null(at_drain);
-	assert_false(atomic_load(&node.ep[0]->dest[1]->asked_room));
+	assert_false(atomic_load(&peer->asked_room));
 	assert_int_equal(node.ep[0]->nowing, 0);
+	assert_int_equal(node.ep[0]->work, 0);
 	become_quiet();
 	node_close(&node);
 }
@@ -249,18 +287,14 @@ static void owing_a_packet(void **state)
 	open_two();
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
-	bl_ep_room_lost(node.ep[0], node.ep[0]->dest[1]); /* its caller has given up */
-	assert_true(bl_ep_may_retry(node.ep[0]));
-	peer = node.ep[0]->dest[1];
+	peer = fill_to_the_last();
 	bl_control(node.ep[0], peer, BL_OP_FIN, 0, 0, NULL, 0); /* of none that is under way */
 	assert_int_equal(node.ep[0]->nowing, 1);
 	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
 		;
 	assert_true(sleep.most == BL_WAIT_MOST_NS && sleep.futex.word && !woken(&sleep));
 	assert_int_equal(node.ep[0]->nowing, 1);
-	for (int pass = 0; node.ep[1]->dest[0]->rx.next != peer->tx.next; pass++) {
+	for (int pass = 0; node.peer[1][0]->rx.next != peer->tx.next; pass++) {
 		assert_in_range(pass, 0, 100);
 		bl_ep_progress(node.ep[1]);
 	}
@@ -282,9 +316,7 @@ static void room_rings_not(void **state)
 	open_two();
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
-	peer = node.ep[0]->dest[1];
+	peer = fill(1);
 	bell = peer->bell_index;
 	peer->bell_index = BL_BELL_NONE;
 	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
@@ -304,11 +336,10 @@ static void room_without_drain(void **state)
 	struct bl_sleep sleep;
 
 	open_two();
-	lane = node.ep[0]->dest[1]->tx.lane;
+	lane = node.peer[0][1]->tx.lane;
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
+	fill(1);
 	drain_fails = true;
 	for (int i = 0; i < 2; i++) {
 		while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
@@ -325,14 +356,6 @@ static void room_without_drain(void **state)
 	node_close(&node);
 }
 
-static void asks_for_room(size_t of, bool asks)
-{
-	const struct bl_peer *peer = node.ep[0]->dest[of];
-
-	assert_int_equal(atomic_load(&peer->tx.lane->wants_room), asks);
-	assert_int_equal(atomic_load(&peer->asked_room), asks);
-}
-
 /* As become_quiet(), but that the others do nothing. */
 static void become_quiet_alone(void)
 {
@@ -345,10 +368,12 @@ static void become_quiet_alone(void)
 /* Several rings are full: whichever has room first wakes, and who has given none is asked still. */
 static void room_of_several(void **state)
 {
+	struct bl_peer *peer[3];
+
 	node_open(&node, 3);
 	assert_true(bl_wait_fd(&node.cq[0]->wait) >= 0);
 	for (size_t at = 1; at < 3; at++) {
-		const struct bl_rx *rx = &node.ep[at]->dest[0]->rx;
+		const struct bl_rx *rx = &node.peer[at][0]->rx;
 
 		do {
 			node_send(&node, 0, at, NULL, 0, 4, NULL, BL_TAGGED);
@@ -357,300 +382,63 @@ static void room_of_several(void **state)
 	}
 	become_quiet();
 	for (size_t at = 1; at < 3; at++)
-		while (!bl_inject(node.ep[0], from, 8, at, 3, 0, BL_TAGGED))
-			;
+		peer[at] = fill(at);
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
-	asks_for_room(1, true);
-	asks_for_room(2, true);
-	node_settle(&node, 1); /* the first that was refused */
+	asks_for_room(peer[1], true);
+	asks_for_room(peer[2], true);
+	node_settle(&node, 1);
 	assert_true(is_woken());
-	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
 	become_quiet_alone();
-	asks_for_room(1, false);
-	asks_for_room(2, true);
+	asks_for_room(peer[1], false);
+	asks_for_room(peer[2], true);
 	node_settle(&node, 2);
 	assert_true(is_woken());
 	become_quiet_alone();
-	asks_for_room(2, false);
-	assert_int_equal(node.ep[0]->nstarved, 0);
+	asks_for_room(peer[2], false);
+	assert_int_equal(node.ep[0]->ntxq, 0);
 	node_close(&node);
 }
 
-/* Who waits for room in the ring of one that goes away goes and hears why there is none. */
+/* What waits for room in the ring of one that goes away ends, and says why. */
 static void room_is_lost(void **state)
 {
 	struct bl_peer *peer;
 
 	open_two();
-	peer = node.ep[0]->dest[1];
 	settle_credit();
 	become_quiet();
-	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
+	peer = fill(1);
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
 	assert_int_equal(bl_ep_close(node.ep[1]), 0);
 	for (uint64_t until = bl_clock_ns() + 20000000000ull; !peer->dead;) {
 		assert_true(bl_clock_ns() < until);
 		bl_ep_progress(node.ep[0]);
 	}
-	assert_int_equal(node.ep[0]->nstarved, 0);
-	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	assert_int_equal(node_error(&node, 0).err, ENOTCONN);
+	assert_int_equal(node.ep[0]->ntxq, 0);
 	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), -ENOTCONN);
 	assert_int_equal(bl_ep_open(node.domain, &node.ep[1]), 0); /* for node_close() */
 	node_close(&node);
 }
 
-/* The send was tried again in time: nobody waits, though the ring is full. */
-static void room_was_found(void **state)
+/* Too many injected bytes wait: whoever was refused tries again before it sleeps, once. */
+static void refused_thread_tries(void **state)
 {
 	open_two();
 	settle_credit();
 	become_quiet();
+	fill(1);
 	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		;
+		assert_in_range(node.ep[0]->txq_kept, 8, KEPT_MOST);
+	assert_int_equal(node.ep[0]->txq_kept, KEPT_MOST);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
+	assert_int_equal(bl_wait_try(&node.cq[0]->wait), 0);
 	node_settle(&node, 1);
-	for (uint32_t n = BL_SLOTS; n--;)
-		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
-	become_quiet();
+	assert_true(is_woken());
+	become_quiet_alone();
+	assert_int_equal(node.ep[0]->txq_kept, 0);
+	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
 	node_close(&node);
-}
-
-/* --- several threads ------------------------------------------------------------ */
-
-/* Another thread of the same program, which does one thing at a time for us. */
-static struct {
-	pthread_t thread;
-	sem_t go, done;
-	int (*act)(void); /* NULL: it ends */
-	int ret;
-} other;
-
-static void *others_life(void *arg)
-{
-	(void)arg;
-	for (;;) {
-		sem_wait(&other.go);
-		if (!other.act)
-			return NULL;
-		other.ret = other.act();
-		sem_post(&other.done);
-	}
-}
-
-static int by_other(int (*act)(void))
-{
-	other.act = act;
-	sem_post(&other.go);
-	if (act)
-		sem_wait(&other.done);
-	else
-		pthread_join(other.thread, NULL);
-	return other.ret;
-}
-
-static int inject(void)
-{
-	return bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED);
-}
-
-static int wait_try(void)
-{
-	return bl_wait_try(&node.cq[0]->wait);
-}
-
-static int fill(void)
-{
-	int ret;
-
-	do
-		ret = inject();
-	while (!ret);
-	return ret;
-}
-
-/* The ring is drained, and the other thread runs. */
-static void open_two_with_other(void)
-{
-	open_two();
-	settle_credit();
-	become_quiet();
-	sem_init(&other.go, 0, 0);
-	sem_init(&other.done, 0, 0);
-	assert_int_equal(pthread_create(&other.thread, NULL, others_life, NULL), 0);
-}
-
-/* What two threads do while there is no room, and once there is: `I` and `i` inject, `W` and `w`
- * ask whether to wait; capitals are ours, the others the other's. Both have been refused, but
- * where only one has. `says`: y, it may; n, it is to try again, or has no room. */
-struct pair_row {
-	struct row row;
-	bool ours, others; /* has been refused */
-	const char *does, *says;
-};
-
-static const struct pair_row pairs[] = {
-	{{"both ask", "each hears of it, once"}, true, true, "WwWw", "nnyy"},
-	{{"one takes some", "the other hears of it"}, true, true, "WIwiWw", "nynyyy"},
-	{{"one takes some, without asking", "the other hears of it"}, true, true, "Iwi", "yny"},
-	{{"the other one does", "so do we"}, true, true, "iWI", "yny"},
-	{{"only ours", "who waits for us hears of it"}, true, false, "wWw", "nny"},
-	{{"only the other's", "and so do we for it"}, false, true, "WwW", "nny"},
-	{{"one was refused, and takes some", "nobody else waits"}, true, false, "Iw", "yy"},
-};
-
-static void refused_to_two(void **state)
-{
-	const struct pair_row *row = TABLE_ROW(struct pair_row, state);
-	char says[16] = "";
-	bool full, quiet;
-	size_t n = 0;
-
-	open_two_with_other();
-	full = (!row->ours || fill() == -EAGAIN) && (!row->others || by_other(fill) == -EAGAIN);
-	quiet = (!row->ours || !wait_try()) && (!row->others || !by_other(wait_try));
-	node_settle(&node, 1);
-	for (const char *at = row->does; *at; at++) {
-		int (*act)(void) = strchr("Ii", *at) ? inject : wait_try;
-		int ret = strchr("IW", *at) ? act() : by_other(act);
-
-		says[n++] = ret ? 'n' : 'y';
-	}
-	by_other(NULL); /* before anything may fail here: the next row has one of its own */
-	assert_true(full && quiet);
-	assert_string_equal(says, row->says);
-	node_close(&node);
-}
-
-/* The descriptor that wakes both: whoever wakes first drains it, and the other, which has not run
- * yet, would find it silent and sleep on. */
-static void other_still_asleep(void **state)
-{
-	bool ours, others, again, still, woken;
-
-	(void)state;
-	open_two_with_other();
-	fill();
-	by_other(fill);
-	ours = !wait_try();
-	others = !by_other(wait_try);
-	node_settle(&node, 1);
-	again = is_woken() && wait_try() && readable();
-	still = !inject() && !wait_try() && readable(); /* it may have taken all there was */
-	woken = by_other(wait_try);
-	by_other(NULL);
-	assert_true(ours && others);
-	assert_true(again);
-	assert_true(still);
-	assert_true(woken);
-	become_quiet();
-	node_close(&node);
-}
-
-/* Another thread than this one is to have been refused. */
-static void of_another(struct bl_refusals *r, uint32_t number)
-{
-	bl_refusal_note(r);
-	bl_refusal_at(r, r->last - 1)->thread = (pthread_t)number;
-	r->last = 0;
-}
-
-/* Each that was refused is known for as long as it hasn't heard. */
-static void refused_to_many(void **state)
-{
-	enum { MANY = 3 * BL_REFUSED_FEW };
-	struct bl_refusals r = {0};
-
-	(void)state;
-	assert_false(bl_refusal_of_others(&r));
-	for (uint32_t i = 1; i <= MANY; i++)
-		of_another(&r, i);
-	assert_int_equal(r.n, MANY);
-	for (uint32_t i = 0; i < MANY; i++)
-		assert_int_equal(bl_refusal_at(&r, i)->thread, i + 1);
-	assert_true(bl_refusal_of_others(&r));
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_of_others(&r)); /* they will try by themselves, or never */
-	assert_false(bl_refusal_take(&r));	/* it wasn't */
-	bl_refusal_note(&r);
-	bl_refusal_note(&r);
-	assert_int_equal(r.n, MANY + 1);
-	assert_false(bl_refusal_of_others(&r)); /* but it */
-	assert_false(bl_refusal_take(&r));	/* not yet */
-	bl_refusal_tell(&r);
-	bl_refusal_note(&r); /* it has tried since, in vain */
-	assert_false(bl_refusal_take(&r));
-	bl_refusal_tell(&r);
-	assert_true(bl_refusal_take(&r));
-	assert_false(bl_refusal_take(&r));
-	assert_int_equal(r.n, MANY);
-	bl_refusal_fini(&r);
-}
-
-/* Who may be asleep although it was told is woken for a while, and, if there is more, again; but
- * not for ever. */
-static void wakes_for_a_while(void **state)
-{
-	struct bl_refusals r = {0};
-	struct bl_refused_thread *t = &r.few[0];
-
-	(void)state;
-	of_another(&r, 1);
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_wakes(&r)); /* it doesn't sleep */
-	assert_false(bl_refusal_of_others(&r));
-	*t = (struct bl_refused_thread){.thread = 1, .sleeps = true};
-	assert_false(bl_refusal_wakes(&r)); /* it isn't told */
-	for (int n = 1; n <= 8; n++) {
-		assert_true(bl_refusal_of_others(&r));
-		bl_refusal_tell(&r);
-		bl_refusal_tell(&r);
-		assert_int_equal(t->told_so, n); /* once at a time */
-		assert_true(bl_refusal_wakes(&r));
-		t->told_at -= 30000 * bl_ticks_per_us();
-		assert_false(bl_refusal_wakes(&r));
-	}
-	assert_false(bl_refusal_of_others(&r)); /* one that has ended, say */
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_wakes(&r));
-	bl_refusal_fini(&r);
-}
-
-/* Of who asks it is known that it is awake. */
-static void asks_and_sleeps(void **state)
-{
-	struct bl_refusals r = {0};
-
-	(void)state;
-	bl_refusal_sleeps(&r); /* it hasn't been refused */
-	assert_int_equal(r.n, 0);
-	bl_refusal_note(&r);
-	bl_refusal_sleeps(&r);
-	assert_true(r.few[0].sleeps);
-	bl_refusal_note(&r);
-	assert_false(r.few[0].sleeps);
-	bl_refusal_sleeps(&r);
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_wakes(&r)); /* it is who asks */
-	assert_true(bl_refusal_take(&r));
-	assert_int_equal(r.n, 0);
-	bl_refusal_fini(&r);
-}
-
-/* There was no memory for a thread: none may sleep before all are told, nor for a while after. */
-static void one_is_not_known(void **state)
-{
-	struct bl_refusals r = {.lost = true};
-
-	(void)state;
-	assert_true(bl_refusal_of_others(&r));
-	assert_true(bl_refusal_take(&r));
-	assert_true(bl_refusal_take(&r));
-	bl_refusal_tell(&r);
-	assert_false(bl_refusal_of_others(&r));
-	assert_true(bl_refusal_take(&r));
-	r.lost_at -= 30000 * bl_ticks_per_us();
-	assert_false(bl_refusal_take(&r));
-	bl_refusal_fini(&r);
 }
 
 static void close_with(struct bl_cntr *cntr)
@@ -716,6 +504,7 @@ static void woken_not_risen(void **state)
 
 int main(void)
 {
+	setenv("FI_BEELINE_INJECT_QUEUE", "64", 1);
 	for (size_t i = 0; i < sizeof from; i++)
 		from[i] = (uint8_t)(i * 2654435761u >> 13);
 	TABLE_TEST(opened_at_last);
@@ -727,13 +516,7 @@ int main(void)
 	TABLE_TEST(room_without_drain);
 	TABLE_TEST(room_of_several);
 	TABLE_TEST(room_is_lost);
-	TABLE_TEST(room_was_found);
-	TABLE_ROWS("refused", refused_to_two, pairs);
-	TABLE_TEST(other_still_asleep);
-	TABLE_TEST(refused_to_many);
-	TABLE_TEST(wakes_for_a_while);
-	TABLE_TEST(asks_and_sleeps);
-	TABLE_TEST(one_is_not_known);
+	TABLE_TEST(refused_thread_tries);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);
 	return table_run("wait");
