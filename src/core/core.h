@@ -9,8 +9,8 @@
  *    safety holds bl_domain_lock() around each call; nobody else pays for it.
  *  - Nothing blocks and nothing sleeps, but for the first operation to a peer, which
  *    waits until it is connected, with the domain unlocked (bl_ep_connect; not after
- *    bl_domain_hurry). -EAGAIN is flow control: make progress (bl_cq_read,
- *    bl_progress) and call again with the same arguments.
+ *    bl_domain_hurry). What can't begin yet is queued (txq.h). -EAGAIN: for want of memory
+ *    it can't be; make progress (bl_cq_read, bl_progress) and call again.
  *  - Errors are negative errno. Lengths are bytes. Buffers stay the caller's
  *    and must not be touched until the operation's completion.
  *  - Flag values are those of libfabric, so that the provider passes them
@@ -86,7 +86,7 @@ struct bl_work; /* work.h */
 /* --- domain ------------------------------------------------------------ */
 int bl_domain_open(struct bl_domain **domain);
 int bl_domain_close(struct bl_domain *domain); /* -EBUSY while objects are open */
-/* From now on no operation waits for a connection; it is -EAGAIN instead. */
+/* From now on no operation waits for a connection; it is queued instead. */
 static inline void bl_domain_hurry(struct bl_domain *domain);
 /* Its user holds the lock around each call, before it opens an endpoint. */
 static inline void bl_domain_locks(struct bl_domain *domain);
@@ -169,7 +169,7 @@ void bl_ep_progress(struct bl_ep *ep);
  * receiver has the data; of what is injected too). What is sent without it is
  * where the receiver finds it when the send completes, even if we die then. The counter of sends
  * counts every send that isn't a plain bl_inject().
- * -EAGAIN: no room, not yet connected, or too much waits behind a fence. -EHOSTUNREACH: the address
+ * -EAGAIN: no memory, or too many injected bytes are queued. -EHOSTUNREACH: the address
  * is not on this node. -EINVAL: no such destination. -EMSGSIZE: inject too long.
  */
 struct bl_send {

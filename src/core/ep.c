@@ -22,13 +22,13 @@
 #include "core/txq.h"
 #include "core/work.h"
 
-#define LOOK_EVERY_US 10000 /* after peers' lives: well inside the 100 ms promised */
-#define SILENT_LOOKS  2	    /* a lane silent for so long is no longer polled */
-#define FLUSH_NS      1000000000ull
+#define LOOK_EVERY_US	  10000 /* after peers' lives: well inside the 100 ms promised */
+#define SILENT_LOOKS	  2	/* a lane silent for so long is no longer polled */
+#define FLUSH_NS	  1000000000ull
 #define FLUSH_INJECTED_NS 10000000000ull
-#define LINGER_US     1000000 /* so long a dying process may hold up the news of its death, */
-#define BRIEF_US      200     /* mostly it is over by then */
-#define CONNECT_LOOKS 450
+#define LINGER_US	  1000000 /* so long a dying process may hold up the news of its death, */
+#define BRIEF_US	  200	  /* mostly it is over by then */
+#define CONNECT_LOOKS	  450
 
 /* Its ring is always full: the slow path finds out what it stands for. */
 struct bl_peer bl_nobody;
@@ -351,6 +351,9 @@ static void flush_before_close(struct bl_ep *ep)
 		if (owing)
 			sched_yield();
 	}
+	if (ours && bl_txq_owes(ep, true))
+		bl_warn("%zu injected bytes are lost: for %u s their receivers have not looked",
+			ep->txq_kept, (unsigned)(FLUSH_INJECTED_NS / 1000000000ull));
 }
 
 static void leave_domain(struct bl_ep *ep)

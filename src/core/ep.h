@@ -71,7 +71,7 @@ struct bl_domain {
 	uint32_t works; /* queued and begun */
 	bool working;
 	bool locks;   /* its user does around each call; pass.h */
-	bool hurried; /* nothing of it may wait for a connection: who uses it has queues */
+	bool hurried; /* nothing of it may wait for a connection; it is queued */
 	bool stuck;   /* what could not begin is to be tried again */
 	/* counts.h: whose is bl_lane.count[i], NULL: nobody's; bit i: it has been somebody's */
 	struct bl_cntr *counter[BL_COUNTS];
@@ -230,9 +230,9 @@ struct bl_ep {
 	uint64_t brought_at;		 /* the same of such a read */
 	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
 	uint64_t seen_until;
-	uint64_t got_at;      /* ticks: the end of a large message whose use is to be seen; or 0 */
-	uint32_t got_use_ns;  /* that this takes at least */
-	uint8_t uses;	      /* such messages in a row that were used; fresh.h */
+	uint64_t got_at;     /* ticks: the end of a large message whose use is to be seen; or 0 */
+	uint32_t got_use_ns; /* that this takes at least */
+	uint8_t uses;	     /* such messages in a row that were used; fresh.h */
 	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
 	bool asks_room;		      /* some peers may have been asked to ring */
 	uint32_t nowing;	      /* peers for which control packets wait for room */
@@ -253,17 +253,17 @@ struct bl_ep {
 	bool counting;	    /* it looks at what origins count: the same */
 	struct bl_ep **member;
 	uint32_t nmember;
-	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
-	struct bl_txq *txq_active;	/* of peers for which something waits; txq.h */
-	uint32_t ntxq;			/* so many, counted in `work` */
-	uint8_t opening_why;		/* enum bl_txq_why: it can't begin after all */
-	struct bl_peer *opening;	/* what has waited for this peer is about to begin; or NULL */
-	size_t txq_kept;		/* injected bytes that wait */
+	struct bl_peer *expected;  /* stand-ins for sources that have no name yet; shared.c */
+	struct bl_txq *txq_active; /* of peers for which something waits; txq.h */
+	uint32_t ntxq;		   /* so many, counted in `work` */
+	uint8_t opening_why;	   /* enum bl_txq_why: it can't begin after all */
+	struct bl_peer *opening;   /* what has waited for this peer is about to begin; or NULL */
+	size_t txq_kept;	   /* injected bytes that wait */
 	struct bl_txq_chunk *txq_spare; /* memory for more; or NULL */
-	uint32_t looks;		  /* in vain, while operations waited for a peer to be connected */
-	uint64_t next_look;	  /* ticks: after the lives of peers */
-	uint32_t moves;		  /* packets and one-sided operations, by the last one; quiet.h */
-	struct bl_pass pass;	  /* of sends whose time is taken */
+	uint32_t looks;	     /* in vain, while operations waited for a peer to be connected */
+	uint64_t next_look;  /* ticks: after the lives of peers */
+	uint32_t moves;	     /* packets and one-sided operations, by the last one; quiet.h */
+	struct bl_pass pass; /* of sends whose time is taken */
 };
 static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
 	      "`ndest` to `warm`, what a message needs besides, is one line");

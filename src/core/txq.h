@@ -16,7 +16,8 @@
  *
  * What is queued is a description; buffers stay their owner's until the completion. Injected bytes
  * are copied, at most FI_BEELINE_INJECT_QUEUE of an endpoint; beyond that -EAGAIN. What can't begin
- * when its turn has come, since its peer has died, say, reports that as its end.
+ * when its turn has come, since its peer has died, say, reports that as its end; a plain inject,
+ * which has no completion, only counts as an error.
  * Serialised by the domain.
  */
 #ifndef BL_CORE_TXQ_H

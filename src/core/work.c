@@ -122,7 +122,10 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 	bool fetches;
 
 	switch (w->what) {
-	case BL_WORK_INJECT:
+	case BL_WORK_INJECT: /* nobody waits for it, nor could tell it from others */
+		if (ep->tx_cntr)
+			bl_cntr_error(ep->tx_cntr);
+		return;
 	case BL_WORK_SEND:
 		e.comp.context = w->send.context;
 		e.comp.flags = (w->send.flags & (BL_MSG | BL_TAGGED)) | BL_SEND;

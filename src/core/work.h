@@ -29,7 +29,7 @@
 
 enum bl_work_what {
 	BL_WORK_SEND,
-	BL_WORK_INJECT, /* a send that is counted but reports only its failure */
+	BL_WORK_INJECT, /* a send that is counted, but has no completion, nor an error's */
 	BL_WORK_RECV,
 	BL_WORK_RMA,
 	BL_WORK_SET,

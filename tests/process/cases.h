@@ -42,7 +42,7 @@ extern const struct t_group group_blocked;     /* what can't begin yet */
 extern const struct t_group group_thread;      /* FI_THREAD_SAFE */
 extern const struct t_group group_life;	       /* fork, exec, exit, threads that end */
 extern const struct t_group group_wait;	       /* sleeping until something comes */
-extern const struct t_group group_refused;     /* the same until what was refused may go */
+extern const struct t_group group_queued;      /* the same until what is queued may go */
 extern const struct t_group group_mourn;       /* asleep when a neighbour dies */
 extern const struct t_group group_counts;      /* what counters tell, and to whom */
 extern const struct t_group group_set;	       /* event queues, poll sets, wait sets */

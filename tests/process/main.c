@@ -13,7 +13,7 @@ int main(int argc, char **argv)
 		group_size,	   group_cq,	    group_flags,    group_iov,	    group_multi,
 		group_peek,	   group_cancel,    group_trunc,    group_self,	    group_order,
 		group_random,	   group_rma,	    group_atomic,   group_shared,   group_trigger,
-		group_thread,	   group_blocked,   group_wait,	    group_refused,  group_set,
+		group_thread,	   group_blocked,   group_wait,	    group_queued,   group_set,
 		group_life,	   group_overlap,   group_delegate, group_carry,    group_whole,
 		group_shared_away, group_scattered, group_mourn,    group_turns,    group_counts,
 		group_combine,	   group_kept,	    group_counted,  group_onesided, group_stress,

@@ -279,16 +279,18 @@ static bool room_wakes(void)
 	return t_beeline && commands > 0 && commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 }
 
-/* Until there is room for a message: true if a poll of the descriptor took so long that nobody can
+/* A message, until it is there: true if a poll of the descriptor took so long that nobody can
  * have ended it but the service thread, which looks whether a bell was lost. */
-static bool inject_when_there_is_room(struct t_node *n, int fd, uint64_t v, uint64_t *sleeps)
+static bool send_when_there_is_room(struct t_node *n, int fd, uint64_t v, uint64_t *sleeps)
 {
 	struct fid *fids[] = {&n->cq->fid};
 	struct fi_cq_tagged_entry e;
+	struct fi_context2 ctx;
 	bool slow = false;
-	int rc;
+	ssize_t rc;
 
-	while ((rc = (int)fi_tinject(n->ep, &v, 8, n->peer[1], 1)) == -FI_EAGAIN) {
+	T_EQ(fi_tsend(n->ep, &v, 8, NULL, n->peer[1], 1, &ctx), 0);
+	while ((rc = fi_cq_read(n->cq, &e, 1)) == -FI_EAGAIN) {
 		uint64_t start = now();
 
 		if (!fi_trywait(n->fabric, fids, 1)) {
@@ -296,14 +298,13 @@ static bool inject_when_there_is_room(struct t_node *n, int fd, uint64_t v, uint
 			++*sleeps;
 		}
 		slow |= now() - start > 45000000u;
-		T_EQ(fi_cq_read(n->cq, &e, 1), -FI_EAGAIN);
 	}
-	T_EQ(rc, 0);
+	T_EQ(rc, 1);
 	return slow;
 }
 
-/* A sender whose messages have no completions fills a ring that is read in bursts, with pauses: it
- * sleeps until there is room, and whoever makes some wakes it, each time. */
+/* A sender fills a ring that is read in bursts, with pauses: it sleeps until there is room for the
+ * next message, and whoever makes some wakes it, each time. */
 static void storm_room(void)
 {
 	uint64_t count = (uint64_t)t_scaled(20000), got, slow = 0, sleeps = 0;
@@ -318,7 +319,7 @@ static void storm_room(void)
 	t_barrier_with(NULL);
 	for (uint64_t i = 0; i < count; i++) {
 		if (t_rank == 0) {
-			slow += inject_when_there_is_room(&n, descriptor(&n.cq->fid), i, &sleeps);
+			slow += send_when_there_is_room(&n, descriptor(&n.cq->fid), i, &sleeps);
 			continue;
 		}
 		if (!t_rand_below(&rng, 100))
