@@ -359,8 +359,9 @@ static int send_work(struct bl_fi_domain *domain, struct fid_ep *fid, struct bl_
 		return ret;
 	if (flags & ~DEFERRED_SEND_FLAGS)
 		return -FI_ENOSYS;
-	send.flags |= (bl_fi_levels(flags) & (BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE | BL_FENCE)) |
-		      reports(bl_fi_ep_of(fid), flags);
+	send.flags |=
+		(bl_fi_levels(flags) & (BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE | BL_FENCE)) |
+		reports(bl_fi_ep_of(fid), flags);
 	work->what = BL_WORK_SEND;
 	work->send = send;
 	return 0;

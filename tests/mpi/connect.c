@@ -50,9 +50,9 @@ int main(int argc, char **argv)
 			spend(i ? 0 : 1.5 * limit); /* in the library the second time */
 		} else if (rank == 0) {
 			began = MPI_Wtime();
-			MPI_Error_class(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF,
-							 &other),
-					&class);
+			MPI_Error_class(
+				MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other),
+				&class);
 			check(class == MPI_ERR_PORT, "nobody has accepted");
 			printf("given up after %.2f s\n", MPI_Wtime() - began);
 			check(MPI_Wtime() - began < 3 * limit + 2, "it took too long");

@@ -2,7 +2,8 @@
 /*
  * shared.c: memory that the processes of a node share as MPI has it: MPI_Comm_split_type and
  * MPI_Win_allocate_shared, by which each rank reads what every other has written, while messages
- * go to and fro; and one-sided operations on such a window. Prints, once, how many ranks such a communicator has.
+ * go to and fro; and one-sided operations on such a window. Prints, once, how many ranks such a
+ * communicator has.
  */
 #include <mpi.h>
 

@@ -190,8 +190,12 @@ static void sendmsg_inject(void)
 /* Each completion level, each length: the sender overwrites its buffer on completion. */
 static void levels(void)
 {
-	static const uint64_t level[] = {0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
-					 FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE, FI_MORE};
+	static const uint64_t level[] = {0,
+					 FI_INJECT_COMPLETE,
+					 FI_TRANSMIT_COMPLETE,
+					 FI_DELIVERY_COMPLETE,
+					 FI_MATCH_COMPLETE,
+					 FI_MORE};
 	static const size_t lens[] = {0, 30, 230, 3000, 20000, LARGE};
 	struct t_node n;
 	uint64_t id = 0;
