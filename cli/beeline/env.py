@@ -80,6 +80,10 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
             # The sender's rank beside the tag, not in it: tags up to 2^30 - 1, as Intel's own
             # shared memory has, instead of 2^19 - 1, at which programs end with "Invalid tag".
             Setting("MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1", yields=True),
+            # Of a window of MPI_Win_allocate_shared it tells its provider nothing, and yet has the
+            # provider put and get there. So one-sided operations are messages, as they are where it
+            # knows the provider (tcp, shm). 1: others' memory is reached without their help.
+            Setting("MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0", yields=True),
             # It asks to hear of the delivery of what it doesn't inject: a quarter longer, and twice
             # as long where cores are shared. By itself it injects 4 KiB of an MPI_Isend, and of an
             # MPI_Send all that it may; more than it may is as much.

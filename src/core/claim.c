@@ -302,6 +302,8 @@ enum bl_claim_rts bl_claim_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 		if (board)
 			board->dropped = true;
 		return BL_CLAIM_RTS_DONE;
+	case BL_TAKEN_WITHDRAWN:
+		return BL_CLAIM_RTS_DONE;
 	case BL_TAKEN_CLAIMED:
 		break;
 	default:

@@ -216,6 +216,8 @@ void bl_claim_announced(struct bl_ep *ep, struct bl_request *r);
 void bl_claim_try(struct bl_ep *ep, struct bl_request *r);
 /* An idle moment at `now`: the same for all open requests, if it is time. */
 bl_cold void bl_claim_later(struct bl_ep *ep, uint64_t now);
+/* An open one is cancelled, unless its receiver has read its RTS. */
+bl_cold bool bl_claim_withdraw(const struct bl_request *r);
 
 /* What is announced to this peer can be claimed. */
 static inline bool bl_claim_may(const struct bl_peer *peer)

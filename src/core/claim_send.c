@@ -111,8 +111,8 @@ static bool taken_by_earlier(const struct bl_peer *peer, uint32_t n, bool tagged
 		if (op != message && op != rts)
 			continue;
 		if (op == rts &&
-		    BL_TAKEN_STATE(bl_taken_look(taken_of(peer, i))) == BL_TAKEN_CLAIMED)
-			continue;
+		    BL_TAKEN_STATE(bl_taken_look(taken_of(peer, i))) >= BL_TAKEN_CLAIMED)
+			continue; /* or is withdrawn */
 		if (!tagged || !((slot->tag ^ f->tag) & ~f->ignore))
 			return true;
 	}
@@ -317,6 +317,12 @@ void bl_claim_try(struct bl_ep *ep, struct bl_request *r)
 		 * and gone away: so look again, after it is open. */
 		bl_taken_set(taken_of(peer, n), BL_TAKEN_OPEN);
 	}
+}
+
+bl_cold bool bl_claim_withdraw(const struct bl_request *r)
+{
+	return !read_by_receiver(&r->peer->tx, r->packet) &&
+	       bl_taken_take(taken_of(r->peer, r->packet), BL_TAKEN_WITHDRAWN);
 }
 
 /* Until its receiver has taken it, or will when it is told to. */

@@ -714,15 +714,16 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
 }
 
-/* The first one is news to whoever reads the output; the others mostly follow from it. */
+/* A job that is ended (MPI_Abort) loses many at once, and whoever waits for one of them hears of it
+ * by an error. So the first is news to who reads the log; the others mostly follow from it. */
 static void tell_of_death(const struct bl_peer *peer)
 {
 	static _Atomic bool told;
 
 	if (atomic_exchange_explicit(&told, true, memory_order_relaxed))
-		bl_info("process %u has died", peer->addr.pid);
+		bl_debug("process %u has died", peer->addr.pid);
 	else
-		bl_warn("process %u has died", peer->addr.pid);
+		bl_info("process %u has died", peer->addr.pid);
 }
 
 bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)

@@ -38,13 +38,21 @@ struct bl_range {
 };
 #define BL_RANGES 4
 
+/* Has its owner cancelled it? withdraw.c */
+enum bl_cancel {
+	BL_CANCEL_NOT,
+	BL_CANCEL_ASKED, /* and hears what has become of it */
+	BL_CANCEL_TOLD,	 /* and has heard */
+};
+
 struct bl_request {
 	struct bl_peer *peer; /* NULL: free */
 	struct iovec iov[BL_IOV_MAX];
 	uint32_t niov;
 	uint32_t index, generation;
 	bool serving, quiet;
-	uint8_t way; /* enum bl_stat_way */
+	uint8_t way;	/* enum bl_stat_way */
+	uint8_t cancel; /* enum bl_cancel */
 	size_t len;
 	void *context;
 	uint64_t flags; /* of its completion */
@@ -184,6 +192,12 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		    uint64_t tag, uint64_t data, const void *bytes, uint32_t len);
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data);
+
+/* Cancel a send of this context that has left and that no receive has, as far as is known here: it
+ * ends as said in withdraw.c. False: there is none. */
+bl_cold bool bl_withdraw(struct bl_ep *ep, const void *context);
+/* The peer has cancelled the send of this number. */
+bl_cold void bl_on_withdraw(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
 
 /* A pass over everything under way. */
 void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);

@@ -54,6 +54,7 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 	r->open = r->push_refused = r->carries = r->whole = false;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
+	r->cancel = BL_CANCEL_NOT;
 	r->ours.n = r->theirs_lent.n = 0;
 	return r;
 }

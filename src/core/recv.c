@@ -482,6 +482,9 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);
 		return true;
+	case BL_OP_WITHDRAW:
+		bl_on_withdraw(ep, peer, tag);
+		return true;
 	default:
 		err = bl_rma_packet(ep, sink, peer, head, tag, data, bytes);
 		if (err == -EPROTO)
@@ -697,7 +700,8 @@ int bl_cancel(struct bl_ep *ep, void *context)
 {
 	return cancel_in(ep, &ep->tagged, true, context) ||
 			       cancel_in(ep, &ep->msg, false, context) ||
-			       bl_work_cancel_triggered(ep, context) || bl_txq_cancel(ep, context)
+			       bl_work_cancel_triggered(ep, context) ||
+			       bl_txq_cancel(ep, context) || bl_withdraw(ep, context)
 		       ? 0
 		       : -ENOENT;
 }

@@ -9,7 +9,7 @@
 
 #define ATOMICMSG_FLAGS                                                                            \
 	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_INJECT_COMPLETE |                     \
-	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_TRIGGER)
+	 FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_TRIGGER)
 
 /* One call, with all lengths in elements. */
 struct call {

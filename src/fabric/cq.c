@@ -58,7 +58,7 @@ const char *bl_fi_cq_strerror(struct fid_cq *fid, int prov_errno, const void *er
 		text = "no matching message";
 		break;
 	case FI_ECANCELED:
-		text = "receive cancelled";
+		text = "operation cancelled";
 		break;
 	default:
 		text = strerror(prov_errno);

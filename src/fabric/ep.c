@@ -55,6 +55,8 @@ static void choose(struct bl_fi_ep *ep)
 	ep->tx_flags = (ep->tx_op_flags & ep->tx_mask) | ep->tx_always;
 	if (ep->tx_of_rma) /* which completes so in any case */
 		ep->tx_flags &= ~BL_DELIVERY_COMPLETE;
+	if (ep->tx_op_flags & FI_MATCH_COMPLETE) /* of messages alone */
+		ep->tx_flags |= BL_DELIVERY_COMPLETE;
 
 	reports = ep->rx_cq ? BL_COMPLETION : 0;
 	ep->rx_mask = reports | BL_MULTI_RECV | BL_PEEK | BL_CLAIM | BL_DISCARD;

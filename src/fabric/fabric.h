@@ -179,7 +179,7 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 /* The flags that tx_attr->op_flags and rx_attr->op_flags may hold. */
 #define BL_FI_TX_OP_FLAGS                                                                          \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
-	 FI_DELIVERY_COMPLETE | FI_TRIGGER)
+	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_TRIGGER)
 #define BL_FI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_TRIGGER)
 /* All there is when nothing was asked for; else what was, and what is free. */
 uint64_t bl_fi_answer_caps(uint64_t asked);
@@ -218,6 +218,12 @@ int bl_fi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fi
 		   void *context);
 int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *srx, uint64_t flags);
 int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
+
+/* A message that has been delivered has been matched. Both asked for by the flags of one call. */
+static inline uint64_t bl_fi_levels(uint64_t flags)
+{
+	return flags | (flags & FI_MATCH_COMPLETE ? BL_DELIVERY_COMPLETE : 0);
+}
 
 /* Flags of sendmsg that are understood by path.h. The middle three change nothing:
  * more to come is only a hint, and a completion without FI_DELIVERY_COMPLETE always

@@ -8,7 +8,7 @@
 
 #define READMSG_FLAGS                                                                              \
 	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE |        \
-	 FI_TRIGGER)
+	 FI_MATCH_COMPLETE | FI_TRIGGER)
 #define WRITEMSG_FLAGS (READMSG_FLAGS | FI_INJECT | FI_INJECT_COMPLETE | FI_REMOTE_CQ_DATA)
 
 /* A write is where the target finds it when it completes, however it was asked for:

@@ -80,15 +80,15 @@ static ssize_t send_rare(struct bl_fi_ep *ep, struct bl_send *send, uint64_t fla
 {
 	ssize_t ret;
 
-	if (flags & ~(BL_FI_SENDMSG_FLAGS | FI_TRIGGER | FI_FENCE))
+	if (flags & ~(BL_FI_SENDMSG_FLAGS | FI_MATCH_COMPLETE | FI_TRIGGER | FI_FENCE))
 		return -FI_EBADFLAGS;
 	if (send->niov > BL_IOV_MAX)
 		return -FI_EINVAL;
-	send->flags |= (flags & (ep->tx_mask | BL_FENCE)) | ep->tx_always;
+	send->flags |= (bl_fi_levels(flags) & (ep->tx_mask | BL_FENCE)) | ep->tx_always;
 	if (flags & FI_TRIGGER)
 		return trigger_send(ep, send);
 	bl_fi_enter(ep->domain);
-	ret = bl_send_fenced(ep->core, send);
+	ret = flags & FI_FENCE ? bl_send_fenced(ep->core, send) : bl_send(ep->core, send);
 	bl_fi_leave(ep->domain);
 	return ret;
 }
@@ -347,7 +347,7 @@ static int check_ep(struct bl_fi_domain *domain, struct fid_ep *fid, bool receiv
 	return ep->enabled ? 0 : -FI_EOPBADSTATE;
 }
 
-#define DEFERRED_SEND_FLAGS ((BL_FI_SENDMSG_FLAGS & ~FI_INJECT) | FI_FENCE)
+#define DEFERRED_SEND_FLAGS ((BL_FI_SENDMSG_FLAGS & ~FI_INJECT) | FI_MATCH_COMPLETE | FI_FENCE)
 #define DEFERRED_RECV_FLAGS (FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE)
 
 static int send_work(struct bl_fi_domain *domain, struct fid_ep *fid, struct bl_send send,
@@ -359,8 +359,9 @@ static int send_work(struct bl_fi_domain *domain, struct fid_ep *fid, struct bl_
 		return ret;
 	if (flags & ~DEFERRED_SEND_FLAGS)
 		return -FI_ENOSYS;
-	send.flags |= (flags & (BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE | BL_FENCE)) |
-		      reports(bl_fi_ep_of(fid), flags);
+	send.flags |=
+		(bl_fi_levels(flags) & (BL_REMOTE_CQ_DATA | BL_DELIVERY_COMPLETE | BL_FENCE)) |
+		reports(bl_fi_ep_of(fid), flags);
 	work->what = BL_WORK_SEND;
 	work->send = send;
 	return 0;

@@ -7,6 +7,7 @@
  *   bl_rts.taken (in the sender's slot)       bl_advert.state (the owner's board)
  *
  *   OPEN ──receiver reads the packet──► RECEIVER
+ *    ├───sender's owner cancels───► WITHDRAWN
  *    │ ▲                                      OPEN ──owner matches, cancels──► OWNED
  *    ▼ │ nothing to claim                      │
  *   SENDER                                     │ claimer (holds SENDER)
@@ -42,6 +43,7 @@ enum bl_taken {
 	BL_TAKEN_RECEIVER,
 	BL_TAKEN_SENDER,
 	BL_TAKEN_CLAIMED, /* BL_TAKEN_ADVERT says which advert */
+	BL_TAKEN_WITHDRAWN,
 };
 #define BL_TAKEN_STATE(word)  ((word)&0xff)
 #define BL_TAKEN_ADVERT(word) ((word) >> 8 & 0xff)
@@ -226,7 +228,7 @@ static inline uint32_t bl_taken_look(const _Atomic uint32_t *taken)
 	return atomic_load_explicit(taken, memory_order_acquire);
 }
 
-/* Receiver and sender: RECEIVER or SENDER, if it is open. */
+/* Receiver: RECEIVER; sender: SENDER or WITHDRAWN; if it is open. */
 static inline bool bl_taken_take(_Atomic uint32_t *taken, enum bl_taken who)
 {
 	uint32_t open = BL_TAKEN_OPEN;

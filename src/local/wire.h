@@ -42,7 +42,7 @@
 #include "local/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 24 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 25 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -85,6 +85,8 @@ enum bl_op {
 	BL_OP_RMA_RESULT = 12, /* target to origin: what was read */
 	BL_OP_RMA_DONE = 13,   /* target to origin: it is over */
 	BL_OP_RMA_SERVE = 14,  /* origin to target: do it for me, if I don't; struct bl_rma_serve */
+
+	BL_OP_WITHDRAW = 15, /* sender to receiver: cancelled; tag = request. core/withdraw.c */
 };
 
 #define BL_SLOT_DATA  0x01u /* the message carries remote CQ data */
@@ -114,7 +116,7 @@ enum bl_op {
 static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_LENT | BL_SLOT_AHEAD | BL_SLOT_TELL |
 				      BL_SLOT_PAST | BL_SLOT_OFFER | BL_SLOT_YOURS)),
 	      "no flag is among them");
-static_assert(BL_PACKET_MOST <= 0xfffff && BL_DIALOGUE_MOST <= 0xfffff && BL_OP_RMA_SERVE <= 0xf,
+static_assert(BL_PACKET_MOST <= 0xfffff && BL_DIALOGUE_MOST <= 0xfffff && BL_OP_WITHDRAW <= 0xf,
 	      "a packet's head holds them");
 
 /*

@@ -54,6 +54,7 @@ def test_impi_needs_its_libraries() -> None:
 YIELDING = [
     # what stays as the user has it
     ("impi", "MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1"),
+    ("impi", "MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0"),
     ("impi", "I_MPI_OFI_ISEND_INJECT_THRESHOLD", "65536"),
     ("impi", "FI_BEELINE_INJECT", "dialogue"),
     ("impi", "FI_BEELINE_DELIVERY", "rma"),

@@ -58,7 +58,7 @@ static uint32_t random_head(uint64_t x)
 					   BL_SERVE_HEAD(1),
 					   BL_SERVE_HEAD(1) + 8};
 
-	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_RMA_SERVE,
+	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_WITHDRAW,
 		       x / 1000 % 32);
 }
 

@@ -2,7 +2,8 @@
 /*
  * shared.c: memory that the processes of a node share as MPI has it: MPI_Comm_split_type and
  * MPI_Win_allocate_shared, by which each rank reads what every other has written, while messages
- * go to and fro. Prints, once, how many ranks such a communicator has.
+ * go to and fro; and one-sided operations on such a window. Prints, once, how many ranks such a
+ * communicator has.
  */
 #include <mpi.h>
 
@@ -55,6 +56,33 @@ static long expected_sum(int ranks, int together, int round)
 	return sum;
 }
 
+/* Each changes the first words of the next one's part, and reads another. */
+static void reach(MPI_Comm node, MPI_Win win, const long *mine, int round)
+{
+	int rank, ranks, next, before;
+	long put, one = 1, got = 0, old = 0;
+
+	MPI_Comm_rank(node, &rank);
+	MPI_Comm_size(node, &ranks);
+	next = (rank + 1) % ranks;
+	before = (rank + ranks - 1) % ranks;
+	put = word(rank, round, -1);
+	MPI_Win_fence(0, win);
+	MPI_Put(&put, 1, MPI_LONG, next, 3, 1, MPI_LONG, win);
+	MPI_Accumulate(&one, 1, MPI_LONG, next, 4, 1, MPI_LONG, MPI_SUM, win);
+	MPI_Get(&got, 1, MPI_LONG, next, 5, 1, MPI_LONG, win);
+	MPI_Fetch_and_op(&one, &old, MPI_LONG, next, 6, MPI_SUM, win);
+	MPI_Win_fence(0, win);
+	if (got != word(next, round, 5))
+		wrong("what was got", next, got, word(next, round, 5));
+	if (old != word(next, round, 6))
+		wrong("what was fetched", next, old, word(next, round, 6));
+	if (mine[3] != word(before, round, -1))
+		wrong("what was put", before, mine[3], word(before, round, -1));
+	if (mine[4] != word(rank, round, 4) + 1 || mine[6] != word(rank, round, 6) + 1)
+		wrong("what was added", before, mine[4], word(rank, round, 4) + 1);
+}
+
 int main(int argc, char **argv)
 {
 	int rank, ranks, together;
@@ -74,6 +102,7 @@ int main(int argc, char **argv)
 		MPI_Allreduce(&mine[1], &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
 		if (sum != expected_sum(ranks, together, round))
 			wrong("the sum", rank, sum, expected_sum(ranks, together, round));
+		reach(node, win, mine, round);
 	}
 	if (rank == 0)
 		printf("together %d\n", together);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * cancel.c: fi_cancel of receives: posted, matched already, complete, unknown; what
- * was cancelled takes no message, what was not is unharmed.
+ * was cancelled takes no message, what was not is unharmed. And of sends that wait for their
+ * receiver.
  */
 #include "cases.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LARGE 300000
 
@@ -268,6 +270,139 @@ static void multi(void)
 	t_buf_free(&b);
 }
 
+static void send_delivered(struct t_node *n, const struct t_buf *b, uint64_t tag, struct t_op *op)
+{
+	struct iovec iov = {b->p, b->len};
+	struct fi_msg_tagged m = {
+		.msg_iov = &iov, .iov_count = 1, .addr = n->peer[1], .tag = tag, .context = op};
+
+	T_TRY(fi_tsendmsg(n->ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+}
+
+static const size_t send_lens[] = {0, 8, 300, 4000, 20000, LARGE, 3000000};
+#define SENDS	(sizeof(send_lens) / sizeof(send_lens[0]))
+#define VERDICT (1ULL << 40) /* in the tag of what the sender says of its first message */
+
+/* A send that nobody receives, to a process that isn't in the library (it waits in t_barrier_with):
+ * short ones end at once, since their bytes have left, and large ones whose descriptions are
+ * unread. Nobody gets them, nor the new contents of their buffers. */
+static void send_away(void)
+{
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("others don't cancel sends that have left");
+	t_start(&n, NULL);
+	for (uint64_t i = 0; i < SENDS; i++) {
+		struct t_buf b = t_buf(send_lens[i], 0);
+		struct t_op op = {0}, next = {0};
+
+		t_at("%zu bytes", send_lens[i]);
+		if (t_rank == 0) {
+			t_fill(b.p, b.len, 99, 0);
+			send_delivered(&n, &b, i, &op);
+			T_EQ(fi_cancel(&n.ep->fid, &op), 0);
+			if (send_lens[i] <= 4000)
+				T_WAIT_ERR(&op, FI_ECANCELED);
+		}
+		t_barrier_with(t_rank ? NULL : t_progress);
+		if (t_rank == 0) {
+			if (send_lens[i] > 4000)
+				T_WAIT_ERR(&op, FI_ECANCELED);
+			t_fill(b.p, b.len, i, 0);
+			t_tsend(&n, 1, b.p, b.len, i, &next);
+			t_mark(&n, 1, i);
+		} else {
+			t_wait_mark(&n, 0, i); /* the cancelled one has been and gone */
+			t_trecv(&n, FI_ADDR_UNSPEC, b.p, b.len, i, 0, &next);
+		}
+		T_WAIT(&next);
+		if (t_rank == 1)
+			T_GOT(&b, b.len, i);
+		t_buf_free(&b);
+	}
+	t_finish(&n);
+}
+
+/* The bytes are those of message `seed`. */
+static bool is_message(const struct t_buf *b, uint64_t seed)
+{
+	unsigned char *should = malloc(b->len);
+	bool same;
+
+	t_fill(should, b->len, seed, 0);
+	same = !memcmp(b->p, should, b->len);
+	free(should);
+	return same;
+}
+
+/* A send is cancelled, and its buffer overwritten; another of its kind follows. */
+static void cancel_one(struct t_node *n, size_t len, uint64_t i)
+{
+	struct t_buf b = t_buf(len, 0), c = t_buf(len, 0);
+	struct t_op op = {0}, next = {0};
+	uint64_t received;
+
+	t_fill(b.p, len, 2 * i, 0);
+	t_fill(c.p, len, 2 * i + 1, 0);
+	send_delivered(n, &b, i, &op);
+	for (uint64_t k = 0; k < i * 7 % 64; k++)
+		t_progress();
+	fi_cancel(&n->ep->fid, &op);
+	while (!op.done)
+		t_idle();
+	T_CHECK(!op.c.err || op.c.err == FI_ECANCELED, "error %d", op.c.err);
+	t_blank(&b);
+	t_tsend(n, 1, c.p, len, i, &next);
+	T_WAIT(&next);
+	received = !op.c.err;
+	T_TRY(fi_tinject(n->ep, &received, sizeof received, n->peer[1], VERDICT | i));
+	t_buf_free(&b);
+	t_buf_free(&c);
+}
+
+/* The first that comes is one of the two, whole; the second one comes in any case. */
+static void receive_either(struct t_node *n, size_t len, uint64_t i)
+{
+	struct t_buf b = t_buf(len, 0);
+	struct t_op op[3] = {0};
+	uint64_t received;
+	bool first;
+
+	t_trecv(n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op[0]);
+	T_WAIT(&op[0]);
+	first = is_message(&b, 2 * i);
+	if (first) {
+		t_trecv(n, FI_ADDR_UNSPEC, b.p, len, i, 0, &op[1]);
+		T_WAIT(&op[1]);
+	}
+	T_GOT(&b, len, 2 * i + 1);
+	t_trecv(n, FI_ADDR_UNSPEC, &received, sizeof received, VERDICT | i, 0, &op[2]);
+	T_WAIT(&op[2]);
+	T_CHECK(first || !received, "a message that was received isn't there");
+	t_buf_free(&b);
+}
+
+/* A cancel races with the receive: the message is received whole, or the next one in its place. */
+static void send_racing(void)
+{
+	struct t_node n;
+
+	if (!t_beeline)
+		t_skip("others don't cancel sends that have left");
+	t_start(&n, NULL);
+	for (uint64_t i = 0; i < (uint64_t)t_scaled(150); i++) {
+		size_t len = send_lens[1 + i % (SENDS - 1)];
+
+		t_at("%zu bytes, the %luth", len, (unsigned long)i);
+		if (t_rank == 0)
+			cancel_one(&n, len, i);
+		else
+			receive_either(&n, len, i);
+	}
+	t_finish(&n);
+}
+
 static const struct t_case cases[] = {
 	{"cancel_posted_tagged", 2, posted_tagged, "one of three receives", 0},
 	{"cancel_posted_untagged", 2, posted_untagged, "one of three, untagged", 0},
@@ -277,6 +412,8 @@ static const struct t_case cases[] = {
 	{"cancel_every_other", 2, every_other, "half of many", 0},
 	{"cancel_racing", 2, racing, "while the message is on its way", 0},
 	{"cancel_multi", 2, multi, "a multi-receive buffer", 0},
+	{"cancel_send_away", 2, send_away, "sends to one who is away", 0},
+	{"cancel_send_racing", 2, send_racing, "sends while they are received", 0},
 };
 
 const struct t_group group_cancel = T_GROUP("cancel", cases);

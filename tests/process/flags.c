@@ -2,7 +2,7 @@
 /*
  * flags.c: inject, whose buffer is free on return, and the flags of sendmsg and
  * recvmsg: FI_INJECT, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
- * FI_DELIVERY_COMPLETE, FI_REMOTE_CQ_DATA, FI_MORE.
+ * FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE, FI_REMOTE_CQ_DATA, FI_MORE.
  */
 #include "cases.h"
 
@@ -190,14 +190,18 @@ static void sendmsg_inject(void)
 /* Each completion level, each length: the sender overwrites its buffer on completion. */
 static void levels(void)
 {
-	static const uint64_t level[] = {0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
-					 FI_DELIVERY_COMPLETE, FI_MORE};
+	static const uint64_t level[] = {0,
+					 FI_INJECT_COMPLETE,
+					 FI_TRANSMIT_COMPLETE,
+					 FI_DELIVERY_COMPLETE,
+					 FI_MATCH_COMPLETE,
+					 FI_MORE};
 	static const size_t lens[] = {0, 30, 230, 3000, 20000, LARGE};
 	struct t_node n;
 	uint64_t id = 0;
 
 	t_start(&n, NULL);
-	for (int l = 0; l < 5; l++) {
+	for (size_t l = 0; l < count_of(level); l++) {
 		for (int s = 0; s < 6; s++, id++) {
 			struct t_buf b = t_buf(lens[s], 2);
 			struct iovec iov = {b.p, lens[s]};
@@ -226,7 +230,7 @@ static void levels(void)
 /* FI_DELIVERY_COMPLETE into a posted receive: when the send completes the data is in
  * the receiver's buffer. Nothing is posted for what comes second: the completion
  * must then not wait for ever once the receiver takes it. */
-static void delivery(void)
+static void delivery_by(uint64_t level)
 {
 	static const size_t lens[] = {8, 300, 5000, 20000, LARGE};
 	struct t_node n;
@@ -243,7 +247,7 @@ static void delivery(void)
 			t_fill(b.p, lens[i], i, 0);
 			m.addr = n.peer[1];
 			m.tag = i;
-			T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+			T_TRY(fi_tsendmsg(n.ep, &m, level | FI_COMPLETION));
 			T_WAIT(&op);
 			t_barrier();
 		} else {
@@ -258,6 +262,17 @@ static void delivery(void)
 		t_buf_free(&b);
 	}
 	t_finish(&n);
+}
+
+static void delivery(void)
+{
+	delivery_by(FI_DELIVERY_COMPLETE);
+}
+
+/* One that is matched by a receive of that length is in its buffer as well. */
+static void match(void)
+{
+	delivery_by(FI_MATCH_COMPLETE);
 }
 
 /* FI_REMOTE_CQ_DATA through sendmsg. */
@@ -342,18 +357,18 @@ static void finish(struct t_node *n, struct t_buf *b, size_t len, uint64_t tag, 
 /* One that nobody has received yet, short or long, is over for its sender: not if it is to hear of
  * the delivery, by the flags that the endpoint was opened with, by the call's own or by those set
  * since. */
-static void default_of(bool told)
+static void default_of(uint64_t level, bool told)
 {
 	static const size_t lens[] = {8, 300, 4000}; /* eager wherever we are */
 	enum { AS_OPENED, BY_CALL, SET, WAYS };
 	static const char *const by[WAYS] = {"as opened", "by the call's flags", "by flags set"};
-	struct t_opts o = {.tx_flags = FI_DELIVERY_COMPLETE};
+	struct t_opts o = {.tx_flags = level};
 	uint64_t flags = FI_SEND;
 	struct t_node n;
 
 	t_start(&n, &o);
 	T_TRY(fi_control(&n.ep->fid, FI_GETOPSFLAG, &flags));
-	T_CHECK(flags & FI_DELIVERY_COMPLETE, "its flags aren't those that it was opened with");
+	T_CHECK(flags & level, "its flags aren't those that it was opened with");
 	for (uint64_t i = 0; i < WAYS * count_of(lens); i++) {
 		size_t len = lens[i % count_of(lens)];
 		uint64_t way = i / count_of(lens);
@@ -364,14 +379,14 @@ static void default_of(bool told)
 			.msg_iov = &iov, .iov_count = 1, .tag = i, .context = &op};
 
 		t_at("%zu bytes, %s", len, by[way]);
-		flags = FI_SEND | FI_DELIVERY_COMPLETE;
+		flags = FI_SEND | level;
 		if (way == SET)
 			T_TRY(fi_control(&n.ep->fid, FI_SETOPSFLAG, &flags));
 		if (t_rank == 0) {
 			t_fill(b.p, len, i, 0);
 			m.addr = n.peer[1];
 			if (way == BY_CALL)
-				T_TRY(fi_tsendmsg(n.ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+				T_TRY(fi_tsendmsg(n.ep, &m, level | FI_COMPLETION));
 			else
 				t_tsend(&n, 1, b.p, len, i, &op);
 			for (int k = 0; k < 1000; k++)
@@ -389,7 +404,7 @@ static void default_of_all(void)
 	if (!t_beeline)
 		t_skip("some complete it with the send");
 	setenv("FI_BEELINE_DELIVERY", "all", 1);
-	default_of(true);
+	default_of(FI_DELIVERY_COMPLETE, true);
 }
 
 static void default_of_rma(void)
@@ -397,7 +412,15 @@ static void default_of_rma(void)
 	if (!t_beeline)
 		t_skip("FI_BEELINE_DELIVERY is Beeline's");
 	setenv("FI_BEELINE_DELIVERY", "rma", 1);
-	default_of(false);
+	default_of(FI_DELIVERY_COMPLETE, false);
+}
+
+static void default_of_match(void)
+{
+	if (!t_beeline)
+		t_skip("FI_BEELINE_DELIVERY is Beeline's");
+	setenv("FI_BEELINE_DELIVERY", "rma", 1);
+	default_of(FI_MATCH_COMPLETE, true);
 }
 
 /* An injected buffer is free at once, but its completion says that the message was
@@ -461,6 +484,7 @@ static const struct t_case cases[] = {
 	{"flags_inject", 2, sendmsg_inject, "FI_INJECT with sendmsg", 0},
 	{"flags_levels", 2, levels, "every completion level, every protocol", 0},
 	{"flags_delivery", 2, delivery, "delivered means in the buffer", 0},
+	{"flags_match", 2, match, "matched means the same", 0},
 	{"flags_inject_delivery", 2, inject_delivery, "and of what was injected", 0},
 	{"flags_inject_delivery_ring", 2, inject_delivery_ring, "the same through the ring", 0},
 	{"flags_sendmsg_data", 2, sendmsg_data, "remote data with sendmsg", 0},
@@ -468,6 +492,7 @@ static const struct t_case cases[] = {
 	{"flags_default_of_all", 2, default_of_all, "delivered, by them, is what it says", 0},
 	{"flags_default_of_rma", 2, default_of_rma, "and is not for messages, if a knob says so",
 	 0},
+	{"flags_default_of_match", 2, default_of_match, "matched always is for messages", 0},
 };
 
 const struct t_group group_flags = T_GROUP("flags", cases);

@@ -275,7 +275,7 @@ static const struct packet_row packets[] = {
 	{{"part of nothing", "no progress"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 0, 0)},
 	{{"part at the end", "of nothing"}, ASK(1, BL_RMA_ATOMIC, 1, MUCH, MUCH, 0)},
 	{{"short part", "there is more"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, 0, 8)},
-	{{"unknown", "no such operation"}, 63, 0, 0, 0, 0, 0, 0},
+	{{"unknown", "no such operation"}, 48, 0, 0, 0, 0, 0, 0},
 #undef EVENT
 #undef ASK
 };
