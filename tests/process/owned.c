@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * owned.c: memory that its owner can touch, and the kernel doesn't copy for another process:
- * write-only pages, memfd_secret(2), and pages that a SIGSEGV handler makes accessible. Messages
- * from there and to there, and one-sided operations on it, arrive as from any other. (A device's
- * mapping is of the kind: the kernel refuses it at the same place as secret memory.)
+ * write-only pages, memfd_secret(2), and pages that a SIGSEGV handler makes accessible, or
+ * writable. Messages from there and to there, and one-sided operations on it, arrive as from any
+ * other. (A device's mapping is of the kind: the kernel refuses it where it does secret memory.)
  */
 #include "overlap.h"
 
@@ -24,7 +24,7 @@
 #define SYS_memfd_secret 447
 #endif
 
-enum kind { WRITE_ONLY, SECRET, MENDED };
+enum kind { WRITE_ONLY, SECRET, MENDED, READ_ONLY };
 
 /* How the bytes go: directly where they can, short one-sided operations by a target that is asked
  * each time, or all by the ring. */
@@ -40,7 +40,7 @@ struct own {
 
 /* --- such memory -------------------------------------------------------------- */
 
-static struct own hidden; /* MENDED: at most one at a time */
+static struct own hidden; /* MENDED, READ_ONLY: at most one at a time */
 static volatile sig_atomic_t mended;
 
 static void on_fault(int sig, siginfo_t *info, void *context)
@@ -84,11 +84,18 @@ static void own_hide(struct own m)
 
 	if (kind == WRITE_ONLY)
 		T_OK(mprotect(m.p, m.len, PROT_WRITE));
-	if (kind != MENDED)
+	if (kind != MENDED && kind != READ_ONLY)
 		return;
 	hidden = m;
 	T_OK(sigaction(SIGSEGV, &action, NULL));
-	T_OK(mprotect(m.p, m.len, PROT_NONE));
+	T_OK(mprotect(m.p, m.len, kind == MENDED ? PROT_NONE : PROT_READ));
+}
+
+/* It has been touched, by its owner: `written`, or read. */
+static void own_touched(bool written)
+{
+	T_CHECK(mended || !(kind == MENDED || (kind == READ_ONLY && written)),
+		"no access was mended");
 }
 
 static void own_show(struct own m)
@@ -156,7 +163,7 @@ static void messages(void)
 	begin(&n, &o);
 	for (uint64_t i = 0; i < 6 * NLENS; i++)
 		message(&n, 1 + i % 3, lens[i / 6], i % 6 < 3, i);
-	T_CHECK(kind != MENDED || mended, "no access was mended");
+	own_touched(t_rank == 1);
 	t_finish(&n);
 }
 
@@ -356,7 +363,7 @@ static void region(void)
 			memcpy(&value, m.p + SKEW + 8 * i, 8);
 			T_EQ(value, i + 1);
 		}
-		T_CHECK(kind != MENDED || mended, "no access was mended");
+		own_touched(true);
 		T_OK(fi_close(&mr->fid));
 		own_free(m);
 	}
@@ -495,7 +502,8 @@ static void gone(void)
 		way = w;                                                                           \
 		name();                                                                            \
 	}
-#define KINDS(name, w) AS(name, WRITE_ONLY, w) AS(name, SECRET, w) AS(name, MENDED, w)
+#define KINDS(name, w)                                                                             \
+	AS(name, WRITE_ONLY, w) AS(name, SECRET, w) AS(name, MENDED, w) AS(name, READ_ONLY, w)
 KINDS(messages, DIRECT)
 KINDS(messages, RING)
 KINDS(pieces, DIRECT)
@@ -515,6 +523,7 @@ AS(gone, WRITE_ONLY, RING)
 #define CASES(name, w, suffix, nproc, why)                                                         \
 	{"owned_" #name "_write_only" suffix, nproc, name##_WRITE_ONLY_##w, why, 0},               \
 		{"owned_" #name "_secret" suffix, nproc, name##_SECRET_##w, why, 0},               \
+		{"owned_" #name "_read_only" suffix, nproc, name##_READ_ONLY_##w, why, 0},         \
 	{                                                                                          \
 		"owned_" #name "_mended" suffix, nproc, name##_MENDED_##w, why, 0                  \
 	}
