@@ -37,8 +37,8 @@ struct bl_coop {
 static_assert(sizeof(struct bl_coop) == 2 * BL_LINE, "shared layout");
 static_assert(offsetof(struct bl_coop, tx_done) == BL_LINE, "shared layout");
 
-#define BL_COOP_NONE UINT32_MAX
-#define BL_COOP_MOST 65535u /* chunks in one message */
+#define BL_COOP_NONE  UINT32_MAX
+#define BL_COOP_MOST  65535u	  /* chunks in one message */
 #define BL_COOP_FAULT 0x80000000u /* -EFAULT: it was allowed to write, but not there */
 
 static inline uint64_t bl_coop_word(uint32_t generation, uint32_t front, uint32_t end)

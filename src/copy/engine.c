@@ -96,8 +96,7 @@ static bool pages_are_mapped(uintptr_t at, size_t len)
 bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (iov[i].iov_len &&
-		    !pages_are_mapped((uintptr_t)iov[i].iov_base, iov[i].iov_len))
+		if (iov[i].iov_len && !pages_are_mapped((uintptr_t)iov[i].iov_base, iov[i].iov_len))
 			return false;
 	return true;
 }

@@ -149,8 +149,8 @@ static int move_own(struct bl_domain *domain, bool write, const struct iovec *me
 	err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
 		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
 	*moved = own.moved;
-	/* Not there at all is the operation's error. What is mapped may lie where the kernel doesn't
-	 * reach, or a handler of our user's may mend the access. */
+	/* Not there at all is the operation's error. What is mapped may lie where the kernel
+	 * doesn't reach, or a handler of our user's may mend the access. */
 	if (err == -EOPNOTSUPP || (err == -EFAULT && bl_copy_is_mapped(mem, nmem)))
 		err = by_hand(write, mem, nmem, mine, nmine, own.moved, len);
 	if (!err && domain && whole)

@@ -169,7 +169,7 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
 
 		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len) ||
-		    job->ask.off % bl_atomic_size(job->ask.type))
+		    !bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->ask.off))
 			job->error = EINVAL;
 		else if (room && !(job->staging = malloc(room)))
 			job->error = ENOMEM;

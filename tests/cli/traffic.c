@@ -104,8 +104,8 @@ static void send_some(size_t size, unsigned count)
 /* The kernel reads such pages for nobody else. */
 static void send_hidden(size_t size, unsigned count)
 {
-	unsigned char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *bytes =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	must_be(bytes != MAP_FAILED, "mmap");
 	memset(bytes, 1, size);

@@ -244,10 +244,8 @@ static void multi(void)
 		size_t at[NLENS] = {0};
 		struct t_op op = {.each = place, .arg = at};
 		struct iovec iov = {m.p, m.len};
-		struct fi_msg msg = {.msg_iov = &iov,
-				     .iov_count = 1,
-				     .addr = FI_ADDR_UNSPEC,
-				     .context = &op};
+		struct fi_msg msg = {
+			.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &op};
 
 		own_hide(m);
 		T_TRY(fi_recvmsg(n.ep, &msg, FI_MULTI_RECV));
