@@ -331,8 +331,9 @@ def test_no_memory_to_read(traffic, look) -> None:
 
 def test_memory_that_only_its_owner_can_touch(traffic, look, beeline) -> None:
     """The receiver may read, but not that: the sender, who may write to it, copies instead."""
-    alone = {"FI_BEELINE_CARRY_MAX": "0", "FI_BEELINE_BOTH_HANDS_MIN": "128K"}
-    both = traffic(**alone, FI_BEELINE_EAGER_MAX="4096", FI_BEELINE_STRETCH="never")
+    alone = {"FI_BEELINE_CARRY_MAX": "0", "FI_BEELINE_OVERLAP": "never"}
+    knobs = {"FI_BEELINE_BOTH_HANDS_MIN": "128K", "FI_BEELINE_STRETCH": "never"}
+    both = traffic(**alone, **knobs, FI_BEELINE_EAGER_MAX="4096")
     both.do("hidden 40000 3")
     mine, theirs = look(both.parent), look(both.child)
     assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == count(3, 40000)
