@@ -64,6 +64,11 @@ WAYS = {
 }
 INSTEAD_THIS_TIME = "another way, that time only"
 OTHER_REASONS = {
+    "fallback_fault": (
+        "memory that the kernel copies for its own process alone (EFAULT): write-only pages, "
+        "secret memory, a device's, or none at all",
+        "each process copied its own; targets did what was one-sided",
+    ),
     "fallback_alone": (
         "no descriptor for sharing a large message was free",
         "one process copied it alone",

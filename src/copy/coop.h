@@ -30,15 +30,16 @@ struct bl_coop {
 	_Atomic uint64_t left;
 	uint8_t pad0[BL_LINE - 8];
 	_Atomic uint32_t tx_done; /* chunks that the sender has written; sender writes */
-	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write */
+	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write, BL_COOP_FAULT */
 	_Atomic uint32_t tx_here; /* generation: the sender has heard of it; sender writes */
 	uint8_t pad1[BL_LINE - 12];
 };
 static_assert(sizeof(struct bl_coop) == 2 * BL_LINE, "shared layout");
 static_assert(offsetof(struct bl_coop, tx_done) == BL_LINE, "shared layout");
 
-#define BL_COOP_NONE UINT32_MAX
-#define BL_COOP_MOST 65535u /* chunks in one message */
+#define BL_COOP_NONE  UINT32_MAX
+#define BL_COOP_MOST  65535u	  /* chunks in one message */
+#define BL_COOP_FAULT 0x80000000u /* -EFAULT: it was allowed to write, but not there */
 
 static inline uint64_t bl_coop_word(uint32_t generation, uint32_t front, uint32_t end)
 {
@@ -123,7 +124,7 @@ static inline void bl_coop_count(struct bl_coop *coop)
 	atomic_store_explicit(&coop->tx_done, done + 1, memory_order_release);
 }
 
-/* Sender: `chunk` could not be written; it takes no more of this message. */
+/* Sender: `chunk` (| BL_COOP_FAULT) could not be written; it takes no more of this message. */
 static inline void bl_coop_give_back(struct bl_coop *coop, uint32_t chunk)
 {
 	atomic_store_explicit(&coop->tx_back, chunk + 1, memory_order_release);
@@ -139,7 +140,15 @@ static inline uint32_t bl_coop_counted(struct bl_coop *coop)
 /* Receiver: the chunk given back, or BL_COOP_NONE. */
 static inline uint32_t bl_coop_returned(struct bl_coop *coop)
 {
-	return atomic_load_explicit(&coop->tx_back, memory_order_acquire) - 1;
+	uint32_t back = atomic_load_explicit(&coop->tx_back, memory_order_acquire);
+
+	return back ? (back - 1) & ~BL_COOP_FAULT : BL_COOP_NONE;
+}
+
+/* Receiver: and why, of one that was. */
+static inline bool bl_coop_is_fault(struct bl_coop *coop)
+{
+	return (atomic_load_explicit(&coop->tx_back, memory_order_relaxed) - 1) & BL_COOP_FAULT;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +28,8 @@ enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
 #define PIECES 8 /* iovecs on either side of one system call */
 #define PAGE   4096
+
+#define MAPPED_STEP 512 /* pages in one look */
 
 /* Keys that were no help so often are not sent to this peer any more: it has no
  * module, or is another user to it. */
@@ -72,6 +75,30 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 		(way == BL_COPY_NOTHING || (way == BL_COPY_VM && p->module_first)) && may_lend();
 	pair->in_vain = 0;
 	pair->moved = 0;
+}
+
+static bool pages_are_mapped(uintptr_t at, size_t len)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end;
+	unsigned char there[MAPPED_STEP];
+
+	if (__builtin_add_overflow(at, len, &end))
+		return false;
+	for (at -= at % page; at < end; at += MAPPED_STEP * page) {
+		size_t step = bl_min((size_t)(end - at), (size_t)(MAPPED_STEP * page));
+
+		if (mincore((void *)at, step, there))
+			return false;
+	}
+	return true;
+}
+
+bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (iov[i].iov_len && !pages_are_mapped((uintptr_t)iov[i].iov_base, iov[i].iov_len))
+			return false;
+	return true;
 }
 
 void bl_copy_unreached(struct bl_copy_pair *pair, bool lent)

@@ -44,8 +44,8 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid);
  * (pull) or from ours into the peer's (push). Both descriptions cover the range.
  * 0: all of it. -EOPNOTSUPP: not permitted, not any more or not at all; another way
  * must be taken, for all of it or what is behind pair->moved. -ESRCH: the peer is gone.
- * -EFAULT: a buffer isn't there, which is its user's error: to touch it from the
- * process that owns it would end that process.
+ * -EFAULT: the kernel can't reach a buffer. It may lie where only its owner can (write-only
+ * pages, memfd_secret(2), device mappings), so that each copies its own, by the ring.
  */
 int bl_copy_pull(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len);
@@ -67,7 +67,11 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
 		    size_t len);
 
-/* The peer could not reach a buffer of ours, which had been lent or not. */
+/* All pages of this process's buffers are mapped, so that a handler may mend an access to them. A
+ * system call for each 2 MiB: for who is told -EFAULT, and would touch them himself. */
+bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n);
+
+/* The peer was not allowed to reach a buffer of ours, which had been lent or not. */
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
 #define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */

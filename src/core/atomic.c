@@ -35,14 +35,35 @@ static bl_cold bool unchanged(const struct run *r, size_t off, const char *old, 
 	       !memcmp(now, old, len);
 }
 
-/* Under the lock: so many bytes from `off` on. */
-static int step(const struct run *r, size_t off, size_t len)
+/* Of [off, off + len) `moved` bytes were written before a page that can't be: the elements that
+ * are whole are done, and so many bytes; one that lies across the pages is as it was. */
+static bl_cold size_t part_written(const struct run *r, size_t off, size_t moved, char *old,
+				   bool blind)
+{
+	size_t some = moved % bl_atomic_size(r->type), whole = moved - some;
+	struct iovec mine = {old + whole, some};
+
+	if (some && !blind)
+		bl_rma_move(r->pair, true, r->mem, off + whole, &mine, 1, some, NULL);
+	return whole;
+}
+
+static void bring(const struct run *r, size_t off, const char *old, size_t len)
+{
+	if (r->what != BL_RMA_ATOMIC)
+		bl_iov_scatter(r->result, r->nresult, off - r->base, old, len);
+}
+
+/* Under the lock: *length bytes from `off` on; where it fails *length says how many are done. */
+static int step(const struct run *r, size_t off, size_t *length)
 {
 	alignas(BL_LINE) char value[CHUNK], operand[CHUNK], compare[CHUNK], old[CHUNK];
-	struct iovec mine = {value, len};
 	bool blind = r->what == BL_RMA_ATOMIC && r->op == BL_ATOMIC_OP_WRITE;
+	size_t len = *length, moved = 0;
+	struct iovec mine = {value, len};
 	int err;
 
+	*length = 0;
 	if (!blind) {
 		err = bl_rma_move(r->pair, false, r->mem, off, &mine, 1, len, NULL);
 		if (err)
@@ -56,15 +77,18 @@ static int step(const struct run *r, size_t off, size_t len)
 		bl_atomic_apply(r->type, r->op, value, operand,
 				r->what == BL_RMA_COMPARE ? compare : NULL,
 				len / bl_atomic_size(r->type));
-		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len, NULL);
+		err = bl_rma_move(r->pair, true, r->mem, off, &mine, 1, len, &moved);
+		if (unlikely(err == -EFAULT)) {
+			*length = part_written(r, off, moved, old, blind);
+			bring(r, off, old, *length);
+		}
 		if (unlikely(err == -EOPNOTSUPP && !blind && !unchanged(r, off, old, len)))
 			return -EIO; /* a part is done: nobody may begin anew */
 		if (err)
 			return err;
 	}
-	if (r->what != BL_RMA_ATOMIC)
-		bl_iov_scatter(r->result, r->nresult, off - r->base,
-			       r->op == BL_ATOMIC_OP_READ ? value : old, len);
+	bring(r, off, r->op == BL_ATOMIC_OP_READ ? value : old, len);
+	*length = len;
 	return 0;
 }
 
@@ -75,11 +99,11 @@ static int piece(const struct run *r, size_t *off)
 
 	while (*off < end) {
 		size_t len = bl_min(CHUNK, end - *off);
-		int err = step(r, *off, len);
+		int err = step(r, *off, &len);
 
+		*off += len;
 		if (err)
 			return err == -EOPNOTSUPP && *off ? -EPERM : err; /* nobody begins anew */
-		*off += len;
 	}
 	return 0;
 }

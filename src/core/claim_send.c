@@ -197,7 +197,7 @@ static void plan(struct bl_ep *ep, struct bl_request *r, const struct bl_found *
 }
 
 /* Copy chunk by chunk until none is left. The chunks copied, or -1: the kernel
- * refuses, or a buffer isn't there. */
+ * refuses, or can't reach a buffer. */
 static int64_t copy(struct bl_ep *ep, struct bl_request *r)
 {
 	struct bl_coop *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
@@ -220,10 +220,10 @@ static int64_t copy(struct bl_ep *ep, struct bl_request *r)
 		err = bl_copy_push(&r->peer->copy, r->iov, r->niov, r->theirs, r->ntheirs, off,
 				   len);
 		bl_say_done(ep, len);
-		if (err == -EOPNOTSUPP)
-			bl_push_refused(r);
-		if (err)
+		if (err) {
+			bl_push_refused(r, err);
 			return -1;
+		}
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 	}
 }

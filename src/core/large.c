@@ -103,7 +103,8 @@ void bl_transfer_ask(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk, ui
 	bool lent = bl_lend(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
 	size_t len = bl_describe(ask.piece, t->mine, t->nmine, &t->ours);
 
-	bl_control(ep, t->peer, BL_OP_STREAM, t->request, lent ? BL_LENT : 0, &ask,
+	bl_control(ep, t->peer, BL_OP_STREAM, t->request,
+		   (lent ? BL_LENT : 0) | (t->faulted ? BL_FAULT : 0), &ask,
 		   offsetof(struct bl_stream, piece) + len);
 }
 
@@ -119,12 +120,12 @@ void bl_transfer_stop(struct bl_transfer *t, uint32_t *front, uint32_t *end)
 	t->handed_out = t->stopped = true;
 }
 
-/* The kernel won't let us read the sender: what is left comes from its hand. */
+/* The kernel won't let us read the sender, or can't: what is left comes from its hand. */
 static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_transfer *t, uint32_t chunk)
 {
 	uint32_t front, end;
 
-	if (!t->missing) /* once for each message */
+	if (!t->missing && !t->faulted) /* once for each message */
 		bl_stats_fallback(t->peer, false);
 	bl_transfer_stop(t, &front, &end);
 	if (front == end) {
@@ -162,6 +163,11 @@ int bl_transfer_pull(struct bl_ep *ep, struct bl_transfer *t, size_t off, size_t
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
 		bl_fresh_judge(ep, t, len, began, ended);
+	} else if (err == -EFAULT && t->peer->copy.pull != BL_COPY_SELF) {
+		if (!t->faulted)
+			bl_stats_fault(t->peer);
+		t->faulted = true;
+		err = -EOPNOTSUPP;
 	} else if (err != -EOPNOTSUPP) {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
 	}
@@ -233,7 +239,8 @@ static bool transfer_step(struct bl_ep *ep, struct bl_transfer *t)
 		chunk = bl_coop_returned(t->coop);
 		if (unlikely(chunk < t->count && !t->got_back && !t->error)) {
 			t->got_back = true;
-			bl_copy_unreached(&t->peer->copy, t->ours.n);
+			if (!bl_coop_is_fault(t->coop))
+				bl_copy_unreached(&t->peer->copy, t->ours.n);
 			pull(ep, t, chunk);
 		}
 	}
@@ -568,9 +575,13 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	bl_serve(ep, r);
 }
 
-bl_cold void bl_push_refused(struct bl_request *r)
+bl_cold void bl_push_refused(struct bl_request *r, int err)
 {
-	if (!r->push_refused)
+	if (r->push_refused || (err != -EOPNOTSUPP && err != -EFAULT))
+		return;
+	if (err == -EFAULT)
+		bl_stats_fault(r->peer);
+	else
 		bl_stats_fallback(r->peer, true);
 	r->push_refused = true;
 }
@@ -599,9 +610,8 @@ static bool help(struct bl_ep *ep, struct bl_request *r)
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
 		bl_coop_count(r->coop);
 	} else {
-		if (err == -EOPNOTSUPP)
-			bl_push_refused(r);
-		bl_coop_give_back(r->coop, chunk);
+		bl_push_refused(r, err);
+		bl_coop_give_back(r->coop, chunk | (err == -EFAULT ? BL_COOP_FAULT : 0));
 	}
 	bl_peer_notify(r->peer); /* the receiver may sleep until its last chunk is there */
 	return !err;

@@ -107,6 +107,7 @@ struct bl_transfer {
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	bool carried;		   /* by the sender, through the ring, or sent ahead; stream.c */
 	bool streamed;		   /* some of it came through the ring */
+	bool faulted;		   /* a copy ended in -EFAULT: each touches its own memory */
 	bool sender_has_all;	   /* it had taken every chunk when we stopped that */
 	bool in_vain;		   /* what was sent ahead was dropped */
 	bool once;		   /* its sender asks for one copy */
@@ -262,8 +263,9 @@ static inline void bl_say_active(struct bl_ep *ep, uint64_t until)
 
 #define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
 
-/* The kernel didn't let us write to the receiver: a fallback, once for each message. */
-bl_cold void bl_push_refused(struct bl_request *r);
+/* The kernel didn't let us write to the receiver (-EOPNOTSUPP), or couldn't (-EFAULT): a fallback,
+ * once for each message. */
+bl_cold void bl_push_refused(struct bl_request *r, int err);
 /* The message is over: complete its send. */
 void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r, int err);
 /* Start a large send; see bl_send(). */

@@ -273,6 +273,15 @@ int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *count
 	return err;
 }
 
+/* Where they aren't it is an error, which needn't end this process. */
+static bl_cold bool ours_are_mapped(const struct bl_rma *rma)
+{
+	return bl_copy_is_mapped(rma->iov, rma->niov) &&
+	       bl_copy_is_mapped(rma->compare, rma->ncompare) &&
+	       bl_copy_is_mapped(rma->result, rma->nresult);
+}
+
+/* As bl_rma_direct(), and it ends. -EFAULT: each must touch its own memory, from *off on. */
 static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		  size_t *off)
 {
@@ -283,6 +292,8 @@ static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 		*off = at;
 	if (ret)
 		return ret;
+	if (unlikely(err == -EFAULT && ours_are_mapped(rma)))
+		return err;
 	if (likely(!err))
 		count(ep, rma->what, len);
 	bl_rma_over(ep, rma, len, err == -ESRCH ? ECONNRESET : -err);
@@ -392,7 +403,7 @@ static void begin_part(struct bl_rma_op *op, size_t off)
 	op->asked = false;
 }
 
-static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
+static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t off)
 {
 	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
 	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
@@ -432,19 +443,21 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len)
 		memcpy(op->out, out, nout * sizeof op->out[0]);
 		op->nout = (uint32_t)nout;
 	}
-	begin_part(op, 0);
+	begin_part(op, off);
 	return op;
 }
 
-/* And why the target does it. */
+/* And why the target does it. why: -EFAULT, or another that can be seen. */
 static bl_cold void count_asked(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
-				size_t len)
+				size_t len, int why)
 {
 	const struct bl_copy_pair *pair = &rp->peer->copy;
 
 	bl_stat_add(ep, BL_STAT_rma_by_proxy, 1);
 	bl_stat_add(ep, BL_STAT_rma_by_proxy_bytes, len);
-	if (pair->pull == BL_COPY_NOTHING || pair->push == BL_COPY_NOTHING)
+	if (why == -EFAULT)
+		bl_stats_fault(rp->peer);
+	else if (pair->pull == BL_COPY_NOTHING || pair->push == BL_COPY_NOTHING)
 		bl_stats_fallback(rp->peer, pair->pull != BL_COPY_NOTHING);
 	else if (rp->head)
 		bl_stat_add(ep, BL_STAT_fallback_behind, 1);
@@ -457,13 +470,13 @@ static bl_cold void count_asked(struct bl_ep *ep, struct bl_rma_peer *rp, const 
 }
 
 static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
-		      size_t len)
+		      size_t len, size_t off, int why)
 {
-	struct bl_rma_op *op = make_op(rma, len);
+	struct bl_rma_op *op = make_op(rma, len, off);
 
 	if (!op)
 		return bl_no_memory(ep);
-	count_asked(ep, rp, rma, len);
+	count_asked(ep, rp, rma, len, why);
 	op->number = ++ep->rma_number;
 	*rp->tail = op;
 	rp->tail = &op->next;
@@ -600,8 +613,8 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 		return true;
 	rma = &rest->work.rma;
 	err = direct(ep, rp, rma, rest->len, &rest->off);
-	if (err == -EOPNOTSUPP && !rest->off)
-		err = by_message(ep, rp, rma, rest->len);
+	if ((err == -EOPNOTSUPP && !rest->off) || err == -EFAULT)
+		err = by_message(ep, rp, rma, rest->len, rest->off, err);
 	if (err == -EAGAIN || err == NO_ROOM)
 		return true;
 	if (err) /* where a part is done no other way may begin anew */
@@ -657,7 +670,7 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 	struct bl_peer *peer = rp->peer;
 	uint64_t number;
 	size_t off = 0;
-	int ret, err;
+	int ret, err = 0;
 
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
@@ -671,10 +684,13 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 		err = direct(ep, rp, rma, len, &off);
 		if (unlikely(err == -EAGAIN && off))
 			return leave_rest(ep, rp, rma, len, off, 0);
-		if (likely(err != -EOPNOTSUPP))
+		if (likely(err != -EOPNOTSUPP && err != -EFAULT))
 			return err;
 	}
-	return by_message(ep, rp, rma, len);
+	err = by_message(ep, rp, rma, len, off, err);
+	if (unlikely(err && off)) /* a part is done */
+		return leave_rest(ep, rp, rma, len, off, 0);
+	return err;
 }
 
 int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)

@@ -127,10 +127,19 @@ static bool move_there(const struct bl_domain *domain, bool write, const struct 
 	return true;
 }
 
+static int by_hand(bool write, const struct iovec *mem, size_t nmem, const struct iovec *mine,
+		   size_t nmine, size_t off, size_t len)
+{
+	struct bl_copy_pair self = {.pull = BL_COPY_SELF, .push = BL_COPY_SELF};
+
+	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, off, len - off)
+		     : bl_copy_pull(&self, mine, nmine, mem, nmem, off, len - off);
+}
+
 static int move_own(struct bl_domain *domain, bool write, const struct iovec *mem, size_t nmem,
 		    const struct iovec *mine, size_t nmine, size_t len, size_t *moved)
 {
-	struct bl_copy_pair own, self;
+	struct bl_copy_pair own;
 	bool whole = nmem == 1 && nmine == 1;
 	int err;
 
@@ -139,15 +148,14 @@ static int move_own(struct bl_domain *domain, bool write, const struct iovec *me
 	own = bl_copy_own_pair();
 	err = write ? bl_copy_push(&own, mine, nmine, mem, nmem, 0, len)
 		    : bl_copy_pull(&own, mine, nmine, mem, nmem, 0, len);
+	*moved = own.moved;
+	/* Not there at all is the operation's error. What is mapped may lie where the kernel
+	 * doesn't reach, or a handler of our user's may mend the access. */
+	if (err == -EOPNOTSUPP || (err == -EFAULT && bl_copy_is_mapped(mem, nmem)))
+		err = by_hand(write, mem, nmem, mine, nmine, own.moved, len);
 	if (!err && domain && whole)
 		bl_mr_was_there(domain, mem->iov_base, len, write);
-	*moved = own.moved;
-	if (err != -EOPNOTSUPP)
-		return err;
-	self = (struct bl_copy_pair){.pid = own.pid, .pull = BL_COPY_SELF, .push = BL_COPY_SELF};
-	len -= own.moved;
-	return write ? bl_copy_push(&self, mine, nmine, mem, nmem, own.moved, len)
-		     : bl_copy_pull(&self, mine, nmine, mem, nmem, own.moved, len);
+	return err;
 }
 
 /* From spot *at and byte *off in it on: as many of the next `len` bytes as `most` pieces describe;

@@ -110,7 +110,8 @@ static bool is_part(const struct bl_rma_ask *ask, size_t total)
 {
 	if (ask->what < BL_RMA_ATOMIC)
 		return !ask->off && ask->len == total;
-	return (ask->off < total || !ask->off) && ask->off % BL_RMA_PART == 0 &&
+	/* One that its origin has begun itself goes on anywhere; whole elements: on_ask(). */
+	return (ask->off < total || !ask->off) &&
 	       ask->len == bl_min(total - ask->off, (size_t)BL_RMA_PART);
 }
 
@@ -167,7 +168,8 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 	if (!job->error && job->ask.what >= BL_RMA_ATOMIC) {
 		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
 
-		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len))
+		if (!bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->mem.len) ||
+		    !bl_atomic_fits(job->ask.what, job->ask.type, job->ask.op, job->ask.off))
 			job->error = EINVAL;
 		else if (room && !(job->staging = malloc(room)))
 			job->error = ENOMEM;

@@ -28,7 +28,8 @@
  * if each is one whom the other polls each time.
  *
  * The target touches its memory itself only where the kernel has found it to be there within the
- * last 100 us (struct bl_there): a bad address ends an operation. Only who takes away memory that
+ * last 100 us (struct bl_there), or can't copy it though it is mapped: a bad address ends an
+ * operation. Only who takes away memory that
  * is registered, and used by others within that time, ends with a fault.
  *
  * Serialised by the domain.

@@ -173,7 +173,8 @@ void bl_on_stream(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t
 			  &range->ntheirs, &range->theirs_lent) ||
 	    bl_iov_len_checked(range->theirs, range->ntheirs) < ask.off + ask.len)
 		return;
-	bl_copy_unreached(&peer->copy, r->ours.n);
+	if (!(data & BL_FAULT))
+		bl_copy_unreached(&peer->copy, r->ours.n);
 	range->transfer = ask.transfer;
 	range->off = ask.off;
 	range->end = ask.off + ask.len;
@@ -199,8 +200,8 @@ static bool push_range(struct bl_ep *ep, struct bl_request *r, struct bl_range *
 		range->off += len;
 		range->pushed += len;
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
-	} else if (err == -EOPNOTSUPP) {
-		bl_push_refused(r);
+	} else {
+		bl_push_refused(r, err);
 	}
 	if (range->pushed && (err || range->off == range->end)) {
 		bl_control(ep, r->peer, BL_OP_FRAGMENT, range->transfer, BL_FRAGMENT_PUSHED,
@@ -436,7 +437,8 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
 	t->carry_seen = ring_left(t);
 	if (bl_transfer_pull(ep, t, off, len) != -EOPNOTSUPP)
 		return;
-	bl_stats_fallback(t->peer, false);
+	if (!t->faulted)
+		bl_stats_fallback(t->peer, false);
 	bl_transfer_ask(ep, t, front, end - front);
 }
 
@@ -447,7 +449,8 @@ static void take_back(struct bl_ep *ep, struct bl_transfer *t)
  */
 static bool can_copy_ahead(const struct bl_transfer *t)
 {
-	return t->ahead_left && t->peer->copy.pull == BL_COPY_VM && !t->sender_has_all;
+	return t->ahead_left && t->peer->copy.pull == BL_COPY_VM && !t->sender_has_all &&
+	       !t->faulted;
 }
 
 static void ahead_back(struct bl_ep *ep, struct bl_transfer *t)
@@ -573,7 +576,8 @@ void bl_on_fragment(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	t->streamed = true;
 	bl_copies_are_no_absence(ep);
 	if (unlikely(t->ours.n && !t->carry_left)) { /* it has no use for our keys */
-		bl_copy_unreached(&peer->copy, true);
+		if (!t->faulted)
+			bl_copy_unreached(&peer->copy, true);
 		bl_take_back(&t->ours);
 	}
 	if (data > t->want || len > t->want - data)

@@ -76,6 +76,10 @@ static inline void bl_stats_announce_in(struct bl_peer *peer, uint64_t len)
  * peer->copy says why. */
 void bl_stats_fallback(struct bl_peer *peer, bool push);
 
+/* The same: it is allowed, but the memory of one of the two can be reached by itself alone. Logged
+ * once. */
+bl_cold void bl_stats_fault(struct bl_peer *peer);
+
 /* The owner's look: publish what is private. */
 void bl_stats_look(struct bl_peer *peer);
 

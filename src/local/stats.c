@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "local/count.h"
 
 static_assert(offsetof(struct bl_slot, seq) == 0 && offsetof(struct bl_slot, head) == 4,
@@ -140,6 +141,17 @@ void bl_stats_fallback(struct bl_peer *peer, bool push)
 	bl_stats_add(peer->local->stats, which, 1);
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+bl_cold void bl_stats_fault(struct bl_peer *peer)
+{
+	static _Atomic bool told;
+
+	bl_stats_add(peer->local->stats, BL_STAT_fallback_fault, 1);
+	if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		bl_info("process %u: the kernel can't copy a buffer of its or of ours for another "
+			"process (EFAULT): its owner does, as for each like it from here on",
+			peer->addr.pid);
 }
 
 /* The ring's number now, with the upper half that it lacks. */

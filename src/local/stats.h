@@ -85,6 +85,7 @@
 	X(fallback_pull, "messages that we may not read from the sender, operations likewise")     \
 	X(fallback_push, "the same: that we may not write to the receiver")                        \
 	X(fallback_memory, "the same: the kernel had no memory for the copy")                      \
+	X(fallback_fault, "the same: one's memory can be reached by itself alone (EFAULT)")        \
 	X(fallback_alone, "messages that one copied alone: no shared descriptor was free")         \
 	X(fallback_lock, "one-sided operations of which the target's lock isn't ours to take")     \
 	X(fallback_behind, "those that keep their order behind one that the target does")          \

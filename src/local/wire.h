@@ -180,7 +180,7 @@ struct bl_cts {
 #define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
 #define BL_CTS_CARRY 0x40000000u /* no pieces: the sender sends all chunks as fragments */
 #define BL_CTS_AHEAD 0x20000000u /* ... and the first one begins behind what was sent ahead */
-/* STREAM: tag = request, data = BL_LENT or 0. The sender writes the range into the receiver's
+/* STREAM: tag = request, data = BL_LENT, BL_FAULT. The sender writes the range into the receiver's
  * pieces if it may, and sends what is left as fragments. */
 struct bl_stream {
 	uint64_t transfer;
@@ -191,7 +191,8 @@ static_assert(sizeof(struct bl_rts) == 280, "shared layout");
 static_assert(offsetof(struct bl_rts, taken) == 16, "shared layout");
 static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_stream) == 280, "shared layout");
 static_assert(sizeof(struct bl_stream) <= BL_SLOT_INLINE, "a description fits a slot");
-#define BL_LENT 1ULL /* a key for each piece follows the pieces */
+#define BL_LENT	 1ULL /* a key for each piece follows the pieces */
+#define BL_FAULT 2ULL /* the receiver may read the sender's memory, but could not: -EFAULT */
 /* FRAGMENT: tag = transfer (BL_SLOT_AHEAD: request), data = offset; or BL_FRAGMENT_PUSHED, and
  * the bytes are the count (64 bits) of those that were written directly. */
 #define BL_FRAGMENT_PUSHED (1ULL << 63)

@@ -329,6 +329,20 @@ def test_no_memory_to_read(traffic, look) -> None:
     assert theirs["peers"][0]["copy"]["pull"] == "vm"  # it will be tried again
 
 
+def test_memory_that_only_its_owner_can_touch(traffic, look, beeline) -> None:
+    """The receiver may read, but not that: the sender, who may write to it, copies instead."""
+    alone = {"FI_BEELINE_CARRY_MAX": "0", "FI_BEELINE_OVERLAP": "never"}
+    knobs = {"FI_BEELINE_BOTH_HANDS_MIN": "128K", "FI_BEELINE_STRETCH": "never"}
+    both = traffic(**alone, **knobs, FI_BEELINE_EAGER_MAX="4096")
+    both.do("hidden 40000 3")
+    mine, theirs = look(both.parent), look(both.child)
+    assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == count(3, 40000)
+    (fallback,) = theirs["fallbacks"]
+    assert fallback["times"] == 3 and "(EFAULT)" in fallback["reason"]
+    assert theirs["peers"][0]["copy"]["pull"] == "vm"  # other memory is read as before
+    assert "write-only pages" in beeline("stat", str(both.child)).stdout
+
+
 def test_every_reason_has_words() -> None:
     """What the library counts as a fallback, the command can say, and how it copies."""
     assert set(stat.WAYS) == set(segments.WAYS)

@@ -10,6 +10,7 @@
  * when both have carried it out:
  *
  *	send SIZE COUNT		the parent sends, the child receives
+ *	hidden SIZE COUNT	as send, out of write-only pages
  *	reply SIZE COUNT	the other way round
  *	early SIZE COUNT	the parent sends, and the child doesn't receive
  *	take SIZE COUNT		it does now
@@ -37,6 +38,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -97,6 +99,20 @@ static void send_some(size_t size, unsigned count)
 	for (unsigned i = 0; i < count; i++)
 		must(beeline_send(ep, bytes, size, peer, TAG, 0), "beeline_send");
 	free(bytes);
+}
+
+/* The kernel reads such pages for nobody else. */
+static void send_hidden(size_t size, unsigned count)
+{
+	unsigned char *bytes =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must_be(bytes != MAP_FAILED, "mmap");
+	memset(bytes, 1, size);
+	must_be(!mprotect(bytes, size, PROT_WRITE), "mprotect");
+	for (unsigned i = 0; i < count; i++)
+		must(beeline_send(ep, bytes, size, peer, TAG, 0), "beeline_send");
+	munmap(bytes, size);
 }
 
 static void receive_some(size_t size, unsigned count, uint32_t tag)
@@ -239,6 +255,8 @@ static void carry_out(const char *line)
 	must_be(sscanf(line, "%15s %zu %u", word, &size, &count) >= 1, "an empty command");
 	if (!strcmp(word, "send")) {
 		child ? send_some(size, count) : receive_some(size, count, TAG);
+	} else if (!strcmp(word, "hidden")) {
+		child ? send_hidden(size, count) : receive_some(size, count, TAG);
 	} else if (!strcmp(word, "reply")) {
 		child ? receive_some(size, count, TAG) : send_some(size, count);
 	} else if (!strcmp(word, "early")) {

@@ -119,8 +119,6 @@ static void live_and_die(int rank)
 		.least = row->least,
 		.most = row->most,
 		.after = 40,
-		/* Until it is found out the kernel finds another program's memory there. */
-		.besides = row->unkept && row->how == EXEC ? EFAULT : 0,
 		.each = rank == VICTIM && by_itself() ? hurt_yourself : NULL,
 	};
 

@@ -74,7 +74,7 @@ static void check(const uint8_t *buf, size_t len, int from, uint64_t number)
 /* What the end of a process is called; a mad one may have broken the protocol before. */
 static bool is_an_end(int err)
 {
-	return err == ECONNRESET || err == ECONNREFUSED || err == s.t->besides || s.t->mad;
+	return err == ECONNRESET || err == ECONNREFUSED || s.t->mad;
 }
 
 static void mourn(int peer, int err)

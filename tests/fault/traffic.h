@@ -14,7 +14,6 @@ struct traffic {
 	int victim;	    /* the rank whose death is expected; -1: nobody's */
 	bool in_turn;	    /* a message goes once the other's last but one has come */
 	bool mad;	    /* the victim may say and do anything before it dies */
-	int besides;	    /* what an operation with the victim may end in besides, or 0 */
 	size_t least, most; /* bytes of a message, random in between */
 	uint64_t after;	    /* messages between survivors once the death has been noticed */
 	uint64_t limit;	    /* messages to receive from each before it ends by itself; 0: none */

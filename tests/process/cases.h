@@ -37,6 +37,7 @@ extern const struct t_group group_atomic;     /* changing others' memory, many a
 extern const struct t_group group_shared;     /* contexts that several endpoints share */
 extern const struct t_group group_shared_away; /* the same, their process away */
 extern const struct t_group group_scattered;   /* the same, receives of several pieces */
+extern const struct t_group group_owned;       /* memory that only its owner can touch */
 extern const struct t_group group_trigger;     /* operations that wait */
 extern const struct t_group group_blocked;     /* what can't begin yet */
 extern const struct t_group group_thread;      /* FI_THREAD_SAFE */

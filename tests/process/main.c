@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 		group_life,	   group_overlap,   group_delegate, group_carry,    group_whole,
 		group_shared_away, group_scattered, group_mourn,    group_turns,    group_counts,
 		group_combine,	   group_kept,	    group_counted,  group_onesided, group_stress,
-		group_short_away,
+		group_short_away,  group_owned,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));

@@ -268,7 +268,6 @@ static const struct packet_row packets[] = {
 	{{"part of a read", "atomics have parts"}, ASK(1, BL_RMA_READ, 1, 64, 0, 8)},
 	{{"end of a write", "the same"}, ASK(1, BL_RMA_WRITE, 1, 64, 56, 8)},
 	{{"large part", "8 bytes more than one has"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, 0, MANY)},
-	{{"crooked part", "none begins there"}, ASK(1, BL_RMA_ATOMIC, 1, 64, 8, 56)},
 	{{"part beyond", "behind the end"}, ASK(1, BL_RMA_ATOMIC, 1, 64, MUCH, 8)},
 	{{"part over the end", "from within"}, ASK(1, BL_RMA_ATOMIC, 1, MANY, MUCH, 9)},
 	{{"wrapping part", "ends before it"}, ASK(1, BL_RMA_ATOMIC, 1, 64, -MUCH, MUCH)},
