@@ -16,14 +16,17 @@
  *		process_vm_readv(). The processes of one job may differ in that: what one of them
  *		announced through the module, another copies without it, and the other way round,
  *		if process_vm_readv() is permitted between the two.
- * limic_close	Ends it. What was announced by it can no longer be copied.
+ * limic_close	Ends it. What was announced by it can no longer be copied. It must not be ended by
+ *		close(): which way it goes is remembered by its number.
  * limic_tx_init  Announces len bytes at buf and fills in lu. Returns len, or 0 with errno.
  *		Announcing the same range again costs no system call. There is no call that takes
  *		it back: it lasts until limic_close(), exit, or execve(); or until LIMIC_MOST
  *		other ranges have been announced after it.
  * limic_rx_comp  Copies min(len, lu->length) bytes from what lu announces to buf, sets lu->length
  *		to the number copied and returns it. 0 with errno and lu unchanged: none could be.
+ *		(buf may be cleared then, if what lu announces has ended since an earlier copy.)
  *		Fewer than that minimum: the announced memory ends there (unmapped, truncated).
+ *		One system call, but for the first from an announcement, which also verifies it.
  * limic_tx_comp  The same, from buf to what lu announces.
  *
  * All may be called by several threads at once, and after a fork by both processes.
@@ -47,6 +50,7 @@
 #define LIMIC_H
 
 #include <stddef.h>
+#include <sys/types.h> /* as the original does: programs rely on it */
 
 #define LIMIC_MOST 262144
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memcheck.h"
 #include "copy/move.h"
 #include "uapi/beeline.h"
 
@@ -170,6 +171,8 @@ static int copy_piece(int fd, bool to, const struct bl_key *key, const struct io
 		}
 		if (unlikely(c.copied > len))
 			return -EIO;
+		if (!to)
+			bl_memcheck_written(local, n, c.copied);
 		off += c.copied;
 		theirs += c.copied;
 		len -= c.copied;

@@ -39,8 +39,9 @@ static inline void bl_cq_brought(struct bl_cq *cq)
 		bl_cq_look(cq);
 }
 
-/* Something of its caller's has ended without a word here: a wait that follows has not lasted since
- * before, and gives its core away no sooner than another that begins. */
+/* Something has ended without a word here, its caller's or what another asked for: a wait that
+ * follows has not lasted since before, and gives its core away no sooner than another that begins,
+ * nor naps. */
 static inline void bl_cq_renew(struct bl_cq *cq)
 {
 	if (cq)

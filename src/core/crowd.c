@@ -21,6 +21,7 @@
 #define SWITCHES     4	    /* so many ... */
 #define WINDOW_US    10000  /* ... within this: shared */
 #define SHARED_US    100000 /* for so long */
+#define MET_US	     10000  /* or so long, with a neighbour that was met on it */
 #define STAY_US	     2	    /* with one that runs: an answer takes less */
 #define VISIT_US     4	    /* with one that doesn't: two or three turns of others */
 #define VISIT_EVERY  32u    /* empty reads, ... */
@@ -160,10 +161,11 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
 	bool count = now - crowd->counted > COUNT_US * bl_ticks_per_us();
+	bool shared = bl_crowd_shared(crowd, now); /* by however many */
 	struct rusage usage;
 	uint64_t all, switches, windows;
 
-	if ((!count && !crowd->outnumbers) || getrusage(RUSAGE_THREAD, &usage))
+	if ((!count && !crowd->outnumbers && !shared) || getrusage(RUSAGE_THREAD, &usage))
 		return;
 	all = (uint64_t)usage.ru_nivcsw;
 	if (count) {
@@ -174,15 +176,16 @@ void bl_crowd_doubt(struct bl_cq *cq, uint64_t now)
 		crowd->before = all;
 		crowd->counted = now;
 	}
-	if (!crowd->outnumbers) {
+	if (!crowd->outnumbers && !shared) {
 		crowd->left_to_caller = false;
 		return;
 	}
 	switches = all - crowd->seen;
-	crowd->left_to_caller =
-		bl_crowd_shared(crowd, now) && switches >= crowd->own + (crowd->reads + 1) / 2;
+	crowd->left_to_caller = shared && switches >= crowd->own + (crowd->reads + 1) / 2;
 	crowd->seen = all;
 	crowd->own = crowd->reads = 0;
+	if (!crowd->outnumbers)
+		return;
 	/* Whoever looks rarely has seen many windows at once; at 0 it begins anew. */
 	windows = 1 + (now - crowd->window) / (WINDOW_US * bl_ticks_per_us());
 	if (crowd->window && (int64_t)(all - crowd->switches) >= (int64_t)(SWITCHES * windows)) {
@@ -418,6 +421,34 @@ void bl_crowd_put_right(struct bl_cq *cq, uint64_t now)
 			cq->ep[i]->next_look = now;
 }
 
+/* For neighbours that others' load has put on our core, too. */
+static void tell_core(struct bl_cq *cq)
+{
+	uint32_t core = this_core();
+
+	if (core == cq->crowd.core)
+		return;
+	cq->crowd.core = core;
+	say(cq, core);
+}
+
+/* One whom we poll, other than ourselves, says that it waits, or has waited, on our core. */
+static bool met_neighbour(const struct bl_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->nep; i++) {
+		const struct bl_local *local = &cq->ep[i]->local;
+
+		for (uint32_t n = 0; n < local->nhot; n++) {
+			const struct bl_peer *peer = local->hot[n];
+
+			if (peer->header && core_of(peer) == cq->crowd.core &&
+			    memcmp(&peer->addr, &local->addr, sizeof local->addr))
+				return cq->crowd.core;
+		}
+	}
+	return false;
+}
+
 uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_crowd *crowd = &cq->crowd;
@@ -430,6 +461,8 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 		nap(cq, now);
 		return bl_ticks();
 	}
+	if (!bl_crowd_shared(crowd, now))
+		tell_core(cq);
 	crowd->reads++;
 	if (!crowd->left_to_caller) {
 		crowd->own++;
@@ -439,6 +472,8 @@ uint64_t bl_crowd_give_way(struct bl_cq *cq, uint64_t now)
 	switched = after - now > SWITCHED_US * bl_ticks_per_us();
 	if (switched)
 		crowd->taken = after;
+	if (switched && !bl_crowd_shared(crowd, after) && met_neighbour(cq))
+		crowd->until = after + MET_US * bl_ticks_per_us();
 	if (crowd->reads >= (bl_crowd_shared(crowd, now) ? LOOK_RARELY : LOOK_READS) ||
 	    (switched && !bl_crowd_shared(crowd, after)))
 		bl_crowd_doubt(cq, after);

@@ -16,6 +16,15 @@
  * nothing of ours (some libraries have collectives in shared memory of their own, and poll us
  * meanwhile): a nap is short, and naps that nobody wakes us from become rare.
  *
+ * MEETING. Fewer than cores may share one all the same: others' load takes the rest, and the
+ * scheduler leaves two of ours on one. Each waits in vain for as long as a wait keeps its core, so
+ * a turn takes twice that. So a wait that begins to yield says on which core, in the same word as
+ * below. If others take a yield, and a neighbour's word names that core too, it counts as shared
+ * for 10 ms. A stranger who takes our core doesn't change anything.
+ *
+ * A wait in which others' operations are served doesn't nap: it lasts from the last of its yields
+ * before that (bl_cq_renew).
+ *
  * STAYING. A switch takes ten times as long as a message between two that both run, so two that
  * talk had better do so while both have a core, and stay until one loses it. Each says in its
  * segment (bl_seg_header.turn) which core it runs on, or which it has left: in an empty read

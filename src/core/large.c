@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memcheck.h"
 #include "base/window.h"
 #include "core/stat.h"
 #include "core/work.h"
@@ -81,6 +82,8 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 						  : BL_WAY_ONE_COPY,
 			 t->want, t->error);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
+	if (likely(!t->error))
+		bl_memcheck_written(t->mine, t->nmine, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
 	if (likely(!t->error))
 		bl_fresh_got(ep, t->peer, t->want);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memcheck.h"
 #include "core/counts.h"
 
 #define LEAST_ENTRIES 64u
@@ -203,6 +204,8 @@ int bl_mr_open(struct bl_domain *domain, const struct bl_mr_attr *attr, struct b
 		return -ENOMEM;
 	mr->domain = domain;
 	mr->key = attr->choose ? choose_key(&domain->mr) : attr->key;
+	if (attr->flags & BL_MR_WRITE)
+		bl_memcheck_shared(attr->iov, attr->niov);
 	err = remote ? publish(mr, attr) : 0;
 	if (err) {
 		free(mr);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memcheck.h"
 #include "core/again.h"
 #include "core/core.h"
 #include "core/claim.h"
@@ -723,6 +724,7 @@ static void abandon_queue(struct bl_ep *ep, struct bl_sink *sink, struct bl_post
 static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 			     const struct bl_target *t)
 {
+	bl_memcheck_written(bl_target_iov(t), t->niov, bl_min(a->len, t->len));
 	bytes_are_there(ep, sink, a->peer, t, a->len, a->tag, a->data, a->slot_flags);
 	bl_buffers_used(ep, a->peer, bl_target_iov(t), t->niov, bl_min(a->len, t->len));
 }

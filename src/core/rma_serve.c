@@ -250,6 +250,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (is_last(job) || job->error)
 		bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
+	bl_cq_renew(ep->rx_cq);
 	if (!job->error && is_last(job))
 		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.op, job->ask.place,
 			    job->ask.nplace, job->mem.len, job->has_data, job->data);

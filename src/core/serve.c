@@ -303,6 +303,7 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, len);
+	bl_cq_renew(ep->rx_cq);
 	if (!err)
 		bl_rma_tell(ep, sink, peer, serve.what, serve.op, serve.place, serve.nplace, len,
 			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);

@@ -19,13 +19,24 @@
  * so the peer remembers where it found a handle. (The four bytes after nr_pages, which have no
  * name, would be room too, but compilers copy a struct without them.)
  *
+ * A peer remembers what it has verified: the slot, and the range. A later receive from within that
+ * range reads slot and data by one system call, and looks at the slot afterwards. That is safe:
+ *
+ * - what a forged limic_user names was never verified, so nothing is copied for it;
+ * - what is copied lies in the range that was announced. The slot comes first, so a slot that is
+ *   still the same then was so when the data began to be read, as if it were two calls;
+ * - a slot that has ended, or is being filled with something else, has another nonce or range.
+ *   So has what took the place of an announcer that ended. What was copied is cleared then, and
+ *   the caller gets nothing but the error;
+ * - nothing is written to another process before its slot has been read.
+ *
  * What was announced is kept in one table for the process, shared by its threads under a mutex;
  * the same range announced again is found there without a system call. The table is memory that
  * a fork wipes (MADV_WIPEONFORK): the child announces its own memory, not what the parent had at
  * the same addresses, and its mutex is free whatever another thread of the parent was doing.
  *
  * Which way a descriptor goes is asked of the descriptor: where it is not the module's, ioctl()
- * says ENOTTY.
+ * says ENOTTY. That is asked once (see plain_fds).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,13 +78,16 @@ struct slot {
 #define LOOKUP	65536
 #define BUCKETS 131072
 /* The layout of what peers read, who may have another version of this library. */
-#define LAYOUT 0x32434d494c0001ull
+#define LAYOUT 0x32434d494c0002ull
 
-/* Where a handle of another process was found. */
+/* An announcement of another process, as it was last verified: by the 128 bits of a limic_user. */
 struct seen {
-	struct beeline_handle handle;
-	uint32_t hint;
-	uint32_t unused;
+	struct beeline_handle key;
+	uint64_t slot; /* address in that process */
+	uint64_t va;
+	uint64_t len;
+	int32_t pid;   /* 0: nothing */
+	uint32_t hint; /* 0: a token, no handle */
 };
 
 #define SEEN 4096
@@ -86,8 +100,9 @@ struct table {
 	uint64_t layout;       /* LAYOUT once there is a handle in it */
 	_Atomic uint64_t next; /* slots given out so far; the oldest is used anew */
 	pthread_mutex_t lock;
+	pid_t pid;			   /* ours, once it has been asked for */
 	uint32_t lookup[LOOKUP];	   /* by range: a slot that may hold it */
-	struct seen seen[SEEN];		   /* by handle; of no account to peers */
+	struct seen seen[SEEN];		   /* of no account to peers */
 	_Atomic uint32_t handles[BUCKETS]; /* by handle: 1 + the first slot, or 0 */
 	struct slot slots[LIMIC_MOST];
 };
@@ -158,6 +173,49 @@ static struct table *table_get(void)
 	if (!table)
 		errno = ENOMEM;
 	return table;
+}
+
+/* ---- descriptors that aren't the module's ---- */
+
+/*
+ * A bit each: 1 is known not to be the module's. A fork leaves both the bits and the descriptors
+ * as they were. limic_open() and limic_close() put them right.
+ */
+#define PLAIN_MOST 1024
+static _Atomic uint64_t plain_fds[PLAIN_MOST / 64];
+
+static bool is_plain(int fd)
+{
+	return fd >= 0 && fd < PLAIN_MOST &&
+	       atomic_load_explicit(&plain_fds[fd / 64], memory_order_relaxed) >> fd % 64 & 1;
+}
+
+static void set_plain(int fd, bool plain)
+{
+	const uint64_t bit = 1ull << fd % 64;
+
+	/* relaxed: a thread that doesn't see it yet asks once more */
+	if (fd < 0 || fd >= PLAIN_MOST)
+		return;
+	if (plain)
+		atomic_fetch_or_explicit(&plain_fds[fd / 64], bit, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&plain_fds[fd / 64], ~bit, memory_order_relaxed);
+}
+
+/* An ioctl() of the module's, or ENOTTY. */
+static int ask_module(int fd, unsigned long request, void *arg)
+{
+	int ret;
+
+	if (is_plain(fd)) {
+		errno = ENOTTY;
+		return -1;
+	}
+	ret = ioctl(fd, request, arg);
+	if (ret && errno == ENOTTY)
+		set_plain(fd, true);
+	return ret;
 }
 
 /* ---- announcing ---- */
@@ -264,7 +322,7 @@ static int slot_begin(struct table *t, struct slot *s, int fd, void *buf, size_t
 		.addr = (uintptr_t)buf, .len = len, .rights = BEELINE_READ | BEELINE_WRITE};
 	uint64_t nonce;
 
-	if (ioctl(fd, BEELINE_IOC_EXPORT, &e)) {
+	if (ask_module(fd, BEELINE_IOC_EXPORT, &e)) {
 		if (errno != ENOTTY)
 			return -1;
 		e.handle = (struct beeline_handle){0};
@@ -319,6 +377,14 @@ static struct slot *slot_of(struct table *t, int fd, void *buf, size_t len)
 	return s;
 }
 
+/* With the lock held. getpid() is a system call. */
+static pid_t our_pid(struct table *t)
+{
+	if (!t->pid)
+		t->pid = getpid();
+	return t->pid;
+}
+
 API size_t limic_tx_init(int fd, void *buf, size_t len, limic_user *lu)
 {
 	const uintptr_t va = (uintptr_t)buf, page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -345,11 +411,11 @@ API size_t limic_tx_init(int fd, void *buf, size_t len, limic_user *lu)
 	if (s && has_handle(s)) {
 		memcpy(&lu->mm, &s->handle.w[0], sizeof(lu->mm));
 		memcpy(&lu->tsk, &s->handle.w[1], sizeof(lu->tsk));
-		hint = hint_make(getpid());
+		hint = hint_make(our_pid(t));
 		if (hint)
 			lu->nr_pages = (int)hint;
 	} else if (s) {
-		token_put(lu, &(struct token){(uintptr_t)s, s->nonce, getpid()});
+		token_put(lu, &(struct token){(uintptr_t)s, s->nonce, our_pid(t)});
 	}
 	pthread_mutex_unlock(&t->lock);
 	return s ? len : 0;
@@ -386,7 +452,7 @@ static size_t copy_by_module(const struct copying *c)
 	size_t done = 0;
 
 	for (;;) {
-		int ret = ioctl(c->fd, BEELINE_IOC_COPY, &k);
+		int ret = ask_module(c->fd, BEELINE_IOC_COPY, &k);
 
 		if (!ret)
 			return done + k.copied;
@@ -406,6 +472,12 @@ static size_t copy_by_module(const struct copying *c)
 	return done;
 }
 
+static int not_there(void)
+{
+	errno = ENOENT;
+	return -1;
+}
+
 /* Something of a table in another process. Not there: no announcement, ENOENT. */
 static int peek(pid_t pid, uint64_t at, void *to, size_t len)
 {
@@ -414,26 +486,20 @@ static int peek(pid_t pid, uint64_t at, void *to, size_t len)
 
 	if (n < 0 && errno != EFAULT)
 		return -1;
-	if (n != (ssize_t)len) {
-		errno = ENOENT;
-		return -1;
-	}
-	return 0;
+	return n == (ssize_t)len ? 0 : not_there();
 }
 
-/* What the slot says now, if it is the one that the token was made from. */
-static int slot_by_token(const struct token *t, struct slot *s)
+/* The slot that a token was made from. 0, or -1 with errno. */
+static int slot_by_token(const struct token *t, struct slot *s, struct seen *found)
 {
-	if (t->pid <= 0 || !t->nonce || !t->slot) {
-		errno = ENOENT;
-		return -1;
-	}
+	if (t->pid <= 0 || !t->nonce || !t->slot)
+		return not_there();
 	if (peek(t->pid, t->slot, s, sizeof(*s)))
 		return -1;
-	if (s->nonce != t->nonce) {
-		errno = ENOENT;
-		return -1;
-	}
+	if (s->nonce != t->nonce)
+		return not_there();
+	found->pid = t->pid;
+	found->slot = t->slot;
 	return 0;
 }
 
@@ -445,7 +511,8 @@ static int slot_by_token(const struct token *t, struct slot *s)
  * The slot of a handle, in a table at `at` of another process. Its owner may be announcing at
  * the same time: a search that fails while it does is repeated.
  */
-static int slot_by_handle(const struct beeline_handle *h, pid_t pid, uint64_t at, struct slot *s)
+static int slot_by_handle(const struct beeline_handle *h, pid_t pid, uint64_t at, struct slot *s,
+			  struct seen *found)
 {
 	uint64_t before = 0, head[2]; /* layout, next */
 	uint32_t which;
@@ -462,83 +529,143 @@ static int slot_by_handle(const struct beeline_handle *h, pid_t pid, uint64_t at
 			 &which, sizeof(which)))
 			return -1;
 		for (int n = 0; n < CHAIN_MOST && which && which <= LIMIC_MOST; n++) {
-			if (peek(pid, at + offsetof(struct table, slots[which - 1]), s, sizeof(*s)))
+			found->pid = pid;
+			found->slot = at + offsetof(struct table, slots[which - 1]);
+			if (peek(pid, found->slot, s, sizeof(*s)))
 				return -1;
 			if (s->nonce && s->handle.w[0] == h->w[0] && s->handle.w[1] == h->w[1])
 				return 0;
 			which = s->chain;
 		}
 	}
-	errno = ENOENT;
-	return -1;
+	return not_there();
 }
 
-/* Where it was found before; 0: it was not. */
-static uint32_t seen_get(const struct beeline_handle *h)
+/* What was last verified of it; pid 0: nothing. */
+static struct seen seen_get(const struct beeline_handle *h)
 {
 	struct table *t = table_get();
-	uint32_t hint = 0;
+	struct seen seen = {.pid = 0};
 
 	if (!t)
-		return 0;
+		return seen;
 	pthread_mutex_lock(&t->lock);
-	if (!memcmp(&t->seen[h->w[0] % SEEN].handle, h, sizeof(*h)))
-		hint = t->seen[h->w[0] % SEEN].hint;
+	if (!memcmp(&t->seen[h->w[0] % SEEN].key, h, sizeof(*h)))
+		seen = t->seen[h->w[0] % SEEN];
 	pthread_mutex_unlock(&t->lock);
-	return hint;
+	return seen;
 }
 
-static void seen_put(const struct beeline_handle *h, uint32_t hint)
+static void seen_put(const struct seen *seen)
 {
 	struct table *t = table_get();
 
 	if (!t)
 		return;
 	pthread_mutex_lock(&t->lock);
-	t->seen[h->w[0] % SEEN] = (struct seen){*h, hint, 0};
+	t->seen[seen->key.w[0] % SEEN] = *seen;
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* The slot behind a limic_user and its process, or -1 with errno. */
-static pid_t slot_find(const limic_user *lu, struct slot *s)
+/* But for where it was found. */
+static void forget(struct seen *seen)
+{
+	seen->pid = 0;
+	seen_put(seen);
+}
+
+/* Verify a limic_user, with what was known of it so far: what is known now. 0, or -1 with errno. */
+static int verify(const limic_user *lu, struct seen *seen)
 {
 	const struct beeline_handle h = handle_get(lu);
 	const struct token t = token_get(lu);
-	const bool hinted = lu->nr_pages > 0 && lu->nr_pages & HINT;
-	uint32_t hint = hinted ? (uint32_t)lu->nr_pages : seen_get(&h);
+	struct seen found = {.key = h, .hint = seen->hint};
+	struct slot s;
+	int ret;
 
-	if (!hint)
-		return slot_by_token(&t, s) ? -1 : t.pid;
-	if (!hint_pid(hint)) {
-		errno = ENOENT;
+	if (lu->nr_pages > 0 && lu->nr_pages & HINT)
+		found.hint = (uint32_t)lu->nr_pages;
+	if (!found.hint)
+		ret = slot_by_token(&t, &s, &found);
+	else if (!hint_pid(found.hint))
+		ret = not_there();
+	else
+		ret = slot_by_handle(&h, hint_pid(found.hint), hint_table(found.hint), &s, &found);
+	if (ret)
 		return -1;
-	}
-	if (slot_by_handle(&h, hint_pid(hint), hint_table(hint), s))
+	found.va = s.va;
+	found.len = s.len;
+	*seen = found;
+	seen_put(seen);
+	return 0;
+}
+
+/* The slot still is what was verified, and of the same range. */
+static bool still(const struct seen *seen, const struct slot *s, const limic_user *lu)
+{
+	const uint64_t nonce = atomic_load_explicit(&s->nonce, memory_order_relaxed);
+
+	if (s->va != seen->va || s->len != seen->len)
+		return false;
+	if (seen->hint)
+		return nonce && !memcmp(&s->handle, &seen->key, sizeof(s->handle));
+	return nonce == token_get(lu).nonce;
+}
+
+static bool is_within(const struct copying *c, const struct seen *seen)
+{
+	return c->addr >= seen->va && c->addr - seen->va <= seen->len &&
+	       c->len <= seen->len - (c->addr - seen->va);
+}
+
+/* By what was verified before: slot and data in one call, which a read can do. -1: it is to be
+ * verified anew, and nothing of what was copied is left. Else the bytes copied. */
+static ssize_t read_verified(const struct copying *c, const struct seen *seen)
+{
+	struct slot s;
+	struct iovec l[2] = {{&s, sizeof(s)}, {c->buf, c->len}};
+	struct iovec r[2] = {{(void *)(uintptr_t)seen->slot, sizeof(s)},
+			     {(void *)(uintptr_t)c->addr, c->len}};
+	ssize_t n = process_vm_readv(seen->pid, l, 2, r, 2, 0);
+
+	if (n < (ssize_t)sizeof(s))
 		return -1;
-	if (hinted)
-		seen_put(&h, hint);
-	return hint_pid(hint);
+	n -= (ssize_t)sizeof(s);
+	if (still(seen, &s, c->lu))
+		return n;
+	memset(c->buf, 0, (size_t)n);
+	return -1;
 }
 
 static size_t copy_by_process_vm(const struct copying *c)
 {
-	struct slot s;
-	const pid_t pid = slot_find(c->lu, &s);
+	const struct beeline_handle h = handle_get(c->lu);
+	struct seen seen = seen_get(&h);
+	ssize_t n = -1;
 	size_t done = 0;
 
-	if (pid < 0)
-		return 0;
-	if (c->addr < s.va || c->addr - s.va > s.len || c->len > s.len - (c->addr - s.va)) {
-		errno = ERANGE;
-		return 0;
+	if (seen.pid && !c->to && is_within(c, &seen)) {
+		n = read_verified(c, &seen);
+		if (n < 0)
+			forget(&seen);
+	}
+	if (n < 0) {
+		if (verify(c->lu, &seen))
+			return 0;
+		if (!is_within(c, &seen)) {
+			errno = ERANGE;
+			return 0;
+		}
+	} else {
+		done = (size_t)n;
 	}
 	/* The kernel moves at most 2 GiB - 4 KiB at a time, and stops where memory ends. */
 	while (done < c->len) {
 		struct iovec l = {(char *)c->buf + done, c->len - done};
 		struct iovec r = {(void *)(uintptr_t)(c->addr + done), c->len - done};
-		ssize_t n = c->to ? process_vm_writev(pid, &l, 1, &r, 1, 0)
-				  : process_vm_readv(pid, &l, 1, &r, 1, 0);
 
+		n = c->to ? process_vm_writev(seen.pid, &l, 1, &r, 1, 0)
+			  : process_vm_readv(seen.pid, &l, 1, &r, 1, 0);
 		if (n <= 0)
 			break;
 		done += (size_t)n;
@@ -596,7 +723,13 @@ API int limic_open(void)
 	if (!table_get())
 		return -1;
 	fd = open("/dev/beeline", O_RDWR | O_CLOEXEC);
-	return fd >= 0 ? fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd >= 0) {
+		set_plain(fd, false);
+		return fd;
+	}
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	set_plain(fd, true);
+	return fd;
 }
 
 API void limic_close(int fd)
@@ -610,5 +743,6 @@ API void limic_close(int fd)
 				slot_end(t, &t->slots[i]);
 		pthread_mutex_unlock(&t->lock);
 	}
+	set_plain(fd, false); /* before another open() may return its number */
 	close(fd);
 }

@@ -19,6 +19,7 @@ HOLDS = {
     "libbeeline": [
         r"usr/lib/[^/]+/libbeeline\.so\.0",
         r"usr/lib/[^/]+/liblimic2\.so\.0",
+        r"usr/lib/[^/]+/liblimic2\.a",
         r"usr/lib/[^/]+/libfabric/libbeeline-fi\.so",
         r"usr/lib/[^/]+/pkgconfig/limic2\.pc",
         r"usr/include/beeline\.h",
@@ -149,6 +150,14 @@ def test_program_links_with_the_library(root: Path, tmp_path: Path) -> None:
     source = root / "usr/share/doc/beeline/examples/pingpong.c"
     run("gcc", source, f"-I{root}/usr/include", f"-L{lib}", "-lbeeline", "-o", program)
     assert "all bytes were checked" in run(program, LD_LIBRARY_PATH=str(lib))
+
+
+def test_program_links_with_the_static_limic2(root: Path, tmp_path: Path) -> None:
+    lib = next((root / "usr/lib").glob("*/liblimic2.a")).parent
+    program = tmp_path / "program"
+    source = TOP / "tests/limic/program.c"
+    run("gcc", "-D_GNU_SOURCE", source, lib / "liblimic2.a", "-pthread", "-o", program)
+    assert run(program) == "all bytes are right\n"
 
 
 def test_module_sources_are_those_of_the_checkout(root: Path) -> None:

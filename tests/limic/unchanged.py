@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Programs for LiMIC2 run on liblimic2 as it is installed: one that is compiled against the
-original's declarations and linked with this library, and one that was linked before, with
-another library of that name, and finds this one when it starts.
+original's declarations and linked with this library, shared or static, and one that was linked
+before, with another library of that name, and finds this one when it starts.
 
 Run by meson, which says where things are. Prints a line for each case.
 """
@@ -102,6 +102,26 @@ def compiled_for_the_original(tree: Tree) -> None:
     tree.runs(tree.compile("compiled", HERE / "program.c", *words))
 
 
+def linked_statically(tree: Tree) -> None:
+    """It needs no library when it starts."""
+    program = tree.compile("static", HERE / "program.c", tree.find("liblimic2.a"), "-pthread")
+    if "liblimic2" in run("ldd", program):
+        raise Failed("it wants a shared liblimic2 all the same")
+    said = run(program)
+    if said != "all bytes are right\n":
+        raise Failed(f"it said {said!r}")
+
+
+def header_alone(tree: Tree) -> None:
+    """Programs rely on what the original's header includes."""
+    source = tree.root / "alone.c"
+    source.write_text(
+        f'#include "{tree.find("include/limic.h")}"\n'
+        "u_int32_t number; ssize_t size; pid_t process; int main(void) { return 0; }\n"
+    )
+    tree.compile("alone", source)
+
+
 def linked_before(tree: Tree) -> None:
     (tree.root / "another.c").write_text(ANOTHER)
     another = tree.compile(
@@ -136,7 +156,8 @@ def same_struct(tree: Tree) -> None:
 
 
 CASES: list[Callable[[Tree], None]] = [
-    exports, same_struct, compiled_for_the_original, linked_before,
+    exports, same_struct, header_alone, compiled_for_the_original, linked_statically,
+    linked_before,
 ]  # fmt: skip
 
 

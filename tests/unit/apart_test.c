@@ -480,7 +480,7 @@ static const struct part_row parts[] = {
 	{{"never said anything", "it may be anywhere"}, 0, false, false, false, false},
 	{{"anybody", "who that is isn't known"}, OUR_CORE, true, false, false, false},
 	{{"never", "its user says so"}, OUR_CORE, false, true, false, false},
-	{{"a core of our own", "nobody to part from"}, OUR_CORE, false, false, true, false},
+	{{"a core of our own", "nobody to part from"}, OUR_CORE + 1, false, false, true, false},
 };
 
 /* A message to it, and one back that isn't there at the first two reads. */

@@ -747,6 +747,67 @@ static void naps_when(void **state)
 	node_close(&node);
 }
 
+/* --- met on one core ------------------------------------------------------------- */
+
+struct met_row {
+	struct row row;
+	uint32_t turn;	/* what the other one says */
+	uint64_t takes; /* us: a yield */
+	bool shared;
+};
+
+static const struct met_row mets[] = {
+	{{"it waits here", "a yield each turn, not 30 us"}, OUR_CORE, 5, true},
+	{{"it has left our core", "it waits here"}, OUR_CORE | BL_TURN_AWAY, 5, true},
+	{{"it waits elsewhere", "a stranger took the core"}, OUR_CORE + 1, 5, false},
+	{{"it has said nothing", "a stranger took the core"}, 0, 5, false},
+	{{"nobody took the core", "it isn't here any more"}, OUR_CORE, 0, false},
+};
+
+/* Two of a job of two, on two cores: others' load has put both on one of these. */
+static void met_on_one_core(void **state)
+{
+	const struct met_row *what = TABLE_ROW(struct met_row, state);
+	struct bl_cq *cq;
+
+	open_pair(0);
+	cq = pair.cq[0];
+	cq->crowd.until = 0;
+	their_turn(what->turn);
+	each_takes = what->takes;
+	bl_crowd_give_way(cq, bl_ticks());
+	each_takes = 0;
+	assert_int_equal(our_turn(), OUR_CORE); /* so that it finds us, too */
+	assert_int_equal(bl_crowd_shared(&cq->crowd, bl_ticks()), what->shared);
+	/* And no longer than for a moment. */
+	assert_false(bl_crowd_shared(&cq->crowd, bl_ticks() + 11000 * bl_ticks_per_us()));
+	node_close(&pair);
+}
+
+/* What others asked for is done without a word to the caller: its wait, which was long, lasts since
+ * it last gave way only, and so doesn't nap. */
+static void served_meanwhile(void **state)
+{
+	static struct node node;
+	struct bl_comp comp;
+	struct bl_cq *cq;
+	uint64_t now;
+
+	(void)state;
+	node_open(&node, 1);
+	cq = node.cq[0];
+	now = bl_ticks();
+	cq->crowd.until = now + BL_TICKS_AHEAD;
+	cq->wait_full = cq->empty_full = cq->full;
+	cq->last_empty = cq->gave_way = now;
+	cq->wait_began = now - 1100 * bl_ticks_per_us();
+	bl_cq_renew(cq);
+	assert_int_equal(bl_cq_read(cq, &comp, 1, sizeof comp, NULL), -EAGAIN);
+	assert_true((int64_t)(cq->wait_began - now) >= 0);
+	assert_int_equal(cq->crowd.vain, 0);
+	node_close(&node);
+}
+
 /* What a counter said before it began anew is put right when a read gives way, at the latest. */
 static void counter_begins_anew(void **state)
 {
@@ -779,5 +840,7 @@ int main(void)
 	TABLE_ROWS("turn", says_its_turn, turns);
 	TABLE_ROWS("yield", yields_while_it_lasts, lasting);
 	TABLE_ROWS("nap", naps_when, naps);
+	TABLE_ROWS("met", met_on_one_core, mets);
+	TABLE_TEST(served_meanwhile);
 	return table_run("crowd");
 }
