@@ -48,16 +48,13 @@ MALLOC = ":".join(f"{name}={value}" for name, value in {HUGE: "1", **HEAP}.items
 TUNING = "I_MPI_TUNING_BIN"
 TUNING_FILES = ("tuning_icx_shm.dat", "tuning_generic_shm.dat")
 TUNING_FOLDERS = ("opt/mpi/etc", "etc")
-# And where that file's choice takes longer than another, for as many ranks as were measured:
-# "algorithm:bytes@ranks;...", as Intel has it. Others are left to the file.
+# And where that file's choice for short ones takes longer than what is usual for them, whatever the
+# number of ranks (conditions on that have no effect in 2021.18): "algorithm:bytes;...", -1 being
+# the file's own.
 ADJUST = {
-    "I_MPI_ADJUST_BARRIER": "7:0-2147483647@3-4",
-    "I_MPI_ADJUST_BCAST": "7:0-32767@2-4;1:32768-2147483647@2-4",
-    "I_MPI_ADJUST_REDUCE": "2:0-2147483647@2-2;7:0-32767@3-4;1:32768-2147483647@3-4",
-    "I_MPI_ADJUST_ALLREDUCE": "1:0-8191@2-2;1:0-1023@3-4;7:1024-32767@3-4;"
-    "6:32768-2147483647@3-4",
-    "I_MPI_ADJUST_ALLGATHER": "3:0-2147483647@2-4",
-    "I_MPI_ADJUST_ALLTOALL": "3:0-2147483647@2-2;3:32768-2147483647@3-4",
+    "I_MPI_ADJUST_ALLREDUCE": "1:0-1023;-1:1024-2147483647",
+    "I_MPI_ADJUST_BCAST": "7:0-32767;-1:32768-2147483647",
+    "I_MPI_ADJUST_REDUCE": "2:0-524287;-1:524288-2147483647",
 }
 # Whoever tunes by one of these wants none of it.
 OWN_TUNING = ("I_MPI_TUNING", "I_MPI_TUNING_MODE", TUNING)
