@@ -48,14 +48,9 @@ MALLOC = ":".join(f"{name}={value}" for name, value in {HUGE: "1", **HEAP}.items
 TUNING = "I_MPI_TUNING_BIN"
 TUNING_FILES = ("tuning_icx_shm.dat", "tuning_generic_shm.dat")
 TUNING_FOLDERS = ("opt/mpi/etc", "etc")
-# And where that file's choice for short ones takes longer than what is usual for them, whatever the
-# number of ranks (conditions on that have no effect in 2021.18): "algorithm:bytes;...", -1 being
-# the file's own.
-ADJUST = {
-    "I_MPI_ADJUST_ALLREDUCE": "1:0-1023;-1:1024-2147483647",
-    "I_MPI_ADJUST_BCAST": "7:0-32767;-1:32768-2147483647",
-    "I_MPI_ADJUST_REDUCE": "2:0-524287;-1:524288-2147483647",
-}
+# And for reductions, where that file is slower than what is usual: "algorithm:bytes;..."
+# must cover all sizes, and conditions on the number of ranks do nothing there (2021.18).
+ADJUST = {"I_MPI_ADJUST_REDUCE": "2:0-524287;5:524288-2147483647"}
 # Whoever tunes by one of these wants none of it.
 OWN_TUNING = ("I_MPI_TUNING", "I_MPI_TUNING_MODE", TUNING)
 
