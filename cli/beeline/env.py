@@ -18,18 +18,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beeline import knobs, paths
+from beeline import knobs, nodes, paths
 from beeline import mpi as mpis
 from beeline.errors import BeelineError, warn
 
 PROVIDER_NAME = "beeline"
 LIBRARIES = "LD_LIBRARY_PATH"
 
-# Where huge pages are to be had by who asks (transparent_hugepage/enabled says madvise, as on
-# Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of 2 MiB and more
-# beside it: a large message is then copied in half the time from the first one on. The thresholds
-# keep blocks of 128 KiB to 32 MiB in the heap, for beside it their ends, or all of them, are in
-# small pages; glibc itself comes to these two once a block of almost 32 MiB has been freed.
+# --huge-pages. Where huge pages are to be had by who asks (transparent_hugepage/enabled says
+# madvise, as on Ubuntu), glibc's malloc asks for them, from 2.35 on, in its heap and in blocks of
+# 2 MiB and more beside it: a large message is copied quicker from the first one on. But all of the
+# program's memory is then made of them, which may take seconds where there are none to be had at
+# once. The thresholds keep blocks of 128 KiB to 32 MiB in the heap, for beside it their ends, or
+# all of them, are in small pages; glibc itself comes to these two once a block of almost 32 MiB
+# has been freed.
 TUNABLES = "GLIBC_TUNABLES"
 HUGE = "glibc.malloc.hugetlb"
 HEAP = {
@@ -41,6 +43,17 @@ HEAP_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MM
 NO_MMAP = "glibc.malloc.mmap_max"
 MALLOC = ":".join(f"{name}={value}" for name, value in {HUGE: "1", **HEAP}.items())
 
+# Intel MPI's collective operations on one node. Over libfabric it takes algorithms meant for
+# networks; a file for shared memory, which comes with it, has better ones.
+TUNING = "I_MPI_TUNING_BIN"
+TUNING_FILES = ("tuning_icx_shm.dat", "tuning_generic_shm.dat")
+TUNING_FOLDERS = ("opt/mpi/etc", "etc")
+# And for reductions, where that file is slower than what is usual: "algorithm:bytes;..."
+# must cover all sizes, and conditions on the number of ranks do nothing there (2021.18).
+ADJUST = {"I_MPI_ADJUST_REDUCE": "2:0-524287;5:524288-2147483647"}
+# Whoever tunes by one of these wants none of it.
+OWN_TUNING = ("I_MPI_TUNING", "I_MPI_TUNING_MODE", TUNING)
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -48,16 +61,53 @@ class Setting:
     value: str
     prepend: bool = False  # a colon-separated search path: what is there stays behind it
     yields: bool = False  # to what the user has set: the program runs over Beeline either way
+    unless: tuple[str, ...] = ()  # the user has set one of these, to another value than `value`
 
 
-def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[Setting]:
+@dataclass(frozen=True)
+class Wishes:
+    """What the user wants besides, and what job it is for."""
+
+    huge_pages: bool = False
+    one_node: bool = True
+
+
+NO_WISHES = Wishes()
+EVERYTHING = Wishes(huge_pages=True)
+
+
+def tuning_file(libdir: Path) -> Path | None:
+    """Intel MPI's file of algorithms for shared memory; libdir is lib, or lib/release."""
+    prefix = libdir.parent.parent if libdir.name == "release" else libdir.parent
+    for folder in TUNING_FOLDERS:
+        for name in TUNING_FILES:
+            if os.path.isfile(prefix / folder / name):
+                return prefix / folder / name
+    return None
+
+
+def collectives(libdir: Path | None) -> list[Setting]:
+    """For Intel MPI on one node."""
+    file = tuning_file(libdir) if libdir else None
+    if not file:
+        return []
+    return [
+        Setting(TUNING, str(file), yields=True, unless=OWN_TUNING),
+        *(Setting(name, value, yields=True, unless=OWN_TUNING) for name, value in ADJUST.items()),
+    ]
+
+
+def settings(
+    kind: str, provider_dir: Path, libdir: Path | None = None, wishes: Wishes = NO_WISHES
+) -> list[Setting]:
     """What one kind of MPI needs. libdir: the folder of its library, where the
     dynamic linker must be told (Intel's runtime has no compiler that would)."""
     common = [
         Setting("FI_PROVIDER_PATH", str(provider_dir), prepend=True),
         Setting("FI_PROVIDER", PROVIDER_NAME),
-        Setting(TUNABLES, MALLOC, prepend=True),
     ]
+    if wishes.huge_pages:
+        common.append(Setting(TUNABLES, MALLOC, prepend=True))
     if kind == "mpich":
         return common + [
             Setting("MPIR_CVAR_CH4_NETMOD", "ofi"),
@@ -91,6 +141,7 @@ def settings(kind: str, provider_dir: Path, libdir: Path | None = None) -> list[
             Setting("FI_BEELINE_INJECT", "dialogue", yields=True),
             # And of what it can't inject, though MPI only wants the buffer back.
             Setting("FI_BEELINE_DELIVERY", "rma", yields=True),
+            *(collectives(libdir) if wishes.one_node else []),
             *extra,
         ]
     raise ValueError(kind)
@@ -142,13 +193,18 @@ def without(setting: Setting, environ: dict[str, str]) -> None:
         environ[setting.name] = ":".join(left)
 
 
+def tuned_otherwise(setting: Setting, wanted: list[Setting], environ: Mapping[str, str]) -> bool:
+    ours = {other.name: other.value for other in wanted}
+    return any(environ.get(name) not in (None, "", ours.get(name)) for name in setting.unless)
+
+
 def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
     values: dict[str, str] = {}
     warnings: list[str] = []
     for setting in wanted:
         old = environ.get(setting.name)
         value = tunables(environ) if setting.name == TUNABLES else setting.value
-        if not value:
+        if not value or tuned_otherwise(setting, wanted, environ):
             continue
         if setting.yields and old:
             value = old
@@ -160,7 +216,7 @@ def plan(wanted: list[Setting], environ: Mapping[str, str]) -> Plan:
             warnings.append(f"{setting.name} was {old!r} and is set to {value!r} for Beeline")
         values[setting.name] = value
     for name, other in contradictions(wanted):
-        if environ.get(name):
+        if environ.get(name) and is_contrary(name, environ[name]):
             warnings.append(f"{name}={environ[name]!r} is set; {other}")
     return Plan(values, warnings + left_over(wanted, environ))
 
@@ -182,11 +238,17 @@ def left_over(wanted: list[Setting], environ: Mapping[str, str]) -> list[str]:
     ]
 
 
+def is_contrary(name: str, value: str) -> bool:
+    """Of a variable that names providers: those to be used, or those not to be."""
+    names = value.split(",")
+    return PROVIDER_NAME in names if name.endswith("_exclude") else value != PROVIDER_NAME
+
+
 def contradictions(wanted: list[Setting]) -> list[tuple[str, str]]:
     """Variables that Beeline does not set but that would keep it from being taken."""
     names = {setting.name for setting in wanted}
     if "OMPI_MCA_pml" in names:
-        why = "if it names beeline, Open MPI will not take it (unset it)"
+        why = "Open MPI will not take Beeline (unset it)"
         return [
             ("OMPI_MCA_opal_common_ofi_provider_exclude", why),
             ("OMPI_MCA_mtl_ofi_provider_exclude", why),
@@ -196,12 +258,12 @@ def contradictions(wanted: list[Setting]) -> list[tuple[str, str]]:
     return [("MPIR_CVAR_OFI_USE_PROVIDER", "it overrides FI_PROVIDER (unset it)")]
 
 
-def for_mpi(mpi: mpis.Mpi) -> list[Setting]:
+def for_mpi(mpi: mpis.Mpi, wishes: Wishes = NO_WISHES) -> list[Setting]:
     libdir = mpi.libdir if mpi.kind == "impi" else None
-    return settings(mpi.kind, paths.provider_dir(), libdir)
+    return settings(mpi.kind, paths.provider_dir(), libdir, wishes)
 
 
-def for_kind(kind: str) -> list[Setting]:
+def for_kind(kind: str, wishes: Wishes = NO_WISHES) -> list[Setting]:
     """When only the kind is known: the folder of Intel's library comes from the
     first Intel MPI there is."""
     libdir = None
@@ -209,7 +271,7 @@ def for_kind(kind: str) -> list[Setting]:
         libdir = next((m.libdir for m in mpis.find_all() if m.kind == "impi"), None)
         if libdir is None:
             warn("no Intel MPI found here: LD_LIBRARY_PATH is left as it is")
-    return settings(kind, paths.provider_dir(), libdir)
+    return settings(kind, paths.provider_dir(), libdir, wishes)
 
 
 def other_launcher(kind: str, named: mpis.Mpi | None = None) -> list[str]:
@@ -267,7 +329,7 @@ def of_all_mpis() -> list[Setting]:
         setting
         for kind in mpis.KINDS
         for libdir in (libdirs if kind == "impi" and libdirs else [None])
-        for setting in settings(kind, paths.provider_dir(), libdir)
+        for setting in settings(kind, paths.provider_dir(), libdir, EVERYTHING)
     ]
 
 
@@ -295,7 +357,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="print what takes these variables back, for whichever MPI they were set",
     )
+    add_huge_pages(parser)
     parser.set_defaults(func=main)
+
+
+def add_huge_pages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--huge-pages",
+        action="store_true",
+        help="have the program's malloc ask for huge pages (GLIBC_TUNABLES): large messages are "
+        "quicker from the first one on, memory may take seconds to be had",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -303,11 +375,12 @@ def main(args: argparse.Namespace) -> int:
         for name, value in undone(of_all_mpis(), os.environ).items():
             print_bytes(f"unset {name}" if value is None else exports({name: value}))
         return 0
+    wishes = Wishes(args.huge_pages, nodes.one_node(os.environ))
     if args.mpi in mpis.KINDS:
-        kind, mpi, wanted = args.mpi, None, for_kind(args.mpi)
+        kind, mpi, wanted = args.mpi, None, for_kind(args.mpi, wishes)
     else:
         mpi = mpis.named(args.mpi or "mpiexec")
-        kind, wanted = mpi.kind, for_mpi(mpi)
+        kind, wanted = mpi.kind, for_mpi(mpi, wishes)
     chosen = plan(wanted, os.environ)
     caveats = [mpi.caveat] if mpi and mpi.caveat else []
     for warning in (

@@ -210,9 +210,12 @@ def find_command(command: str) -> Path:
         )
     if path is None and "/" in command and os.path.exists(command):
         raise BeelineError(f"{command}: Permission denied (chmod +x?)", EXIT_NOT_EXECUTABLE)
+    if path is None and "/" not in command:
+        said = f"{command}: not found in PATH"
+        advice = f"\n{instead()}" if LAUNCHER.match(command) else ""
+        raise BeelineError(said + advice, EXIT_NOT_FOUND)
     if path is None:
-        where = "" if "/" in command else " in PATH"
-        raise BeelineError(f"{command}: not found{where}", EXIT_NOT_FOUND)
+        raise BeelineError(f"{command}: not found", EXIT_NOT_FOUND)
     return Path(os.path.abspath(path))
 
 
@@ -284,6 +287,25 @@ def find_all() -> list[Mpi]:
             continue
         found.setdefault((mpi.kind, mpi.prefix.resolve()), mpi)
     return list(found.values())
+
+
+def instead() -> str:
+    """What to do where PATH has no MPI: those that `beeline doctor` would find, and their paths."""
+    found = [mpi for mpi in find_all() if mpi.obstacle is None]
+    if not found:
+        return (
+            "  `beeline doctor` finds no MPI here either: "
+            f"`{how_to_install()}` installs one.\n"
+            "  Or give the path of an mpiexec: beeline run -- PATH ..., beeline env --mpi PATH"
+        )
+    return "\n".join(
+        [
+            "  `beeline doctor` finds these: give the path, or put its folder in PATH",
+            *(f"    {mpi.title}: {mpi.mpiexec}" for mpi in found),
+            f"  beeline run -- {found[0].mpiexec} ..., or beeline env --mpi {found[0].mpiexec}\n"
+            "  A launcher that says nothing about itself: beeline run --mpi KIND -- COMMAND",
+        ]
+    )
 
 
 def named(name: str) -> Mpi:

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beeline import numa, segments
+from beeline import jobs, numa, segments
 from beeline.errors import BeelineError, warn
 from beeline.numa import Mapping
 from beeline.segments import Endpoint
-from beeline.show import looking, size
+from beeline.show import looking, number_list, size
 
 OWN = "Beeline, its own"
 NEIGHBOURS = "Beeline, its neighbours'"
@@ -41,6 +41,7 @@ class Process:
     swapped: int
     endpoints: list[Endpoint]
     ranges: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    member: jobs.Place = field(default_factory=jobs.Place)
 
     def elsewhere(self, nodes: dict[int, int]) -> int:
         """Bytes that aren't on a node where it runs; 0 where that isn't known."""
@@ -123,6 +124,7 @@ def look(pid: int, machine: dict[int, set[int]]) -> Process:
         kinds={m.start: kind(m, files, lanes) for m in sorted(mappings, key=lambda m: m.start)},
         swapped=numa.swapped(pid),
         endpoints=endpoints,
+        member=jobs.place(pid),
     )
 
 
@@ -206,6 +208,8 @@ def describe(process: Process) -> dict[str, Any]:
     return {
         "pid": process.pid,
         "command": process.command,
+        "job": process.member.job.name or None,
+        "rank": process.member.rank,
         "threads": process.place.threads,
         "runs_on": sorted(process.place.nodes),
         "may_run_on": sorted(process.place.may),
@@ -233,17 +237,6 @@ def share(part: int, whole: int) -> str:
         return ""
     percent = 100 * part / whole
     return "< 1 %" if percent < 1 else f"{percent:.0f} %"
-
-
-def number_list(numbers: set[int]) -> str:
-    """As the kernel writes such a list: 0-3,8."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 def node_words(nodes: set[int]) -> str:
@@ -351,13 +344,16 @@ def table_of_mappings(process: Process, several: bool) -> Table:
 
 
 def table_of_processes(processes: list[Process], several: bool) -> Table:
-    table = Table(("process", "PID", "threads", "on node"), columns(processes), several)
+    ranked = any(process.member.rank is not None for process in processes)
+    heads = ("process", *["rank"] * ranked, "PID", "threads", "on node")
+    table = Table(heads, columns(processes), several)
     for process in processes:
-        place = process.place
-        what = [process.command, str(process.pid), str(place.threads), number_list(place.nodes)]
+        place, rank = process.place, process.member.rank
+        what = [process.command, *["" if rank is None else str(rank)] * ranked]
+        what += [str(process.pid), str(place.threads), number_list(place.nodes)]
         table.add(what, process, mapped(process.mappings), memory_of(process))
     table.put(
-        ["all", "", "", ""],
+        ["all", *[""] * (len(heads) - 1)],
         sum(mapped(process.mappings) for process in processes),
         sum_of(memory_of(process) for process in processes),
         sum(process.elsewhere(memory_of(process)) for process in processes),
@@ -418,10 +414,29 @@ def rendering(
     args: argparse.Namespace,
     width: int | None,
 ) -> list[str]:
-    """Lines. Of several processes a row each, unless more is asked for."""
+    """Lines, job by job. Of several processes a row each, unless more is asked for."""
+    together, several = len(processes) > 1 and not (args.mappings or args.ranges), len(machine) > 1
+    groups = jobs.by_job(processes, lambda process: process.member)
+    lines: list[str] = []
+    for job, members in groups:
+        if job != jobs.NONE or len(groups) > 1:
+            lines.append(jobs.heading(job, (process.member.rank for process in members)))
+        if together:
+            lines += table_of_processes(members, several).lines(width)
+        lines += details(members, machine, args, together, width)
+    return lines + footnotes(processes, machine)
+
+
+def details(
+    processes: list[Process],
+    machine: dict[int, set[int]],
+    args: argparse.Namespace,
+    together: bool,
+    width: int | None,
+) -> list[str]:
+    """What is to be said of each process by itself: its table, unless a row says it; remarks."""
     each, several = args.mappings or args.ranges, len(machine) > 1
-    together = len(processes) > 1 and not each
-    lines = table_of_processes(processes, several).lines(width) if together else []
+    lines: list[str] = []
     for process in processes:
         said = remarks(process, machine)
         if not together:
@@ -432,7 +447,7 @@ def rendering(
         lines += [f"  {remark}" for remark in said]
         if not together and said:
             lines.append("")
-    return lines + footnotes(processes, machine)
+    return lines
 
 
 def main(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 
-from beeline import env, knobs
+from beeline import bypass, env, knobs, nodes
 from beeline import mpi as mpis
 from beeline.errors import EXIT_NOT_EXECUTABLE, EXIT_USAGE, BeelineError, warn
 
@@ -22,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="run an MPI program over Beeline",
         description="Finds out which MPI the command's mpiexec belongs to, sets what that MPI "
         "needs to use Beeline, and runs the command.",
-        usage="beeline run [--mpi KIND] [--verbose] [--] COMMAND [ARG ...]",
+        usage="beeline run [--mpi KIND] [--huge-pages] [--verbose] [--] COMMAND [ARG ...]",
     )
     parser.add_argument(
         "--mpi",
@@ -34,19 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--verbose", "-v", action="store_true", help="say what was found and set, on stderr"
     )
+    env.add_huge_pages(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="for example mpiexec -n 4 ./app")
     parser.set_defaults(func=main)
-
-
-def overrides(argv: list[str], values: dict[str, str]) -> list[str]:
-    """Options on Open MPI's command line that win over its variables."""
-    found = []
-    for i, word in enumerate(argv[:-2]):
-        if word.lstrip("-") in ("mca", "gmca", "prtemca"):
-            ours = values.get(f"OMPI_MCA_{argv[i + 1]}")
-            if ours is not None and argv[i + 2] != ours:
-                found.append(f"{word} {argv[i + 1]} {argv[i + 2]}")
-    return found
 
 
 def other_mpi(argv: list[str], kind: str) -> list[str]:
@@ -74,9 +64,10 @@ def main(args: argparse.Namespace) -> int:
             "nothing to run; for example: beeline run -- mpiexec -n 4 ./app", EXIT_USAGE
         )
     path = mpis.find_command(argv[0])
+    wishes = env.Wishes(args.huge_pages, nodes.one_node(os.environ, argv))
     if args.mpi:
         found = f"{mpis.TITLES[args.mpi]}, as --mpi says"
-        wanted = env.for_kind(args.mpi)
+        kind, wanted = args.mpi, env.for_kind(args.mpi, wishes)
         for warning in other_mpi(argv, args.mpi):
             warn(warning)
     else:
@@ -94,12 +85,12 @@ def main(args: argparse.Namespace) -> int:
         if mpi.caveat:
             warn(mpi.caveat)
         found = f"{mpi.title} in {mpi.prefix}"
-        wanted = env.for_mpi(mpi)
+        kind, wanted = mpi.kind, env.for_mpi(mpi, wishes)
     chosen = env.plan(wanted, os.environ)
     for warning in (*chosen.warnings, *knobs.mistakes(os.environ)):
         warn(warning)
-    for option in overrides(argv, chosen.values):
-        warn(f"{option} on the command line keeps Open MPI from using Beeline")
+    for option in bypass.options(argv, kind, wanted):
+        warn(f"{option} on the command line keeps {mpis.TITLES[kind]} from using Beeline")
     if args.verbose:
         print(f"beeline: {found}", file=sys.stderr)
         for name, value in chosen.values.items():

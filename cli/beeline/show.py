@@ -61,3 +61,14 @@ def plain_console() -> Any:
         return Console()
     width = None if os.environ.get("COLUMNS") else 120
     return Console(soft_wrap=True, width=width)
+
+
+def number_list(numbers: set[int]) -> str:
+    """As the kernel writes such a list: 0-3,8."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

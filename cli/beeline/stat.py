@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from beeline import needs, segments
+from beeline import jobs, needs, segments
 from beeline.errors import EXIT_FAILURE, BeelineError
 from beeline.segments import Count, Endpoint, Peer
 from beeline.show import human, looking, plain_console, size
@@ -203,9 +203,12 @@ def one_sided(counters: dict[str, int]) -> dict[str, int]:
 
 def describe(endpoint: Endpoint) -> dict[str, Any]:
     counters = endpoint.counters
+    member = jobs.place(endpoint.pid)
     return {
         "pid": endpoint.pid,
         "command": endpoint.command,
+        "job": member.job.name or None,
+        "rank": member.rank,
         "endpoint": endpoint.id,
         "open_seconds": round(endpoint.seconds, 3),
         "exact": endpoint.exact,
@@ -390,19 +393,30 @@ def legend(endpoints: list[Endpoint]) -> list[str]:
     return lines
 
 
+def endpoint_parts(endpoint: Endpoint, rank: int | None, before: Endpoint | None) -> list[Any]:
+    from rich.text import Text
+
+    who = f"{endpoint.command} {endpoint.pid}" + ("" if rank is None else f", rank {rank}")
+    title = f"{who}, endpoint {endpoint.id[:8]}, open for {endpoint.seconds:.1f} s"
+    parts = [Text(title, style="bold"), paths_table(endpoint, before)]
+    if endpoint.peers:
+        parts.append(peers_table(endpoint))
+    return parts + [Text(f"  {line}") for line in remarks(endpoint)] + [Text()]
+
+
 def rendering(endpoints: list[Endpoint], before: dict[str, Endpoint], notes: list[str]) -> Any:
     from rich.console import Group
     from rich.text import Text
 
     parts: list[Any] = []
-    for endpoint in endpoints:
-        title = f"{endpoint.command} {endpoint.pid}, endpoint {endpoint.id[:8]}"
-        parts.append(Text(f"{title}, open for {endpoint.seconds:.1f} s", style="bold"))
-        parts.append(paths_table(endpoint, before.get(endpoint.id)))
-        if endpoint.peers:
-            parts.append(peers_table(endpoint))
-        parts += [Text(f"  {line}") for line in remarks(endpoint)]
-        parts.append(Text())
+    places = jobs.places(endpoint.pid for endpoint in endpoints)
+    groups = jobs.by_job(endpoints, lambda endpoint: places[endpoint.pid])
+    for job, members in groups:
+        if job != jobs.NONE or len(groups) > 1:
+            numbers = (places[endpoint.pid].rank for endpoint in members)
+            parts += [Text(jobs.heading(job, numbers), style="bold underline"), Text()]
+        for endpoint in members:
+            parts += endpoint_parts(endpoint, places[endpoint.pid].rank, before.get(endpoint.id))
     return Group(*parts, *(Text(line) for line in [*legend(endpoints), *notes]))
 
 

@@ -17,6 +17,7 @@
 
 #include "base/memcheck.h"
 #include "base/window.h"
+#include "core/ended.h"
 #include "core/stat.h"
 #include "core/work.h"
 
@@ -55,6 +56,26 @@ void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct 
 
 /* --- receiver ----------------------------------------------------------- */
 
+static enum bl_stat_way way_of(const struct bl_transfer *t)
+{
+	return t->streamed		? BL_WAY_STREAMED
+	       : t->missing		? BL_WAY_PROXY
+	       : t->coop && !t->carried ? BL_WAY_BOTH_HANDS
+					: BL_WAY_ONE_COPY;
+}
+
+static bl_cold void tell_error(const struct bl_transfer *t)
+{
+	static const char *const words[] = {
+		[BL_WAY_ONE_COPY] = "rendezvous: one copy by this process",
+		[BL_WAY_BOTH_HANDS] = "rendezvous: one copy by both processes",
+		[BL_WAY_PROXY] = "rendezvous: one copy by its sender",
+		[BL_WAY_STREAMED] = "rendezvous: through the ring",
+	};
+
+	bl_tell_error(t->peer, "a receive of", t->want, words[way_of(t)], t->error);
+}
+
 static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_transfer *t)
 {
 	const struct bl_receipt receipt = {
@@ -75,12 +96,9 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_trans
 	bl_take_back(&t->ours);
 	bl_fin(ep, t->peer, t->request,
 	       (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0) | t->verdict, t->carried);
-	bl_stat_received(ep,
-			 t->streamed		  ? BL_WAY_STREAMED
-			 : t->missing		  ? BL_WAY_PROXY
-			 : t->coop && !t->carried ? BL_WAY_BOTH_HANDS
-						  : BL_WAY_ONE_COPY,
-			 t->want, t->error);
+	bl_stat_received(ep, way_of(t), t->want, t->error);
+	if (unlikely(t->error))
+		tell_error(t);
 	bl_cq_moved(ep, ep->rx_cq, t->want);
 	if (likely(!t->error))
 		bl_memcheck_written(t->mine, t->nmine, t->want);

@@ -10,6 +10,7 @@
 #include "core/atomic.h"
 #include "core/combine.h"
 #include "core/counts.h"
+#include "core/ended.h"
 #include "core/large.h"
 #include "core/serve.h"
 #include "core/stat.h"
@@ -45,6 +46,8 @@ struct bl_rma_rest {
 };
 
 static struct bl_sink no_sink = BL_SINK_NONE;
+
+#define BY_TARGET "one-sided: done by its target"
 
 /* --- peers ---------------------------------------------------------------- */
 
@@ -155,8 +158,20 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		   });
 }
 
+static bl_cold void tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
+			       const char *way, int err)
+{
+	const char *said = what == BL_RMA_READ	  ? "a read of"
+			   : what == BL_RMA_WRITE ? "a write of"
+						  : "an atomic operation of";
+
+	bl_tell_error(peer, said, len, way, err);
+}
+
 void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err)
 {
+	if (unlikely(err))
+		tell_error(ep->dest[rma->dest], rma->what, len, "one-sided: directly", err);
 	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
 }
 
@@ -305,6 +320,8 @@ static void end_served(struct bl_ep *ep, const struct bl_rma *rma, size_t len, i
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_rma_by_target, 1);
 		bl_stat_add(ep, BL_STAT_rma_by_target_bytes, len);
+	} else {
+		tell_error(ep->dest[rma->dest], rma->what, len, BY_TARGET, err);
 	}
 	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
 }
@@ -592,6 +609,8 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 		begin_part(op, op->ask.off + op->ask.len);
 	} else {
 		pop(rp);
+		if (unlikely(err))
+			tell_error(rp->peer, op->ask.what, op->len, BY_TARGET, err);
 		complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
 		free(op);
 	}
@@ -618,8 +637,7 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 	if (err == -EAGAIN || err == NO_ROOM)
 		return true;
 	if (err) /* where a part is done no other way may begin anew */
-		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, rest->len,
-			 err == -EOPNOTSUPP ? EPERM : -err);
+		bl_rma_over(ep, rma, rest->len, err == -EOPNOTSUPP ? EPERM : -err);
 	drop_rest(rp);
 	return false;
 }

@@ -37,7 +37,7 @@
 
 #define BL_STATS_MAGIC	 0x74617453u
 #define BL_STATS_VERSION 3
-#define BL_STATS_ROOM	 64u
+#define BL_STATS_ROOM	 72u
 
 /*
  * X(name, what it counts). A name goes into the page with its value, so that a

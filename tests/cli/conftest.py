@@ -25,7 +25,7 @@ def fake_mpi(tmp_path: Path) -> Callable[..., Path]:
         (prefix / "bin").mkdir(parents=True, exist_ok=True)
         (prefix / "lib").mkdir(exist_ok=True)
         launcher = prefix / "bin" / name
-        launcher.write_text(f'#!/bin/sh\ncat "{ANSWERS / answer}.txt"\n')
+        launcher.write_text(f'#!/bin/sh\n/bin/cat "{ANSWERS / answer}.txt"\n')
         launcher.chmod(0o755)
         if library:
             (prefix / "lib" / library[0]).write_bytes(b"\x7fELF..." + library[1] + b"\0")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -227,7 +228,7 @@ def test_bpf_taken_by_a_seccomp_filter() -> None:
     status, record = run(*denied("bpf"))
     found = line(record, "BPF")
     assert status == 0 and found["state"] == OK and "BPF" not in record["verdict"]
-    assert "EPERM" in found["what"] and found["command"]
+    assert "EPERM" in found["what"] and not found["command"]  # nobody needs it
     assert "nothing of Beeline needs it" in found["why"]
     assert [found["data"][part] for part in ("map", "program", "kernel_reads")] == [False] * 3
     if all(found["data"]["capabilities"].values()):
@@ -247,16 +248,7 @@ def test_bpf_of_nobody() -> None:
     found = line(record, "BPF")
     assert found["state"] == OK and not found["data"]["program"]
     assert not any(found["data"]["capabilities"].values())
-    assert "CAP_BPF" in found["why"] and "--ambient-caps" in found["command"]
-
-
-def test_bpf_by_the_command_that_is_advised() -> None:
-    if not line(run()[1], "BPF")["data"]["program"]:
-        pytest.skip("not permitted here: BPF")
-    _, record = run(*as_nobody("--inh-caps", bpf.GRANTED, "--ambient-caps", bpf.GRANTED))
-    found = line(record, "BPF")
-    assert "are permitted" in found["what"] and "setpriv" not in found["command"]
-    assert all(found["data"][part] for part in ("map", "program", "kernel_reads"))
+    assert "CAP_BPF" in found["why"] and not found["command"]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +257,7 @@ def test_bpf_by_the_command_that_is_advised() -> None:
         (38, [], True, "built without BPF"),
         (22, [], True, "CONFIG_BPF_STREAM_PARSER"),
         (1, [], False, "CAP_NET_ADMIN"),
-        (1, ["user"], True, "--userns=host"),
+        (1, ["user"], True, "user namespace"),
         (1, [], True, "lockdown"),
     ],
 )
@@ -277,8 +269,8 @@ def test_why_bpf_is_refused(
     monkeypatch.setattr(bpf, "capabilities", lambda: dict.fromkeys(bpf.CAPABILITIES, has))
     refused = kernel.Result(True, number)
     found = bpf.finding(kernel.Probe(dict.fromkeys(bpf.TRIES, refused), ""))
-    assert found.state == OK and says in found.why + found.command
-    assert found.command and found.what.startswith("refused: ")
+    assert found.state == OK and says in found.why and not found.command
+    assert found.what.startswith("refused: ")
 
 
 # --- MPI ---------------------------------------------------------------------
@@ -371,6 +363,19 @@ def test_why_copies_are_refused(
 
 def no_counters() -> None:
     raise PermissionError
+
+
+@pytest.mark.parametrize(("copies", "wished"), [(True, ""), (True, "module"), (False, "")])
+@pytest.mark.parametrize(("number", "abi"), [(errno.EACCES, ()), (0, (2, 3))])
+def test_the_module_is_advised_only_to_who_needs_it(
+    number: int, abi: tuple[int, ...], copies: bool, wished: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FI_BEELINE_COPY", wished)
+    direct = kernel.Result(True, 0 if copies else errno.EPERM)
+    module = kernel.Result(True, number, 0, abi)
+    found = machine.module(kernel.Probe({"module": module, "readv": direct, "writev": direct}, ""))
+    needed = wished == "module" or not copies
+    assert (found.state == NOTE) == bool(found.command) == needed
 
 
 @pytest.mark.parametrize(

@@ -12,24 +12,27 @@ import time
 from pathlib import Path
 
 import pytest
-from beeline import env
+from beeline import bypass, env, nodes
 from beeline import mpi as mpis
-from beeline.run import overrides
 
 HERE = Path("/opt/beeline/lib/libfabric")
 ASK = "glibc.malloc.hugetlb=1"
 MALLOC = f"{ASK}:glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864"
 
 
-def values(kind: str, environ: dict[str, str] | None = None, libdir: Path | None = None):
-    return env.plan(env.settings(kind, HERE, libdir), environ or {})
+def values(
+    kind: str,
+    environ: dict[str, str] | None = None,
+    libdir: Path | None = None,
+    **wishes: bool,
+) -> env.Plan:
+    return env.plan(env.settings(kind, HERE, libdir, env.Wishes(**wishes)), environ or {})
 
 
 def test_mpich() -> None:
     assert values("mpich").values == {
         "FI_PROVIDER_PATH": str(HERE),
         "FI_PROVIDER": "beeline",
-        "GLIBC_TUNABLES": MALLOC,
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_NOLOCAL": "1",
         "FI_BEELINE_INJECT": "dialogue",
@@ -139,16 +142,17 @@ TUNABLES = [
 
 
 @pytest.mark.parametrize(("old", "other", "new"), TUNABLES)
-def test_malloc_asks_for_huge_pages_unless_told_otherwise(
+def test_malloc_asks_for_huge_pages_where_the_user_does(
     old: str | None, other: str | None, new: str | None
 ) -> None:
     environ = {"GLIBC_TUNABLES": old} if old else {}
     if other:
         name, _, value = other.partition("=")
         environ[name] = value
-    chosen = values("openmpi", environ)
+    chosen = values("openmpi", environ, huge_pages=True)
     assert chosen.values.get("GLIBC_TUNABLES") == new
     assert chosen.warnings == []
+    assert "GLIBC_TUNABLES" not in values("openmpi", environ).values  # for nobody asked
 
 
 def test_what_was_put_in_front_can_be_taken_out() -> None:
@@ -177,20 +181,134 @@ def test_what_contradicts_is_replaced_and_said(kind: str, name: str, old: str) -
     assert name in chosen.warnings[0] and repr(old) in chosen.warnings[0]
 
 
-def test_what_beeline_does_not_set_but_stands_in_the_way() -> None:
-    (warning,) = values("impi", {"I_MPI_OFI_PROVIDER": "tcp"}).warnings
-    assert "I_MPI_OFI_PROVIDER" in warning
+IN_THE_WAY = [
+    # of which MPI, a variable that Beeline doesn't set, a value in the way, one that isn't
+    ("impi", "I_MPI_OFI_PROVIDER", "tcp", "beeline"),
+    ("mpich", "MPIR_CVAR_OFI_USE_PROVIDER", "tcp", "beeline"),
+    ("openmpi", "OMPI_MCA_opal_common_ofi_provider_exclude", "shm,beeline", "shm,sockets"),
+    ("openmpi", "OMPI_MCA_mtl_ofi_provider_exclude", "beeline", "shm"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "other"), IN_THE_WAY)
+def test_what_beeline_does_not_set_but_stands_in_the_way(
+    kind: str, name: str, value: str, other: str
+) -> None:
+    (warning,) = values(kind, {name: value}).warnings
+    assert name in warning
+    assert values(kind, {name: other}).warnings == []
 
 
 def test_the_same_value_is_no_contradiction() -> None:
     assert values("openmpi", {"OMPI_MCA_pml": "cm", "FI_PROVIDER": "beeline"}).warnings == []
 
 
-def test_command_line_of_openmpi_wins_over_variables() -> None:
-    chosen = values("openmpi").values
-    argv = "mpiexec --mca pml ob1 -n 2 --mca btl self ./app".split()
-    assert overrides(argv, chosen) == ["--mca pml ob1"]
-    assert overrides("mpiexec --mca pml cm -n 2 ./app".split(), chosen) == []
+BYPASSES = [
+    # kind, command line, what of it keeps the MPI from using Beeline
+    ("openmpi", "mpiexec --mca pml ob1 -n 2 --mca btl self ./app", ["--mca pml ob1"]),
+    ("openmpi", "mpiexec --mca pml cm --mca mtl ofi -n 2 ./app", []),
+    ("openmpi", "mpiexec -mca mtl psm2 -n 2 ./app", ["-mca mtl psm2"]),
+    ("openmpi", "prterun --omca pml ucx ./app", ["--omca pml ucx"]),
+    ("openmpi", "mpiexec -x OMPI_MCA_pml=ob1 ./app", ["-x OMPI_MCA_pml=ob1"]),
+    ("openmpi", "mpiexec -x FI_PROVIDER=tcp ./app", ["-x FI_PROVIDER=tcp"]),
+    ("openmpi", "mpiexec -x FI_PROVIDER ./app", []),
+    (
+        "openmpi",
+        "mpiexec --mca mtl_ofi_provider_exclude shm,beeline ./app",
+        ["--mca mtl_ofi_provider_exclude shm,beeline"],
+    ),
+    ("openmpi", "mpiexec --mca mtl_ofi_provider_exclude shm ./app", []),
+    ("mpich", "mpiexec -genv FI_PROVIDER tcp -n 2 ./app", ["-genv FI_PROVIDER tcp"]),
+    ("mpich", "mpiexec -n 1 ./a : -env MPIR_CVAR_NOLOCAL 0 -n 1 ./b", ["-env MPIR_CVAR_NOLOCAL 0"]),
+    ("mpich", "mpiexec -genv MPIR_CVAR_CH4_NETMOD=ucx ./app", ["-genv MPIR_CVAR_CH4_NETMOD=ucx"]),
+    ("mpich", "mpiexec -genvnone -n 2 ./app", ["-genvnone"]),
+    ("mpich", "mpiexec -genvlist HOME,PATH ./app", ["-genvlist HOME,PATH"]),
+    ("mpich", "mpiexec -genv FI_BEELINE_INJECT 64 -n 2 ./app", []),
+    ("impi", "mpiexec -genv I_MPI_FABRICS shm -n 2 ./app", ["-genv I_MPI_FABRICS shm"]),
+    ("impi", "mpiexec -genv I_MPI_OFI_PROVIDER tcp ./app", ["-genv I_MPI_OFI_PROVIDER tcp"]),
+    ("impi", "mpiexec -genv I_MPI_OFI_PROVIDER beeline ./app", []),
+    ("impi", "mpiexec -n 2 env I_MPI_FABRICS=shm ./app", ["I_MPI_FABRICS=shm"]),
+    ("impi", "mpiexec -genv FI_PROVIDER_PATH /else ./app", ["-genv FI_PROVIDER_PATH /else"]),
+    ("impi", f"mpiexec -genv FI_PROVIDER_PATH /else:{HERE} ./app", []),
+]
+
+
+@pytest.mark.parametrize(("kind", "line", "found"), BYPASSES)
+def test_what_wins_over_variables_on_a_command_line(kind: str, line: str, found: list[str]) -> None:
+    assert bypass.options(line.split(), kind, env.settings(kind, HERE)) == found
+
+
+def test_run_warns_of_what_bypasses_beeline(beeline, fake_mpi) -> None:
+    launcher = str(fake_mpi("openmpi-5.0.11"))
+    done = beeline("run", "--", launcher, "--mca", "pml", "ob1", "./app")
+    assert "--mca pml ob1 on the command line keeps Open MPI from using Beeline" in done.stderr
+    assert beeline("run", "--", launcher, "./app").stderr == ""
+
+
+# --- Intel MPI's algorithms ------------------------------------------------
+
+
+@pytest.fixture
+def intel(tmp_path: Path) -> Path:
+    """Its libraries, and the file for shared memory where it has it."""
+    file = tmp_path / "opt/mpi/etc" / env.TUNING_FILES[0]
+    file.parent.mkdir(parents=True)
+    file.touch()
+    (tmp_path / "lib/release").mkdir(parents=True)
+    return tmp_path / "lib"
+
+
+TUNED = (env.TUNING, *env.ADJUST)
+
+
+def test_intels_algorithms_for_shared_memory_are_taken_on_one_node(intel: Path) -> None:
+    for libdir in (intel, intel / "release"):
+        chosen = values("impi", {}, libdir).values
+        assert chosen[env.TUNING] == str(intel.parent / "opt/mpi/etc" / env.TUNING_FILES[0])
+        assert {name: chosen[name] for name in env.ADJUST} == env.ADJUST
+    several = values("impi", {}, intel, one_node=False).values
+    without_the_file = values("impi", {}, Path("/elsewhere/lib")).values
+    for chosen in (several, without_the_file, values("mpich").values):
+        assert not set(TUNED) & set(chosen)
+
+
+def test_the_users_own_algorithms_win(intel: Path) -> None:
+    name = next(iter(env.ADJUST))
+    chosen = values("impi", {name: "7"}, intel)
+    assert chosen.values[name] == "7" and env.TUNING in chosen.values
+    for own in ({env.TUNING: "/mine.dat"}, {"I_MPI_TUNING_MODE": "auto"}):
+        chosen = values("impi", own, intel)
+        assert not set(TUNED) & set(chosen.values) and chosen.warnings == []
+    again = values("impi", values("impi", {}, intel).values, intel)
+    assert set(TUNED) <= set(again.values)  # evaluated twice
+
+
+@pytest.mark.parametrize(
+    ("environ", "line", "one"),
+    [
+        ({}, "mpiexec -n 2 ./app", True),
+        ({}, "mpiexec -host here:2 -n 2 ./app", True),
+        ({}, "mpiexec -hosts a,b -n 2 ./app", False),
+        ({}, "mpiexec -host a -n 1 ./app : -host b -n 1 ./app", False),
+        ({}, "mpiexec -f HOSTS -n 2 ./app", False),
+        ({}, "mpiexec -f /missing -n 2 ./app", True),
+        ({"SLURM_JOB_NUM_NODES": "2"}, "mpiexec ./app", False),
+        ({"SLURM_JOB_NUM_NODES": "1"}, "mpiexec ./app", True),
+        ({"SLURM_JOB_NUM_NODES": "2"}, "mpiexec -hosts a ./app", True),
+        ({"PBS_NODEFILE": "HOSTS"}, "mpiexec ./app", False),
+        ({"PBS_NODEFILE": "ONE"}, "mpiexec ./app", True),
+    ],
+)
+def test_whether_a_job_is_on_one_node(
+    environ: dict[str, str], line: str, one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("HOSTS").write_text("# two\nnode1:4\nnode2:4\n")
+    Path("ONE").write_text("node1\nnode1\n")
+    assert nodes.one_node(environ, line.split()) == one
+
+
+# --- undone ----------------------------------------------------------------
 
 
 USERS = [
@@ -204,8 +322,10 @@ USERS = [
 @pytest.mark.parametrize("kind", mpis.KINDS)
 @pytest.mark.parametrize("users", USERS)
 def test_what_env_set_can_be_undone(kind: str, users: dict[str, str]) -> None:
-    everything = [s for k in mpis.KINDS for s in env.settings(k, HERE, Path("/impi/lib"))]
-    wanted = env.settings(kind, HERE, Path("/impi/lib"))
+    everything = [
+        s for k in mpis.KINDS for s in env.settings(k, HERE, Path("/impi/lib"), env.EVERYTHING)
+    ]
+    wanted = env.settings(kind, HERE, Path("/impi/lib"), env.EVERYTHING)
     environ = env.plan(wanted, users).apply(users)
     for name, value in env.undone(everything, environ).items():
         assert environ.pop(name) != value
@@ -240,10 +360,11 @@ def test_env_prints_exports_and_nothing_else(kind: str, beeline) -> None:
 @pytest.mark.parametrize("kind", mpis.KINDS)
 def test_unset_takes_back_what_env_has_set(kind: str, beeline) -> None:
     users = {"FI_PROVIDER_PATH": "/mine", "LD_LIBRARY_PATH": "/my libraries"}
-    variables = [s.name for s in env.settings(kind, HERE, HERE)]
+    variables = [s.name for s in env.settings(kind, HERE, HERE, env.EVERYTHING)]
     for name in set(variables) - set(users):
         users[name] = ""
-    script = beeline("env", "--mpi", kind, **users).stdout
+    script = beeline("env", "--mpi", kind, "--huge-pages", **users).stdout
+    assert "GLIBC_TUNABLES" in script
     show = "".join(f'echo "{name}=${{{name}-}}"\n' for name in variables)
     done = subprocess.run(["sh", "-c", f"{script}\n{show}"], capture_output=True, text=True)
     environ = dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -315,6 +436,18 @@ def test_mistakes_are_explained(argv: tuple[str, ...], status: int, says: str, b
     assert done.returncode == status, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_an_mpi_in_path_those_that_are_here_are_named(beeline, fake_mpi) -> None:
+    launcher = fake_mpi("openmpi-5.0.11", name="mpiexec.openmpi")  # as Debian calls it
+    for words in (("run", "--", "mpiexec", "-n", "2", "./app"), ("env",)):
+        done = beeline(*words, PATH=f"{launcher.parent}:/bin/none")
+        assert done.returncode == 127 and done.stdout == ""
+        assert "mpiexec: not found in PATH" in done.stderr
+        assert "beeline doctor" in done.stderr and "--mpi" in done.stderr
+        assert f"Open MPI 5.0.11: {launcher}" in done.stderr
+    done = beeline("run", "--", "no-such-program", PATH="/bin/none")
+    assert "doctor" not in done.stderr
 
 
 def test_run_doubts_what_it_is_told(beeline, fake_mpi) -> None:

@@ -139,7 +139,7 @@ LISTS = [
 @pytest.mark.parametrize(("text", "numbers"), LISTS)
 def test_the_kernels_lists(text: str, numbers: set[int]) -> None:
     assert numa.number_list(text) == numbers
-    assert numa.number_list(nodemem.number_list(numbers)) == numbers
+    assert numa.number_list(show.number_list(numbers)) == numbers
 
 
 def test_this_machines_nodes() -> None:

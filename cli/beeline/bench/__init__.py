@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 
-from beeline.bench import crowd, local, overlap, primitives
+from beeline.bench import collectives, crowd, local, overlap, primitives
 
-KINDS = (local, overlap, crowd, primitives)
+KINDS = (local, overlap, collectives, crowd, primitives)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

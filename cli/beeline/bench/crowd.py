@@ -194,6 +194,7 @@ def tables(
     rows: Mapping[int, Sequence[summary.Row]],
     best: Sequence[Best],
     against: launch.Baseline,
+    tests: Mapping[str, str] = TESTS,
 ) -> None:
     for ranks, of_ranks in rows.items():
         for mpi in dict.fromkeys(row.mpi for row in of_ranks):
@@ -201,7 +202,7 @@ def tables(
             console.print(mpi_table(ranks, mine, against))
     if best:
         console.print(best_table(best, against))
-    for test, what in TESTS.items():
+    for test, what in tests.items():
         console.print(f"{test}: {what}", markup=False)
 
 

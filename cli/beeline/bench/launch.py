@@ -145,7 +145,7 @@ def compile_program(mpicc: Path, name: str = "mpi_bench") -> Path:
     """A benchmark program as this mpicc makes it; kept for the next time."""
     source = paths.program(f"{name}.c")
     key = hashlib.sha256(source.read_bytes())
-    for header in ("apart.h", "bench.h", "report.h"):
+    for header in ("apart.h", "bench.h", "many.h", "report.h"):
         key.update(paths.program(header).read_bytes())
     key.update(f"{mpicc} {mpicc.stat().st_mtime_ns}".encode())
     target = cache_dir() / f"{name}-{key.hexdigest()[:16]}"
@@ -193,7 +193,7 @@ def mpi_environment(
     else, and with Beeline's variables where Beeline is measured."""
     wanted = env.for_mpi(mpi)
     environ = dict(os.environ)
-    for setting in wanted:
+    for setting in env.for_mpi(mpi, env.EVERYTHING):
         others = setting.prepend and (setting.name != "FI_PROVIDER_PATH" or against.provider)
         if not others:
             environ.pop(setting.name, None)

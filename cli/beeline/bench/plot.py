@@ -74,7 +74,7 @@ def _short(size: int) -> str:
     return show_size(size).replace(" B", "").replace("iB", "").replace(" ", "")
 
 
-def _sizes(axes: Axes, sizes: Sequence[int]) -> dict[int, int]:
+def sizes_axis(axes: Axes, sizes: Sequence[int]) -> dict[int, int]:
     """Sizes at equal distances, labelled, thinned out where they would touch."""
     place = {size: i for i, size in enumerate(sizes)}
     room = int(axes.get_position().width * axes.figure.get_figwidth() / 0.44)
@@ -105,7 +105,7 @@ def colours_of(rows: Sequence[Measured]) -> dict[str, str]:
 
 def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float]) -> None:
     """Two lines for each MPI, what it is measured against and Beeline, with the quartiles."""
-    place = _sizes(axes, sorted({r.size for r in rows}))
+    place = sizes_axis(axes, sorted({r.size for r in rows}))
     colours, top = colours_of(rows), 0.0
     for mpi, mine in _by_mpi(rows).items():
         colour = colours[mpi]
@@ -133,7 +133,7 @@ def _values(axes: Axes, rows: Sequence[Row], value: Callable[[Row, float], float
 
 def _ratios(axes: Axes, rows: Sequence[Row], against: Baseline) -> None:
     """Beeline / default for each MPI, one line each, with 1 as the line to beat."""
-    place = _sizes(axes, sorted({r.size for r in rows}))
+    place = sizes_axis(axes, sorted({r.size for r in rows}))
     colours, top = colours_of(rows), 0.0
     for mpi, mine in _by_mpi(rows).items():
         colour = colours[mpi]
@@ -284,7 +284,7 @@ def overlap(
     with plt.rc_context(STYLE):
         figure, all_axes = plt.subplots(1, len(titles), figsize=(15.5, 5.4))
         for axes, (away, title) in zip(all_axes, titles.items(), strict=True):
-            place = _sizes(axes, sorted({p.size for p in points}))
+            place = sizes_axis(axes, sorted({p.size for p in points}))
             for mpi, colour in colours.items():
                 for path in (DEFAULT, BEELINE):
                     mine = [p for p in points if p.mpi == mpi and p.path == path]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """BPF: whether this user may load programs that receive messages inside the kernel. Nothing
-of Beeline needs that today, so whatever is found is no fault."""
+of Beeline needs that today: whatever is found is no fault, and nothing is advised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ WHAT_FOR = (
     "with it the kernel could receive messages from the network while a program computes; "
     "nothing of Beeline needs it today"
 )
-GRANTED = "+bpf,+net_admin,+perfmon"
 
 
 def capabilities() -> dict[str, bool]:
@@ -53,46 +52,28 @@ def finding(probe: Probe) -> Finding:
             "programs that receive from sockets are permitted"
             + ("; the kernel interprets them (net.core.bpf_jit_enable=0)" if slow else ""),
             WHAT_FOR,
-            "sudo sysctl net.core.bpf_jit_enable=1" if slow else "",
-            data,
+            data=data,
         )
-    why, command = _why_refused(probe, has, setting)
+    why = _why_refused(probe, has, setting)
     what = "; ".join(f"{name}: {said}" for name, said in refused.items())
     if len(refused) == len(TRIES) and len(set(refused.values())) == 1:
         what = f"refused: {probe['bpf_receive'].said}"
-    return Finding("BPF", OK, what, f"{why}; {WHAT_FOR}", command, data)
+    return Finding("BPF", OK, what, f"{why}; {WHAT_FOR}", data=data)
 
 
-def _why_refused(probe: Probe, has: dict[str, bool], setting: str | None) -> tuple[str, str]:
-    """Where a refusal comes from, and what would end it."""
+def _why_refused(probe: Probe, has: dict[str, bool], setting: str | None) -> str:
     lacking = [name for name, there in has.items() if not there]
     number = probe["bpf_receive"].errno
     if number == errno.ENOSYS and not filtered():
-        return "this kernel is built without BPF", "use a kernel with CONFIG_BPF_SYSCALL=y"
+        return "this kernel is built without BPF"
     if number == errno.EINVAL:
-        return (
-            "this kernel knows no such programs",
-            "use a kernel of 5.10 or later with CONFIG_BPF_STREAM_PARSER=y",
-        )
+        return "this kernel knows no such programs (5.10, CONFIG_BPF_STREAM_PARSER=y)"
     if lacking:
-        return (
-            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} lacking"
-            + (f" (kernel.unprivileged_bpf_disabled={setting})" if setting else ""),
-            f"sudo setpriv --reuid $USER --regid $(id -g) --init-groups --inh-caps {GRANTED} "
-            f"--ambient-caps {GRANTED} COMMAND",
+        return f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} lacking" + (
+            f" (kernel.unprivileged_bpf_disabled={setting})" if setting else ""
         )
     if filtered():
-        return (
-            "a seccomp filter of this container or service refuses it",
-            "run the container with a profile that allows bpf (docker run --cap-add BPF "
-            "--cap-add NET_ADMIN --cap-add PERFMON)",
-        )
+        return "a seccomp filter of this container or service refuses it"
     if "user" in own_namespaces():
-        return (
-            "the capabilities of a user namespace don't count for it",
-            "start the container without one (--userns=host), with these capabilities",
-        )
-    return (
-        "the capabilities are there: the kernel's lockdown or a security module refuses it",
-        "boot without lockdown=confidentiality, or ask the administrator",
-    )
+        return "the capabilities of a user namespace don't count for it"
+    return "the capabilities are there: the kernel's lockdown or a security module refuses it"

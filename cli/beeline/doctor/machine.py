@@ -407,6 +407,9 @@ def counters() -> tuple[str, dict[str, int]]:
     )
 
 
+WHO_NEEDS_IT = "only processes that may not copy from each other otherwise need it"
+
+
 def module(probe: Probe) -> Finding:
     result = probe["module"]
     abi, wanted = (*result.extra, 0, 0)[:2]
@@ -419,6 +422,11 @@ def module(probe: Probe) -> Finding:
             what += f", newer than the {wanted} that this Beeline knows: it serves that, too"
         said, counted = counters()
         return Finding("module", OK, what + said, data=data | counted)
+    wished = os.environ.get(f"{knobs.PREFIX}COPY", "").lower() == "module"
+    unneeded = probe["readv"].good and probe["writev"].good and not wished
+    if unneeded and (result.good or result.errno == errno.EACCES):
+        why = f"interface {abi}, older than {wanted}" if result.good else result.said
+        return Finding("module", OK, f"/dev/beeline: {why}; {WHO_NEEDS_IT}", data=data)
     if result.good:
         return Finding(
             "module",
@@ -430,7 +438,6 @@ def module(probe: Probe) -> Finding:
             "sudo beeline setup module",
             data,
         )
-    wished = os.environ.get(f"{knobs.PREFIX}COPY", "").lower() == "module"
     if result.errno == errno.ENOENT and wished:
         return Finding(
             "module",
@@ -444,7 +451,7 @@ def module(probe: Probe) -> Finding:
         return Finding(
             "module",
             OK,
-            "not loaded; only processes that may not copy from each other otherwise need it",
+            f"not loaded; {WHO_NEEDS_IT}",
             data=data,
         )
     return Finding(
