@@ -7,6 +7,9 @@
 A suite is a suite of meson's (unit, process, ...) or a folder under tests/ with
   * executable files test_*: drivers, run one after the other from the top folder, or
   * pytest files test_*.py that are not executable.
+BEELINE_LONG=1, which `make test-long` sets, makes it the long run: then drivers called
+long_* run as well, and meson's tests that are also in its suite `long`; and whatever
+repeats itself does so more often, if it reads the same variable (docs/testing.md).
 A meson test or a driver may report many cases, one line of stdout each:
     ok NAME            not ok NAME: why            skip NAME: why
 What follows a `not ok` on lines that begin with # belongs to its reason.
@@ -36,7 +39,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-LIMIT = 1500.0  # seconds for one driver
+LONG = os.environ.get("BEELINE_LONG") == "1"
+LIMIT = 3600.0 if LONG else 600.0  # seconds for one driver
+MARK = "long"  # the suite of meson's whose tests are for the long run alone
 CASE = re.compile(r"^(ok|not ok|skip)\s+(?:\d+\s+)?(?:-\s+)?([^:]+?)(?::\s*(.*))?$")
 # cmocka's skip() prints "not ok N # SKIP NAME".
 TAP_SKIP = re.compile(r"^(?:not )?ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)
@@ -122,7 +127,7 @@ def meson_suites(build: Path) -> list[str]:
     suites = {
         suite.rpartition(":")[2] for test in json.loads(done.stdout) for suite in test["suite"]
     }
-    return sorted(suites)
+    return sorted(suites - {MARK})
 
 
 def run_meson(build: Path, suite: str) -> Tally:
@@ -142,6 +147,7 @@ def run_meson(build: Path, suite: str) -> Tally:
             "1",
             "--suite",
             suite,
+            *([] if LONG else ["--no-suite", MARK]),
             "--logbase",
             f"testlog-{suite}",
         ],
@@ -176,7 +182,8 @@ def run_meson(build: Path, suite: str) -> Tally:
 
 
 def drivers(folder: Path) -> list[Path]:
-    return [p for p in sorted(folder.glob("test_*")) if p.is_file() and os.access(p, os.X_OK)]
+    found = sorted(folder.glob("test_*")) + (sorted(folder.glob("long_*")) if LONG else [])
+    return [p for p in found if p.is_file() and os.access(p, os.X_OK)]
 
 
 def run_driver(path: Path, environ: dict[str, str]) -> Tally:

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fault/generations.h"
+#include "long.h"
 
 struct mutant_row {
 	struct row row;
@@ -29,7 +30,7 @@ static const struct mutant_row rows[] = {
 	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", "0", 20000, 200000},
 };
 
-#define SECONDS (SLOWER > 1 ? 8 : 4) /* twice as long where a sanitizer looks on */
+#define SECONDS (SLOWER > 1 ? 8 : test_long() ? 4 : 1) /* longer where a sanitizer looks on */
 #define PACKETS 2000		     /* a mutant says at most, give or take */
 #define EXTRA	4		     /* so much longer, should none have been given up by then */
 
