@@ -31,8 +31,8 @@ static const struct mutant_row rows[] = {
 };
 
 #define SECONDS (SLOWER > 1 ? 8 : test_long() ? 4 : 1) /* longer where a sanitizer looks on */
-#define PACKETS 2000		     /* a mutant says at most, give or take */
-#define EXTRA	4		     /* so much longer, should none have been given up by then */
+#define PACKETS 2000				       /* a mutant says at most, give or take */
+#define EXTRA	4 /* so much longer, should none have been given up by then */
 
 static const struct mutant_row *row;
 static uint64_t seed;
