@@ -29,7 +29,8 @@ JOBS ?= $(shell nproc)
 WERROR ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help soak vm-test vm-shell deb venv build demo test test-long sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deb venv build demo test test-long sanitize bench lint format
+.PHONY: install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
