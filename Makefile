@@ -3,7 +3,7 @@
 # root or with sudo, Python's into .venv) and says so.
 #
 #   make demo     see the difference on this machine, from nothing, in minutes
-#   make test     the tests, each at least once: 10 to 15 minutes (docs/testing.md)
+#   make test     the tests, each at least once: about 15 minutes (docs/testing.md)
 #   make test-long all of them, with every repetition: hours
 #   make build    .venv/bin/beeline and the libraries it needs
 #   make sanitize its unit, process and fault tests with the compilers' checks of memory and threads
