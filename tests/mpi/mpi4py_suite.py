@@ -22,7 +22,7 @@ import mpis
 
 VERSION = "4.1.2"
 SMOKE = ["-i", "p2p_buf", "-i", "rma", "-i", "win"]
-LIMIT = 850 if mpis.LONG else 150
+LIMIT = 850 if mpis.LONG else 280
 # What fails over any libfabric provider under this MPI library, and not over its own
 # default: seen in the same way with libfabric's tcp provider, or the one named. mpi4py's
 # patterns of names.
