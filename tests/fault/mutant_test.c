@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fault/generations.h"
+#include "long.h"
 
 struct mutant_row {
 	struct row row;
@@ -29,9 +30,9 @@ static const struct mutant_row rows[] = {
 	{{"fragments", "offsets, and bytes that weren't asked for"}, "ring", "0", 20000, 200000},
 };
 
-#define SECONDS (SLOWER > 1 ? 8 : 4) /* twice as long where a sanitizer looks on */
-#define PACKETS 2000		     /* a mutant says at most, give or take */
-#define EXTRA	4		     /* so much longer, should none have been given up by then */
+#define SECONDS (SLOWER > 1 ? 8 : test_long() ? 4 : 1) /* longer where a sanitizer looks on */
+#define PACKETS 2000				       /* a mutant says at most, give or take */
+#define EXTRA	4 /* so much longer, should none have been given up by then */
 
 static const struct mutant_row *row;
 static uint64_t seed;
@@ -51,7 +52,7 @@ static void mutants(void **state)
 	const char *text = getenv("BEELINE_FUZZ_SECONDS");
 	uint64_t seconds = text && atoi(text) > 0 ? (uint64_t)atoi(text) : SECONDS;
 	uint64_t until = bl_clock_ns() + seconds * 1000000000ull;
-	uint64_t last = until + EXTRA * seconds * 1000000000ull;
+	uint64_t last = until + EXTRA * (seconds > 4 ? seconds : 4) * 1000000000ull;
 	unsigned all = 0, mistrusted = 0;
 
 	row = TABLE_ROW(struct mutant_row, state);

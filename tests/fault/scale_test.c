@@ -26,6 +26,7 @@
 
 #include "core/core.h"
 #include "fault/deadline.h"
+#include "long.h"
 #include "unit/table.h"
 
 #define MOST	    1024u
@@ -427,6 +428,10 @@ static void choose_size(void)
 		most_each = 16;
 		printf("skip 1024 endpoints: a sanitizer takes too much memory and time; 128 and "
 		       "64 run\n");
+	} else if (!test_long()) {
+		most_processes = 256;
+		most_each = 32;
+		printf("skip 1024 endpoints: they are for the long run; 256 run\n");
 	} else if (mib < ENOUGH_MIB) {
 		most_processes = 256;
 		most_each = 32;

@@ -3,6 +3,7 @@
  * world.c: see world.h.
  */
 #include "fault/world.h"
+#include "long.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -80,12 +81,17 @@ void world_start(int count, void (*run)(int rank))
 	memset(world_space, 0, sizeof world_space);
 }
 
+/* In the short run one of so many. */
+#define SHORT_OF 2
+
 unsigned world_kills(unsigned usual)
 {
 	const char *text = getenv("BEELINE_KILLS");
 
 	if (text && atoi(text) > 0)
 		return (unsigned)atoi(text);
+	if (!test_long() && usual > SHORT_OF)
+		usual /= SHORT_OF;
 	return usual > SLOWER ? usual / SLOWER : usual;
 }
 

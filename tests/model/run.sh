@@ -56,18 +56,21 @@ fi
 # What takes longest comes first, so that nothing waits for it in the end.
 runs()
 {
-	echo "one_lies yes -DMESSAGES=1 -DLIES=3 -DSHORT=0"
-	[ "${BEELINE_FULL:-0}" = 0 ] || {
+	[ "${BEELINE_LONG:-0}" != 1 ] || {
+		echo "one_lies yes -DMESSAGES=1 -DLIES=3 -DSHORT=0"
 		echo "one_sender_three yes -DSENDERS=1 -DMESSAGES=3 -DPOSTS=3"
 		echo "two_senders_two yes -DMESSAGES=2 -DSHORT=0"
 		echo "one_dies_short yes -DMESSAGES=1 -DDEATH=1"
 		echo "one_lies_short yes -DMESSAGES=1 -DLIES=2"
 	}
+	[ "${BEELINE_LONG:-0}" = 1 ] || echo "one_lies_once yes -DMESSAGES=1 -DLIES=1 -DSHORT=0"
 	echo "two_senders yes -DMESSAGES=1"
 	echo "two_senders_stay yes -DMESSAGES=1 -DSTAYS=1"
 	echo "one_dies yes -DMESSAGES=1 -DDEATH=1 -DSHORT=0"
-	echo "break_believe_disowned no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=10"
-	echo "break_forget_passed no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=9"
+	[ "${BEELINE_LONG:-0}" != 1 ] || {
+		echo "break_believe_disowned no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=10"
+		echo "break_forget_passed no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=9"
+	}
 	echo "one_sender yes -DSENDERS=1"
 	echo "one_sender_places yes -DSENDERS=1 -DPOSTS=3 -DSLOTS=2 -DSHORT=0"
 	echo "break_second_look no -DSENDERS=1 -DPOSTS=3 -DSLOTS=2 -DSHORT=0 -DBREAK=1"

@@ -7,7 +7,7 @@ There are more ranks than cores in most runs, so each MPI library is asked to yi
 the core when it waits, on either path.
 
     BEELINE        the command, BEELINE_MPIS the folder of MPI libraries (tests/run.py)
-    BEELINE_FULL=1 everything, not the selection that fits `make test`
+    BEELINE_LONG=1 everything, not the selection that fits `make test` (docs/testing.md)
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ VENV = Path(os.environ.get("BEELINE", TOP / ".venv/bin/beeline")).parent.parent
 BEELINE = VENV / "bin/beeline"
 MPIS = Path(os.environ.get("BEELINE_MPIS", VENV / "mpi"))
 WORK = Path(os.environ.get("BEELINE_BUILD", TOP / "build")) / "mpi-tests"
-FULL = os.environ.get("BEELINE_FULL", "") not in ("", "0")
+LONG = os.environ.get("BEELINE_LONG") == "1"
+RANKS = (2, 4) if LONG else (2,)  # of a driver that takes long with more ranks than cores
 NAMES = ("mpich", "openmpi", "impi")
 LIBRARY = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40", "impi": "libmpi.so.12"}
 PATHS = ("default", "beeline")

@@ -177,6 +177,7 @@ class Guest:
                 cpus = f"{n * share}-{n * share + share - 1}"
                 cmd += ["-numa", f"node,nodeid={n},cpus={cpus},memdev=m{n}"]
         append = f"console=ttyS0 panic=-1 nokaslr {self.append}"
+        append += f" LONG={os.environ.get('BEELINE_LONG', '0')}"
         append += f" PATIENCE={os.environ.get('BEELINE_VM_PATIENCE', '1')}"
         cmd += ["-kernel", str(self.kernel.image), "-initrd", str(work / "initramfs.gz")]
         cmd += ["-append", append, "-no-reboot", "-display", "none"]

@@ -222,7 +222,7 @@ static void revoke_during_copy(void)
 	EQ(dev_export(fd, p, LEN, 1, &shared->h), 0);
 	for (size_t i = 0; i < NELEM(readers); i++)
 		readers[i] = peer_start(reader, NULL);
-	for (unsigned int i = 0; i < 25; i++) {
+	for (unsigned int i = 0; i < vt_rounds(25); i++) {
 		unsigned int seen = atomic_load(&shared->copies);
 		struct beeline_handle old = shared->h, new;
 
@@ -522,7 +522,7 @@ static void exporter_for_copiers(int sock, void *arg)
 
 static void exporter_killed_during_copy(void)
 {
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < vt_rounds(12); i++) {
 		struct peer ex, c[2];
 
 		share();
@@ -542,7 +542,7 @@ static void exporter_killed_during_copy(void)
 /* By their own choice, and with two copiers at it. */
 static void exporter_ends_during_copy(intptr_t how)
 {
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < vt_rounds(4); i++) {
 		struct peer ex, c[2];
 
 		share();
@@ -609,7 +609,7 @@ static void exporter_forks_during_copy(void)
 	memset(p, 1, LEN);
 	EQ(dev_export(fd, p, LEN, 3, &shared->h), 0);
 	c = peer_start(writer_and_reader, NULL);
-	for (unsigned int i = 0; i < 5; i++) {
+	for (unsigned int i = 0; i < vt_rounds(5); i++) {
 		unsigned int seen = atomic_load(&shared->copies);
 		pid_t child;
 
@@ -642,7 +642,7 @@ static void copier_killed_during_copy(void)
 	share();
 	memset(p, 1, LEN);
 	EQ(dev_export(fd, p, LEN, 3, &shared->h), 0);
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < vt_rounds(12); i++) {
 		unsigned int seen = atomic_load(&shared->copies);
 		struct peer c[2] = {peer_start(copier, NULL), peer_start(copier, (void *)1)};
 

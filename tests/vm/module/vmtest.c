@@ -66,6 +66,13 @@ int vt_patience(void)
 	return n > 1 ? n : 1;
 }
 
+unsigned int vt_rounds(unsigned int n)
+{
+	const char *text = getenv("LONG");
+
+	return text && !strcmp(text, "1") ? n : (n + 3) / 4;
+}
+
 static bool wanted(const char *name, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)

@@ -58,6 +58,8 @@ void vt_eq(long long is, long long should, const char *what);
 double vt_now(void);
 /* By how much all deadlines are longer on a slow machine: PATIENCE of the environment, or 1. */
 int vt_patience(void);
+/* How often to repeat something: n times, a quarter of it without LONG=1 in the environment. */
+unsigned int vt_rounds(unsigned int n);
 
 /* /dev/beeline */
 int dev_open(void);
