@@ -49,8 +49,9 @@ static struct bl_fence *fence_of(struct bl_ep *ep, struct bl_peer *peer)
 }
 
 /* Keep the bytes: where they were is free again. */
-static char *keep(char *to, struct iovec *iov, size_t *niov)
+static char *keep(char *to, const struct iovec *own, size_t *niov)
 {
+	struct iovec *iov = (struct iovec *)(uintptr_t)own; /* the record's; bl_work_own() */
 	size_t len = bl_iov_len(iov, *niov);
 
 	bl_iov_gather(to, iov, *niov, 0, len);
@@ -66,9 +67,9 @@ static void keep_injected(struct fenced *f)
 	if (w->what != BL_WORK_RMA)
 		keep(f->copy, w->iov[0], &w->send.niov);
 	else if (w->rma.ncompare)
-		keep(keep(f->copy, w->iov[0], &w->rma.niov), w->iov[1], &w->rma.ncompare);
+		keep(keep(f->copy, w->rma.iov, &w->rma.niov), w->rma.compare, &w->rma.ncompare);
 	else
-		keep(f->copy, w->iov[0], &w->rma.niov);
+		keep(f->copy, w->rma.iov, &w->rma.niov);
 }
 
 /* copied: so many bytes are to be kept. */
@@ -106,6 +107,7 @@ static int queue(struct bl_ep *ep, const struct bl_work *work, uint64_t dest, si
 	return 0;
 
 undo:
+	bl_work_disown(&f->work);
 	free(f);
 	return err;
 }
@@ -176,6 +178,7 @@ static void unlink_fenced(struct bl_fence *fence, struct fenced **at)
 	if (!f->next)
 		fence->tail = at;
 	fence->n--;
+	bl_work_disown(&f->work);
 	free(f);
 	bl_ep_unrefused(bl_ep_of(fence->peer));
 }
