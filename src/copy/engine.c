@@ -25,9 +25,8 @@ enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER, TURNS_CROSSING };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
-#define PIECES 128 /* iovecs on either side of one system call: it is a small part of their time   \
-		    */
-#define PAGE 4096
+#define PIECES 128 /* iovecs on either side of one system call, of whose time it is little */
+#define PAGE   4096
 
 /* Keys that were no help so often are not sent to this peer any more: it has no
  * module, or is another user to it. */
