@@ -4,10 +4,11 @@
  * done together.
  *
  * A system call that copies 8 bytes is mostly the call, and a packet (serve.h) mostly its way there
- * and back: so several go with one; and what lies side by side, there and here, is one place. So who has just begun one to the same target, and has read no queue or
- * counter that it would complete in since, or says that more follow (FI_MORE), is about to begin
- * more: from there on they are kept until progress is made, until one comes that is none of them
- * (another kind, a longer one, an atomic operation), or one more than there is room for.
+ * and back: so several go with one; and what lies side by side, there and here, is one place. So
+ * who has just begun one to the same target, and has read no queue or counter that it would
+ * complete in since, or says that more follow (FI_MORE), is about to begin more: from there on they
+ * are kept until progress is made, until one comes that is none of them (another kind, a longer
+ * one, an atomic operation), or one more than there is room for.
  *
  *   put ──► is one just over, or kept? ── no ──► done at once, as by rma.h
  *                     │ yes
