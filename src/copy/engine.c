@@ -26,7 +26,7 @@ enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER, TURNS_CROSSING };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
-#define PIECES 8 /* iovecs on either side of one system call */
+#define PIECES 128 /* iovecs on either side of one system call, of whose time it is little */
 #define PAGE   4096
 
 #define MAPPED_STEP 512 /* pages in one look */
@@ -118,12 +118,15 @@ typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nloc
 static int vm_copy(vm_call *call, struct bl_copy_pair *pair, const struct iovec *mine, size_t nmine,
 		   const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
+	struct bl_iov_at here = {mine, nmine, 0}, there = {theirs, ntheirs, 0};
 	struct iovec local[PIECES], remote[PIECES];
-	size_t all = len;
+	size_t all = len, most;
 
+	bl_iov_skip(&here, off);
+	bl_iov_skip(&there, off);
 	while (len) {
-		size_t nl = bl_iov_slice(mine, nmine, off, len, local);
-		size_t nr = bl_iov_slice(theirs, ntheirs, off, len, remote);
+		size_t nr = bl_iov_next(there, len, remote, PIECES, &most);
+		size_t nl = bl_iov_next(here, most, local, PIECES, &most);
 		ssize_t done = call(pair->pid, local, nl, remote, nr, 0);
 
 		if (unlikely(done <= 0)) {
@@ -132,7 +135,8 @@ static int vm_copy(vm_call *call, struct bl_copy_pair *pair, const struct iovec 
 			pair->moved = (uint32_t)bl_min(all - len, (size_t)UINT32_MAX);
 			return done ? -errno : -EFAULT;
 		}
-		off += (size_t)done;
+		bl_iov_skip(&here, (size_t)done);
+		bl_iov_skip(&there, (size_t)done);
 		len -= (size_t)done;
 	}
 	return 0;

@@ -108,6 +108,43 @@ size_t bl_iov_slice(const struct iovec *iov, size_t n, size_t off, size_t len, s
 	return used;
 }
 
+void bl_iov_skip(struct bl_iov_at *at, size_t len)
+{
+	for (at->off += len; at->n && at->off >= at->iov->iov_len; at->iov++, at->n--)
+		at->off -= at->iov->iov_len;
+}
+
+size_t bl_iov_next(struct bl_iov_at at, size_t len, struct iovec *out, size_t most, size_t *bytes)
+{
+	size_t used = 0;
+
+	*bytes = 0;
+	for (; at.n && used < most && *bytes < len; at.iov++, at.n--, at.off = 0) {
+		size_t take = bl_min(at.iov->iov_len - at.off, len - *bytes);
+
+		if (!take)
+			continue;
+		out[used].iov_base = (void *)((uintptr_t)at.iov->iov_base + at.off);
+		out[used++].iov_len = take;
+		*bytes += take;
+	}
+	return used;
+}
+
+void bl_iov_put(struct bl_iov_at *at, const void *src, size_t len)
+{
+	const char *in = src;
+
+	while (len && at->n) {
+		size_t take = bl_min(at->iov->iov_len - at->off, len);
+
+		bl_move((char *)at->iov->iov_base + at->off, in, take);
+		in += take;
+		len -= take;
+		bl_iov_skip(at, take);
+	}
+}
+
 size_t bl_iov_gather(void *dst, const struct iovec *iov, size_t n, size_t off, size_t len)
 {
 	char *out = dst;

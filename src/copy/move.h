@@ -129,6 +129,22 @@ size_t bl_iov_len_checked(const struct iovec *iov, size_t n);
  */
 size_t bl_iov_slice(const struct iovec *iov, size_t n, size_t off, size_t len, struct iovec *out);
 
+/* A place in a list of pieces. */
+struct bl_iov_at {
+	const struct iovec *iov;
+	size_t n;   /* pieces that are left, the one it is in included */
+	size_t off; /* in that */
+};
+
+/* So many bytes further. */
+void bl_iov_skip(struct bl_iov_at *at, size_t len);
+/* Describe the next len bytes in `out`, as far as `most` pieces do; *bytes: how many those are.
+ * Returns the pieces used. */
+size_t bl_iov_next(struct bl_iov_at at, size_t len, struct iovec *out, size_t most, size_t *bytes);
+
+/* Copy len bytes there, and go on behind them. */
+void bl_iov_put(struct bl_iov_at *at, const void *src, size_t len);
+
 /* Copy len bytes between a contiguous buffer and iov at off; returns the bytes
  * copied, fewer where iov ends. */
 size_t bl_iov_gather(void *dst, const struct iovec *iov, size_t n, size_t off, size_t len);

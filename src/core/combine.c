@@ -6,28 +6,32 @@
 #include <string.h>
 
 #include "base/knobs.h"
+#include "core/runs.h"
 #include "core/serve.h"
 #include "core/stat.h"
 
 #define AGAIN_US   20u /* a table that changes has changed by then */
+#define PER_US	   8u  /* pieces that who begins one is given a microsecond more to find */
 #define SPARE_MOST 4u  /* of those that an endpoint holds ready: few peers have some at a time */
 
 uint32_t bl_combine_follows_us = 1; /* who begins one after another takes 30 to 300 ns for each */
 
 /* Some that are done together: places of op[first] and on, as one operation. */
 struct group {
-	struct iovec iov[BL_IOV_MAX];
-	struct bl_rma_place place[BL_IOV_MAX];
+	struct iovec iov[BL_COMBINE_GROUP];
+	struct bl_rma_place place[BL_COMBINE_GROUP];
 	struct bl_rma rma;
 	size_t len;
-	uint32_t n; /* operations */
+	uint32_t n;	     /* operations */
+	bool are_runs;	     /* their pieces are: */
+	struct bl_runs runs; /* these, as long as they are */
 };
 
 /* --- which, and together with which ------------------------------------------- */
 
 static bool is_suited(const struct bl_ep *ep, const struct bl_rma *rma, size_t len)
 {
-	return rma->what <= BL_RMA_WRITE && rma->niov == 1 && rma->nplace == 1 && len &&
+	return rma->what <= BL_RMA_WRITE && rma->niov + rma->nplace <= BL_COMBINE_GROUP && len &&
 	       len <= BL_COMBINE_LEN && !(rma->flags & (BL_FENCE | BL_REMOTE_CQ_DATA)) &&
 	       !rma->work && !ep->domain->working;
 }
@@ -90,7 +94,8 @@ static bool follows(const struct bl_ep *ep, const struct bl_rma_peer *rp, const 
 		return knob == BL_COMBINE_ALWAYS;
 	return rma->flags & BL_MORE || bl_combine_some(rp) ||
 	       (rp->reads == reads(ep) &&
-		bl_ticks() - rp->last_at < bl_combine_follows_us * bl_ticks_per_us());
+		bl_ticks() - rp->last_at <
+			(bl_combine_follows_us + rma->niov / PER_US) * bl_ticks_per_us());
 }
 
 static size_t to_keep(const struct bl_rma *rma, size_t len)
@@ -101,6 +106,7 @@ static size_t to_keep(const struct bl_rma *rma, size_t len)
 static bool has_room(const struct bl_combine *c, const struct bl_rma *rma, size_t len)
 {
 	return c->what == rma->what && c->n < BL_COMBINE_OPS &&
+	       rma->niov + rma->nplace <= BL_COMBINE_PIECES - c->npiece &&
 	       to_keep(rma, len) <= BL_COMBINE_KEPT - c->kept;
 }
 
@@ -123,6 +129,7 @@ static struct bl_combine *combine_for(struct bl_ep *ep, const struct bl_rma *rma
 	c->first = c->n = c->alone = c->asked = 0;
 	c->not_before = 0;
 	c->kept = 0;
+	c->npiece = 0;
 	return c;
 }
 
@@ -171,19 +178,45 @@ bool bl_combine_left(const struct bl_ep *ep)
 	return false;
 }
 
+/* Its pieces: no more than it has buffers and places. */
+static void keep_pieces(struct bl_combine *c, const struct iovec *iov, size_t niov,
+			const struct bl_rma_place *place, size_t len)
+{
+	struct bl_iov_at here = {iov, niov, 0};
+	uint64_t off = 0;
+
+	for (bl_iov_skip(&here, 0); len; bl_iov_skip(&here, c->piece[c->npiece++].place.len)) {
+		struct bl_combined_piece *p = &c->piece[c->npiece];
+
+		for (; off == place->len; place++)
+			off = 0;
+		p->place = *place;
+		p->place.addr += off;
+		p->place.len = bl_min(place->len - off, here.iov->iov_len - here.off);
+		p->mine = (char *)here.iov->iov_base + here.off;
+		off += p->place.len;
+		len -= p->place.len;
+	}
+}
+
 static void keep(struct bl_combine *c, const struct bl_rma *rma, size_t len)
 {
 	struct bl_combined *op = &c->op[c->n++];
 	size_t kept = to_keep(rma, len);
+	const struct iovec copy = {c->copy + c->kept, kept};
 
-	op->place = rma->place[0];
-	op->mine = rma->iov[0];
+	op->piece = c->npiece;
+	op->len = len;
 	op->context = rma->context;
 	op->flags = rma->flags;
-	if (!kept)
-		return;
-	op->mine.iov_base = memcpy(c->copy + c->kept, op->mine.iov_base, len);
-	c->kept += len;
+	if (kept) {
+		bl_iov_gather(copy.iov_base, rma->iov, rma->niov, 0, len);
+		keep_pieces(c, &copy, 1, rma->place, len);
+	} else {
+		keep_pieces(c, rma->iov, rma->niov, rma->place, len);
+	}
+	op->npiece = c->npiece - op->piece;
+	c->kept += kept;
 }
 
 int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len)
@@ -210,23 +243,9 @@ int bl_combine_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 
 /* --- doing them ----------------------------------------------------------------- */
 
-static struct bl_rma rma_of(const struct bl_combine *c, const struct bl_combined *op)
+static bool continues_iov(const struct iovec *last, const struct bl_combined_piece *next)
 {
-	return (struct bl_rma){
-		.what = c->what,
-		.iov = &op->mine,
-		.niov = 1,
-		.place = &op->place,
-		.nplace = 1,
-		.dest = c->dest,
-		.context = op->context,
-		.flags = op->flags,
-	};
-}
-
-static bool continues_iov(const struct iovec *last, const struct iovec *next)
-{
-	return (uintptr_t)last->iov_base + last->iov_len == (uintptr_t)next->iov_base;
+	return (uintptr_t)last->iov_base + last->iov_len == (uintptr_t)next->mine;
 }
 
 static bool continues_place(const struct bl_rma_place *last, const struct bl_rma_place *next)
@@ -235,40 +254,85 @@ static bool continues_place(const struct bl_rma_place *last, const struct bl_rma
 }
 
 /* It lies beside the last one, both there and here. */
-static bool joins(const struct group *g, const struct bl_combined *op)
+static bool joins(const struct group *g, const struct bl_combined_piece *p)
 {
 	size_t last = g->rma.nplace - 1;
 
-	return g->n && continues_iov(&g->iov[last], &op->mine) &&
-	       continues_place(&g->place[last], &op->place);
+	return g->rma.nplace && continues_iov(&g->iov[last], p) &&
+	       continues_place(&g->place[last], &p->place);
 }
 
-/* The next ones, up to `most`, of which so many bytes at most for each number of places. */
-static void begin_group(const struct bl_combine *c, struct group *g, uint32_t most, bool by_target)
+static void start_group(const struct bl_combine *c, struct group *g)
 {
 	g->rma =
 		(struct bl_rma){.what = c->what, .iov = g->iov, .place = g->place, .dest = c->dest};
 	g->len = g->n = 0;
-	for (uint32_t i = c->first; i < c->first + most; i++) {
-		const struct bl_combined *op = &c->op[i];
-		size_t len = g->len + op->place.len;
-		bool joined = joins(g, op);
+	g->are_runs = true;
+	bl_runs_begin(&g->runs);
+}
 
-		if (!joined && g->rma.nplace == BL_IOV_MAX)
-			return;
-		if (by_target && !bl_serve_fits(c->what, g->rma.nplace + !joined, len))
-			return;
-		if (joined) {
-			g->iov[g->rma.nplace - 1].iov_len += op->mine.iov_len;
-			g->place[g->rma.nplace - 1].len += op->place.len;
-		} else {
-			g->iov[g->rma.nplace] = op->mine;
-			g->place[g->rma.nplace] = op->place;
-			g->rma.niov = ++g->rma.nplace;
+/* One more operation; false: there are too many pieces, some of which may have been added. */
+static bool add_op(const struct bl_combine *c, struct group *g, const struct bl_combined *op)
+{
+	const struct bl_combined_piece *p = &c->piece[op->piece], *end = p + op->npiece;
+
+	for (; p < end; p++) {
+		size_t at = g->rma.nplace;
+
+		if (joins(g, p)) {
+			g->iov[at - 1].iov_len += p->place.len;
+			g->place[at - 1].len += p->place.len;
+			continue;
 		}
-		g->len = len;
-		g->n++;
+		if (at == BL_COMBINE_GROUP)
+			return false;
+		g->iov[at] = (struct iovec){p->mine, p->place.len};
+		g->place[at] = p->place;
+		g->rma.niov = ++g->rma.nplace;
 	}
+	g->len += op->len;
+	g->n++;
+	return true;
+}
+
+/* A packet takes it, too, as far as can be said before it is the last one. */
+static bool fits_packet(const struct bl_combine *c, struct group *g, const struct bl_combined *op)
+{
+	for (uint32_t i = 0; i < op->npiece && g->are_runs; i++)
+		g->are_runs = bl_runs_add(&g->runs, &c->piece[op->piece + i].place);
+	return bl_serve_fits(c->what, g->rma.nplace, g->len) ||
+	       (g->are_runs && (c->what == BL_RMA_WRITE || g->len <= BL_SERVED_BYTES));
+}
+
+/* The next ones, up to `most`; by_target: that a packet takes. */
+static void begin_group(const struct bl_combine *c, struct group *g, uint32_t most, bool by_target)
+{
+	start_group(c, g);
+	for (uint32_t i = c->first; i < c->first + most; i++) {
+		size_t nplace = g->rma.nplace, len = g->len;
+		size_t last = nplace ? g->iov[nplace - 1].iov_len : 0;
+		uint32_t n = g->n;
+
+		if (add_op(c, g, &c->op[i]) && (!by_target || fits_packet(c, g, &c->op[i])))
+			continue;
+		g->rma.niov = g->rma.nplace = nplace; /* without it */
+		if (nplace)
+			g->place[nplace - 1].len = g->iov[nplace - 1].iov_len = last;
+		g->len = len;
+		g->n = n;
+		return;
+	}
+}
+
+/* The next one by itself. */
+static void begin_one(const struct bl_combine *c, struct group *g)
+{
+	const struct bl_combined *op = &c->op[c->first];
+
+	start_group(c, g);
+	add_op(c, g, op);
+	g->rma.context = op->context;
+	g->rma.flags = op->flags;
 }
 
 /* The next `n` are over, err: a positive errno or 0. */
@@ -276,38 +340,41 @@ static void over(struct bl_ep *ep, struct bl_combine *c, uint32_t n, int err)
 {
 	while (n--) {
 		const struct bl_combined *op = &c->op[c->first++];
-		struct bl_rma rma = rma_of(c, op);
+		const struct bl_rma rma = {
+			.what = c->what, .context = op->context, .flags = op->flags};
 
-		bl_rma_over(ep, &rma, op->place.len, err);
+		bl_rma_over(ep, &rma, op->len, err);
 	}
 }
 
-static void all_over(struct bl_ep *ep, struct bl_combine *c, const struct group *g, bool by_target)
+/* The next n, of so many bytes, that were done together. */
+static void all_over(struct bl_ep *ep, struct bl_combine *c, uint32_t n, size_t len, bool by_target)
 {
 	enum bl_stat stat = by_target		      ? BL_STAT_rma_by_target
 			    : c->what == BL_RMA_WRITE ? BL_STAT_rma_writes
 						      : BL_STAT_rma_reads;
 
-	bl_stat_add(ep, stat, g->n);
-	bl_stat_add(ep, stat + 1, g->len);
-	if (g->n > 1)
-		bl_stat_add(ep, BL_STAT_rma_combined, g->n);
-	over(ep, c, g->n, 0);
+	bl_stat_add(ep, stat, n);
+	bl_stat_add(ep, stat + 1, len);
+	if (n > 1)
+		bl_stat_add(ep, BL_STAT_rma_combined, n);
+	over(ep, c, n, 0);
 }
 
 /* The next one by itself; false: not now. */
 static bool do_alone(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 {
-	const struct bl_combined *op = &c->op[c->first];
-	struct bl_rma rma = rma_of(c, op);
-	int err = bl_rma_perform(ep, rp, &rma, op->place.len);
+	struct group g;
+	int err;
 
+	begin_one(c, &g);
+	err = bl_rma_perform(ep, rp, &g.rma, g.len);
 	if (err == -EAGAIN || err == -ENOBUFS)
 		return false;
 	c->first++;
 	c->alone--;
 	if (err)
-		bl_rma_over(ep, &rma, op->place.len, -err);
+		bl_rma_over(ep, &g.rma, g.len, -err);
 	return true;
 }
 
@@ -316,12 +383,13 @@ static bool do_alone(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine
 static void part_over(struct bl_ep *ep, struct bl_combine *c, const struct group *g, size_t bytes,
 		      bool by_target)
 {
-	struct group done = {.n = 0};
+	size_t len = 0;
+	uint32_t n = 0;
 
-	while (done.n < g->n && done.len + c->op[c->first + done.n].place.len <= bytes)
-		done.len += c->op[c->first + done.n++].place.len;
-	c->alone = g->n - done.n;
-	all_over(ep, c, &done, by_target);
+	while (n < g->n && len + c->op[c->first + n].len <= bytes)
+		len += c->op[c->first + n++].len;
+	c->alone = g->n - n;
+	all_over(ep, c, n, len, by_target);
 }
 
 /* What the target says of those that it has taken up; false: nothing yet. */
@@ -339,7 +407,7 @@ static bool hear(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 	if (ret || err)
 		part_over(ep, c, &g, ret ? 0 : moved, true);
 	else
-		all_over(ep, c, &g, true);
+		all_over(ep, c, g.n, g.len, true);
 	return true;
 }
 
@@ -390,13 +458,14 @@ static bool plan_group(const struct bl_combine *c, struct group *g, bool may_ask
 static bool do_some(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_combine *c)
 {
 	struct group g;
-	bool asked = plan_group(c, &g, bl_serve_is_open(ep, rp));
+	bool many = c->npiece - c->op[c->first].piece >= BL_SERVE_MANY;
+	bool asked = plan_group(c, &g, bl_serve_is_open(ep, rp, many));
 	size_t moved = 0;
 	int err;
 
 	err = g.n < 2 ? -EOPNOTSUPP : together(ep, rp, &g, &asked, &moved);
 	if (!err)
-		all_over(ep, c, &g, asked);
+		all_over(ep, c, g.n, g.len, asked);
 	else if (err != -EAGAIN)
 		part_over(ep, c, &g, moved, asked);
 	return err != -EAGAIN;

@@ -3,12 +3,12 @@
  * combine.h: short reads and writes of another process's memory that follow each other closely,
  * done together.
  *
- * A system call that copies 8 bytes is mostly the call: of eight such places in one call each takes
- * a third of the time, of eight in one packet (serve.h) a fifth; and what lies side by side, there
- * and here, is one place. So who has just begun one to the same target, and has read no queue or
- * counter that it would complete in since, or says that more follow (FI_MORE), is about to begin
- * more: from there on they are kept until progress is made, until one comes that is none of them
- * (another kind, a longer one, an atomic operation), or one more than there is room for.
+ * A system call that copies 8 bytes is mostly the call, and a packet (serve.h) mostly its way there
+ * and back: so several go with one; and what lies side by side, there and here, is one place. So
+ * who has just begun one to the same target, and has read no queue or counter that it would
+ * complete in since, or says that more follow (FI_MORE), is about to begin more: from there on they
+ * are kept until progress is made, until one comes that is none of them (another kind, a longer
+ * one, an atomic operation), or one more than there is room for.
  *
  *   put ──► is one just over, or kept? ── no ──► done at once, as by rma.h
  *                     │ yes
@@ -21,6 +21,8 @@
  * end, or for what their target answers, and nobody else may make progress. Nor where the domain
  * has another endpoint, whose queue alone may be read until that answer comes (OpenSHMEM's way); an
  * endpoint of another domain isn't looked for: those are each other's strangers.
+ *
+ * Those of several pieces are kept as pieces, each of which is in one place, there and here.
  *
  * They are done in the order in which they were begun, and before all that is begun later to the
  * same target by one-sided operations. Where one of those that are together fails, those before it
@@ -36,16 +38,22 @@
 
 #include "core/rma.h"
 
-#define BL_COMBINE_OPS	64u
-#define BL_COMBINE_LEN	4096u /* bytes of the longest one: from there on the copy is most of it */
-#define BL_COMBINE_KEPT 32768u
+#define BL_COMBINE_OPS	  64u
+#define BL_COMBINE_LEN	  4096u /* bytes of the longest one: from there on the copy is most of it */
+#define BL_COMBINE_KEPT	  32768u
+#define BL_COMBINE_PIECES 1024u /* of all of them, */
+#define BL_COMBINE_GROUP  256u	/* and of those that are done together, and so of each */
 
 #define BL_COMBINE_ALWAYS 1u /* FI_BEELINE_COMBINE */
 #define BL_COMBINE_NEVER  2u
 
-struct bl_combined {
+struct bl_combined_piece {
 	struct bl_rma_place place;
-	struct iovec mine;
+	void *mine;
+};
+struct bl_combined {
+	uint32_t piece, npiece; /* which */
+	size_t len;
 	void *context;
 	uint64_t flags;
 };
@@ -60,8 +68,10 @@ struct bl_combine {
 	uint64_t not_before;   /* ticks: its table was changing, or 0 */
 	uint64_t dest;
 	size_t kept; /* bytes */
+	uint32_t npiece;
 	struct bl_combine *next;
 	struct bl_combined op[BL_COMBINE_OPS];
+	struct bl_combined_piece piece[BL_COMBINE_PIECES];
 	char copy[BL_COMBINE_KEPT];
 };
 

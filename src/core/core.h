@@ -52,9 +52,10 @@
 #define BL_CLAIM	     (1ULL << 59)
 #define BL_DISCARD	     (1ULL << 58)
 
-#define BL_ADDR_ANY UINT64_MAX	      /* as a source: anybody; as a result: not in the vector */
-#define BL_IOV_MAX  8		      /* buffers in one operation */
-#define BL_MSG_MOST ((size_t)1 << 40) /* bytes of one */
+#define BL_ADDR_ANY    UINT64_MAX	 /* as a source: anybody; as a result: not in the vector */
+#define BL_IOV_MAX     8		 /* buffers in one operation, */
+#define BL_RMA_IOV_MAX 1024		 /* and buffers or places in a one-sided one */
+#define BL_MSG_MOST    ((size_t)1 << 40) /* bytes of one */
 
 /* One completion. Its layout is that of struct fi_cq_tagged_entry; the shorter
  * formats are prefixes of it. */

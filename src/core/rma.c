@@ -24,30 +24,43 @@ struct bl_rma_op {
 	uint64_t flags, data;
 	void *context;
 	struct bl_work *work;
+	/* Places that are asked for with one packet: the next BL_IOV_MAX, or what is left. */
 	struct bl_rma_ask ask;
-	struct iovec in[2 * BL_IOV_MAX]; /* goes: what is written, or operands and compared */
-	struct iovec out[BL_IOV_MAX];	 /* comes: what is read */
+	size_t base;		    /* bytes of those before them, */
+	size_t window;		    /* and of theirs */
+	struct bl_rma_place *place; /* all of them */
+	uint32_t nplace, at;	    /* place[at] is the first that is asked for */
+	struct iovec *in;	    /* goes: what is written, or operands and compared */
+	struct iovec *out;	    /* comes: what is read */
 	uint32_t nin, nout;
 	size_t len;
 	/* of the part that is asked for: ask.off, ask.len */
 	size_t in_len, out_len, sent, got;
 	bool asked;
-	char copy[]; /* BL_INJECT */
+	char *copy; /* BL_INJECT */
 };
 
 /* An atomic operation: others have got the lock between two pieces of it. Or any: the target has
  * taken it up, and isn't at its end; serve.h */
 struct bl_rma_rest {
-	struct bl_work work; /* its description, with copies of what that points to */
-	size_t len, off;     /* done up to here; or */
-	uint64_t served;     /* the target has it, under this number; else 0 */
+	struct bl_rma rma; /* its description, with copies of what that points to */
+	size_t len, off;   /* done up to here; or */
+	uint64_t served;   /* the target has it, under this number; else 0 */
 	struct iovec kept[2];
 	uint8_t copy[BL_SLOT_INLINE]; /* BL_INJECT, of one that the target has: its operands */
+	size_t room;
+	char pieces[]; /* so many bytes of them */
 };
 
 static struct bl_sink no_sink = BL_SINK_NONE;
 
 #define BY_TARGET "one-sided: done by its target"
+
+static void copy_iov(struct iovec *to, const struct iovec *from, size_t n)
+{
+	if (n)
+		memcpy(to, from, n * sizeof *to);
+}
 
 /* --- peers ---------------------------------------------------------------- */
 
@@ -206,34 +219,27 @@ static void count(struct bl_ep *ep, enum bl_rma_what what, size_t len)
 
 #define NO_ROOM (-ENOBUFS) /* to tell the target */
 
-/* See bl_rma_direct(); NO_ROOM. */
-static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		    bool several, size_t *off, int *err)
+/* See bl_rma_direct(); NO_ROOM. The memory has been found. */
+static int copy_there(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
+		      const struct bl_rma_memory *mem, bool several, size_t *off, int *err)
 {
 	struct bl_peer *peer = rp->peer;
-	struct bl_rma_memory mem;
 	struct bl_heard heard;
 
-	*err = bl_peer_life(peer); /* its PID may be somebody else's by now */
-	if (!*err)
-		*err = bl_rma_find(rp, rma, &mem);
-	if (unlikely(*err))
-		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
-	mem.len = len;
-	bl_counts_plan(peer, rma, &mem, &heard);
+	bl_counts_plan(peer, rma, mem, &heard);
 	if (several && (heard.packet || heard.n))
 		return -EOPNOTSUPP;
 	/* Each region may have a counter of its own: the target finds them. */
-	if (unlikely(heard.packet && rma->nplace > 1 && mem.ncount))
+	if (unlikely(heard.packet && rma->nplace > 1 && mem->ncount))
 		return -EOPNOTSUPP;
 	if (unlikely(heard.packet) && !bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 		return NO_ROOM;
 	bl_window(BL_WINDOW_REACHING, NULL);
 	if (rma->what >= BL_RMA_ATOMIC)
-		*err = bl_atomic_direct(ep, peer, rma, &mem, off);
+		*err = bl_atomic_direct(ep, peer, rma, mem, off);
 	else
-		*err = bl_rma_move(&peer->copy, rma->what == BL_RMA_WRITE, &mem, 0, rma->iov,
-				   rma->niov, len, off);
+		*err = bl_rma_move(&peer->copy, rma->what == BL_RMA_WRITE, mem, 0, rma->iov,
+				   rma->niov, mem->len, off);
 	if (unlikely(*err == -EOPNOTSUPP || *err == -EAGAIN))
 		return *err;
 	if (comp_flags(rma->what) & BL_READ && bl_peer_life(peer)) {
@@ -243,10 +249,27 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return 0;
 	if (unlikely(heard.packet))
-		tell_target(peer, rma, len);
+		tell_target(peer, rma, mem->len);
 	else if (heard.n)
 		bl_counts_add(peer, &heard);
 	return 0;
+}
+
+static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+		    bool several, size_t *off, int *err)
+{
+	struct bl_rma_memory mem;
+	int ret;
+
+	*err = bl_peer_life(rp->peer); /* its PID may be somebody else's by now */
+	if (!*err)
+		*err = bl_rma_find(rp, rma, &mem);
+	if (unlikely(*err))
+		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
+	mem.len = len;
+	ret = copy_there(ep, rp, rma, &mem, several, off, err);
+	bl_rma_memory_end(&mem);
+	return ret;
 }
 
 /* From here on until busy_ends() the target waits for us before it takes memory away. */
@@ -285,6 +308,8 @@ int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *count
 		err = bl_rma_find(rp, rma, &mem);
 	busy_ends(rp);
 	*counted = !err && mem.ncount;
+	if (!err)
+		bl_rma_memory_end(&mem);
 	return err;
 }
 
@@ -327,17 +352,43 @@ static void end_served(struct bl_ep *ep, const struct bl_rma *rma, size_t len, i
 }
 
 /* Before a target may have one: memory for that, of which there is one for each. */
-static bool may_leave(struct bl_rma_peer *rp)
+static bool may_leave(struct bl_rma_peer *rp, const struct bl_rma *rma)
 {
-	if (unlikely(!rp->spare))
-		rp->spare = malloc(sizeof *rp->spare);
+	size_t room = (rma->niov + rma->ncompare + rma->nresult) * sizeof(struct iovec) +
+		      rma->nplace * sizeof(struct bl_rma_place);
+
+	if (likely(rp->spare && rp->spare->room >= room))
+		return true;
+	free(rp->spare);
+	rp->spare = malloc(sizeof *rp->spare + room);
+	if (rp->spare)
+		rp->spare->room = room;
 	return rp->spare != NULL;
+}
+
+/* A copy of what an operation points to, in memory that has room for it. */
+static struct bl_rma with_pieces(const struct bl_rma *rma, void *memory)
+{
+	struct bl_rma_place *place = memory;
+	struct iovec *iov = (struct iovec *)(place + rma->nplace);
+	struct bl_rma copy = *rma;
+
+	if (rma->nplace)
+		memcpy(place, rma->place, rma->nplace * sizeof *place);
+	copy_iov(iov, rma->iov, rma->niov);
+	copy_iov(iov + rma->niov, rma->compare, rma->ncompare);
+	copy_iov(iov + rma->niov + rma->ncompare, rma->result, rma->nresult);
+	copy.place = place;
+	copy.iov = iov;
+	copy.compare = iov + rma->niov;
+	copy.result = copy.compare + rma->ncompare;
+	return copy;
 }
 
 /* What is injected is its user's again. */
 static void keep_bytes(struct bl_rma_rest *rest)
 {
-	struct bl_rma *rma = &rest->work.rma;
+	struct bl_rma *rma = &rest->rma;
 	size_t len = rest->len;
 
 	if (!(rma->flags & BL_INJECT) || rma->what == BL_RMA_READ)
@@ -362,14 +413,13 @@ static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const st
 {
 	struct bl_rma_rest *rest;
 
-	if (!may_leave(rp)) {
+	if (!may_leave(rp, rma)) {
 		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, ENOMEM);
 		return 0;
 	}
 	rest = rp->spare;
 	rp->spare = NULL;
-	rest->work = (struct bl_work){.what = BL_WORK_RMA, .rma = *rma};
-	bl_work_own(&rest->work);
+	rest->rma = with_pieces(rma, rest->pieces);
 	rest->len = len;
 	rest->off = off;
 	rest->served = served;
@@ -391,27 +441,28 @@ static void drop_rest(struct bl_rma_peer *rp)
 static bool rest_is_served(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
 	struct bl_rma_rest *rest = rp->rest;
-	int err, ret = bl_serve_look(rp, &rest->work.rma, rest->len, rest->served, NULL, &err);
+	int err, ret = bl_serve_look(rp, &rest->rma, rest->len, rest->served, NULL, &err);
 
 	if (ret == BL_SERVE_LEFT)
 		return false;
 	rest->served = 0;
 	if (ret)
 		return false;
-	end_served(ep, &rest->work.rma, rest->len, err);
+	end_served(ep, &rest->rma, rest->len, err);
 	drop_rest(rp);
 	return true;
 }
 
 /* --- by message --------------------------------------------------------------- */
 
-/* From `off` on: the rest, or as much of an atomic operation as its target has memory for. */
+/* From `off` on in the places that are asked for: the rest, or as much of an atomic operation as
+ * its target has memory for. */
 static void begin_part(struct bl_rma_op *op, size_t off)
 {
 	bool splits = op->ask.what >= BL_RMA_ATOMIC;
 
 	op->ask.off = off;
-	op->ask.len = splits ? bl_min(op->len - off, (size_t)BL_RMA_PART) : op->len;
+	op->ask.len = splits ? bl_min(op->window - off, (size_t)BL_RMA_PART) : op->window;
 	op->in_len = op->nin ? op->ask.len : 0;
 	if (op->ask.what == BL_RMA_COMPARE)
 		op->in_len += op->ask.len;
@@ -420,14 +471,64 @@ static void begin_part(struct bl_rma_op *op, size_t off)
 	op->asked = false;
 }
 
+/* Places from `at` on. */
+static void begin_places(struct bl_rma_op *op, uint32_t at)
+{
+	uint32_t n = (uint32_t)bl_min(op->nplace - at, BL_IOV_MAX);
+
+	op->base += op->window;
+	op->window = 0;
+	op->at = at;
+	op->ask.nplace = (uint8_t)n;
+	op->ask.more = at + n < op->nplace;
+	op->ask.first = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		op->ask.place[i] = op->place[at + i];
+		op->window += op->place[at + i].len;
+		if (bl_rma_first_of(op->place, at + i))
+			op->ask.first |= (uint8_t)(1u << i);
+	}
+	begin_part(op, 0);
+}
+
+/* The part is done; false: it was the last one. */
+static bool begin_next(struct bl_rma_op *op)
+{
+	if (op->ask.off + op->ask.len < op->window)
+		begin_part(op, op->ask.off + op->ask.len);
+	else if (op->ask.more)
+		begin_places(op, op->at + op->ask.nplace);
+	else
+		return false;
+	return true;
+}
+
+/* Memory for one with all that it points to; copied: bytes. */
+static struct bl_rma_op *alloc_op(const struct bl_rma *rma, size_t nout, size_t copied)
+{
+	size_t nin = rma->niov + rma->ncompare;
+	struct bl_rma_op *op = calloc(1, sizeof *op + rma->nplace * sizeof op->place[0] +
+						 (nin + nout) * sizeof op->in[0] + copied);
+
+	if (!op)
+		return NULL;
+	op->place = (struct bl_rma_place *)(op + 1);
+	op->in = (struct iovec *)(op->place + rma->nplace);
+	op->out = op->in + nin;
+	op->copy = (char *)(op->out + nout);
+	return op;
+}
+
 static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t off)
 {
 	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
+	bool fetches = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
 	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
-	size_t nout = rma->what == BL_RMA_READ ? rma->niov : rma->nresult;
+	size_t nout = rma->what == BL_RMA_READ ? rma->niov : fetches ? rma->nresult : 0;
 	bool inject = rma->flags & BL_INJECT && has_operand;
-	size_t each = inject ? len : 0;
-	struct bl_rma_op *op = calloc(1, sizeof *op + 2 * each);
+	size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
+	struct bl_rma_op *op = alloc_op(rma, nout, inject ? all : 0);
+	size_t done;
 
 	if (!op)
 		return NULL;
@@ -436,31 +537,33 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t of
 	op->context = rma->context;
 	op->work = rma->work;
 	op->len = len;
-	op->ask.nplace = (uint32_t)rma->nplace;
+	op->nplace = (uint32_t)rma->nplace;
 	op->ask.what = (uint8_t)rma->what;
 	op->ask.type = rma->type;
 	op->ask.op = rma->op;
-	memcpy(op->ask.place, rma->place, rma->nplace * sizeof rma->place[0]);
+	if (rma->nplace)
+		memcpy(op->place, rma->place, rma->nplace * sizeof rma->place[0]);
 	if (has_operand) {
 		op->nin = (uint32_t)rma->niov;
-		memcpy(op->in, rma->iov, rma->niov * sizeof op->in[0]);
+		copy_iov(op->in, rma->iov, rma->niov);
 	}
 	if (rma->what == BL_RMA_COMPARE) {
-		memcpy(op->in + op->nin, rma->compare, rma->ncompare * sizeof op->in[0]);
+		copy_iov(op->in + op->nin, rma->compare, rma->ncompare);
 		op->nin += (uint32_t)rma->ncompare;
 	}
 	if (inject) {
-		size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
-
 		bl_iov_gather(op->copy, op->in, op->nin, 0, all);
 		op->in[0] = (struct iovec){op->copy, all};
 		op->nin = 1;
 	}
-	if (rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH) {
-		memcpy(op->out, out, nout * sizeof op->out[0]);
-		op->nout = (uint32_t)nout;
+	copy_iov(op->out, out, nout);
+	op->nout = (uint32_t)nout;
+	for (begin_places(op, 0); off >= op->window && op->ask.more; off -= done) {
+		done = op->window;
+		begin_places(op, op->at + op->ask.nplace);
 	}
-	begin_part(op, off);
+	if (unlikely(off))
+		begin_part(op, off);
 	return op;
 }
 
@@ -536,7 +639,7 @@ static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
 	size_t between = op->len - op->ask.len;
 	bool compared = op->sent >= op->ask.len;
 	size_t left = (compared || !between ? op->in_len : op->ask.len) - op->sent;
-	size_t at = op->ask.off + op->sent + (compared ? between : 0);
+	size_t at = op->base + op->ask.off + op->sent + (compared ? between : 0);
 	size_t len = bl_min(left, (size_t)BL_RMA_FRAGMENT);
 
 	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin, at,
@@ -591,7 +694,7 @@ void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, con
 
 	if (!op || off != op->got || len > op->out_len - op->got)
 		return;
-	bl_iov_scatter(op->out, op->nout, op->ask.off + off, bytes, len);
+	bl_iov_scatter(op->out, op->nout, op->base + op->ask.off + off, bytes, len);
 	op->got += len;
 }
 
@@ -605,9 +708,7 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 		return;
 	if (!err && op->got < op->out_len)
 		err = EIO;
-	if (!err && op->ask.off + op->ask.len < op->len) {
-		begin_part(op, op->ask.off + op->ask.len);
-	} else {
+	if (err || !begin_next(op)) {
 		pop(rp);
 		if (unlikely(err))
 			tell_error(rp->peer, op->ask.what, op->len, BY_TARGET, err);
@@ -630,7 +731,7 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 		return false;
 	if (rest->served)
 		return true;
-	rma = &rest->work.rma;
+	rma = &rest->rma;
 	err = direct(ep, rp, rma, rest->len, &rest->off);
 	if ((err == -EOPNOTSUPP && !rest->off) || err == -EFAULT)
 		err = by_message(ep, rp, rma, rest->len, rest->off, err);
@@ -649,8 +750,8 @@ static bool lengths(const struct bl_rma *rma, size_t *len)
 {
 	size_t total = 0;
 
-	if (rma->niov > BL_IOV_MAX || rma->nplace > BL_IOV_MAX || rma->ncompare > BL_IOV_MAX ||
-	    rma->nresult > BL_IOV_MAX)
+	if (rma->niov > BL_RMA_IOV_MAX || rma->nplace > BL_RMA_IOV_MAX ||
+	    rma->ncompare > BL_RMA_IOV_MAX || rma->nresult > BL_RMA_IOV_MAX)
 		return false;
 	for (size_t i = 0; i < rma->nplace; i++)
 		if (__builtin_add_overflow(total, rma->place[i].len, &total))
@@ -692,7 +793,8 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 
 	if (likely(!rp->head && peer->copy.pull != BL_COPY_NOTHING &&
 		   peer->copy.push != BL_COPY_NOTHING)) {
-		ret = may_leave(rp) ? bl_serve_ask(ep, rp, rma, len, &number, &err) : -EOPNOTSUPP;
+		ret = may_leave(rp, rma) ? bl_serve_ask(ep, rp, rma, len, &number, &err)
+					 : -EOPNOTSUPP;
 		if (ret == BL_SERVE_LEFT)
 			return leave_rest(ep, rp, rma, len, 0, number);
 		if (!ret) {
@@ -758,7 +860,7 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 		return;
 	deactivate(ep, rp);
 	if (rp->rest && !(rp->rest->served && rest_is_served(ep, rp))) {
-		const struct bl_rma *rma = &rp->rest->work.rma;
+		const struct bl_rma *rma = &rp->rest->rma;
 
 		complete(ep, sink, rma->work, rma->what, rma->flags, rma->context, rp->rest->len,
 			 err);

@@ -67,15 +67,12 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma);
 
 /* --- the core's ------------------------------------------------------------ */
 
-/* A target's memory, as its registrations say. */
-struct bl_rma_spot {
-	struct iovec iov[BL_IOV_MAX];
-	uint32_t n;
-	size_t len;
-};
+/* A target's memory, as its registrations say: pieces, one after the other. */
 struct bl_rma_memory {
-	struct bl_rma_spot spot[BL_IOV_MAX];
-	uint32_t n;
+	struct iovec *iov; /* `few`, or allocated */
+	uint32_t n, room;
+	/* All of them lie in one piece of one registration: so does what is between them. */
+	bool together;
 	/* Of a target's: which of its counts the regions have that count this operation, each once
 	 */
 	uint8_t count[BL_IOV_MAX]; /* as BL_MR_COUNT_OF() */
@@ -84,6 +81,7 @@ struct bl_rma_memory {
 	/* Of our own memory: whose it is, if it may be touched by hand where it has just been found
 	 * to be there (bl_mr_is_there); else NULL. */
 	struct bl_domain *own;
+	struct iovec few[BL_IOV_MAX * BL_IOV_MAX];
 };
 
 #define BL_RMA_CACHE 16u
@@ -107,6 +105,7 @@ struct bl_rma_peer {
 	uint32_t reads;
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
+	uint64_t before; /* bytes of places of the same operation that were done before the job */
 	struct bl_commons_wait wait; /* for the lock of its memory */
 	uint32_t turn;		     /* tells our direct copies apart: bl_lane.rma_busy */
 	/* serve.h: it waits in the library until then (ticks), as far as we know; operations that
@@ -139,11 +138,14 @@ static inline bool bl_rma_first_of(const struct bl_rma_place *place, size_t i)
 	return true;
 }
 
-/* Where an operation's places are in the target's memory, by its table. 0; -EKEYREJECTED, -EACCES,
- * -EINVAL: it may not; -EAGAIN: the table is changing; -EOPNOTSUPP: the kernel doesn't let us read
- * it; -ESRCH. The target waits for us: bl_lane.rma_busy. */
+/* Where an operation's places are in the target's memory, by its table. 0: bl_rma_memory_end()
+ * follows; -EKEYREJECTED, -EACCES, -EINVAL: it may not; -EAGAIN: the table is changing;
+ * -EOPNOTSUPP: the kernel doesn't let us read it, or there are too many pieces; -ESRCH; -ENOMEM.
+ * The target waits for us: bl_lane.rma_busy. */
 int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem);
-/* Where places of our own memory are, by our own. 0, -EKEYREJECTED, -EACCES, -EINVAL. */
+void bl_rma_memory_end(struct bl_rma_memory *mem);
+/* Where at most BL_IOV_MAX places of our own memory are, by our own. 0, -EKEYREJECTED, -EACCES,
+ * -EINVAL. Nothing is to be ended. */
 int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t nplace,
 		    uint32_t need, struct bl_rma_memory *mem);
 /* Copy [off, off + len) of the memory from or to `mine`, which is len bytes. pair:
@@ -151,6 +153,9 @@ int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t
  * fails, how many bytes are there all the same. */
 int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memory *mem, size_t off,
 		const struct iovec *mine, size_t nmine, size_t len, size_t *moved);
+/* The same of one piece of our own memory and len bytes of ours. */
+int bl_rma_move_own(struct bl_domain *domain, bool write, void *mem, void *mine, size_t len,
+		    size_t *moved);
 
 /* Bytes [off, off + len) of iov as a packet that says they belong at `at`, if there
  * is room. */

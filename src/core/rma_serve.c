@@ -42,12 +42,19 @@ static void count_at_region(struct bl_ep *ep, uint64_t key, uint32_t events,
 		bl_cntr_up(mr->cntr);
 }
 
+/* The endpoint's counter that counts such. */
+static struct bl_cntr *counter_of(const struct bl_ep *ep, enum bl_rma_what what)
+{
+	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? ep->remote_read_cntr
+							   : ep->remote_write_cntr;
+}
+
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 		 enum bl_rma_what what, uint8_t op, const struct bl_rma_place *place, size_t nplace,
 		 uint64_t len, bool has_data, uint64_t data)
 {
 	bool read = what == BL_RMA_READ || what >= BL_RMA_FETCH;
-	struct bl_cntr *cntr = read ? ep->remote_read_cntr : ep->remote_write_cntr;
+	struct bl_cntr *cntr = counter_of(ep, what);
 
 	if (cntr)
 		bl_cntr_up(cntr);
@@ -115,9 +122,28 @@ static bool is_part(const struct bl_rma_ask *ask, size_t total)
 	       ask->len == bl_min(total - ask->off, (size_t)BL_RMA_PART);
 }
 
+/* The last of these places. */
 static bool is_last(const struct bl_rma_job *job)
 {
 	return job->ask.off + job->ask.len == job->mem.len;
+}
+
+/* All that is asked for of these places is done; they may not be all of the operation's. */
+static void tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp,
+		 const struct bl_rma_job *job)
+{
+	const struct bl_rma_ask *ask = &job->ask;
+	uint64_t len = rp->before + job->mem.len;
+	struct bl_cntr *cntr = counter_of(ep, ask->what);
+
+	for (uint32_t i = 0; i < ask->nplace; i++)
+		if (ask->first & 1u << i)
+			count_at_region(ep, ask->place[i].key, bl_rma_events(ask->what, ask->op),
+					cntr);
+	rp->before = ask->more ? len : 0;
+	if (!ask->more)
+		bl_rma_tell(ep, sink, rp->peer, ask->what, ask->op, NULL, 0, len, job->has_data,
+			    job->data);
 }
 
 /* What comes and what goes. False: the origin can't mean it. */
@@ -247,13 +273,14 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!send_result(ep, rp->peer, job))
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
-	if (is_last(job) || job->error)
+	if ((is_last(job) && !job->ask.more) || job->error)
 		bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
 	bl_cq_renew(ep->rx_cq);
 	if (!job->error && is_last(job))
-		bl_rma_tell(ep, sink, rp->peer, job->ask.what, job->ask.op, job->ask.place,
-			    job->ask.nplace, job->mem.len, job->has_data, job->data);
+		tell(ep, sink, rp, job);
+	else if (job->error)
+		rp->before = 0;
 	bl_rma_drop_job(rp);
 	return false;
 }

@@ -11,6 +11,7 @@
 #include "base/window.h"
 #include "core/atomic.h"
 #include "core/large.h"
+#include "core/runs.h"
 #include "core/stat.h"
 
 #define WAITS_US    2u	/* who has served one needn't be looked at for so long */
@@ -51,14 +52,15 @@ static bool is_unread(const struct bl_rma_peer *rp)
 	return rp->vain && served >> 16 != (rp->vain & BL_SERVED_NUMBER);
 }
 
-/* The target waits, as far as can be seen from here. */
-static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
+/* The target waits, as far as can be seen from here. many: even where a system call for few bytes
+ * is quick, it isn't for as many places. */
+static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now, bool many)
 {
 	uint64_t knob = bl_knobs()->serve;
 
 	if (unlikely(knob))
 		return knob == BL_SERVE_ALWAYS;
-	if (unlikely(!bl_copy_plan()->serve))
+	if (unlikely(!bl_copy_plan()->serve && !many))
 		return false;
 	if (rp->shun) {
 		rp->shun--;
@@ -70,21 +72,15 @@ static bool waits(struct bl_ep *ep, struct bl_rma_peer *rp, uint64_t now)
 	return !bl_is_due(now, rp->waits_until) || bl_peer_waits(ep, rp->peer);
 }
 
-static _Atomic uint32_t *ours_of(const struct bl_peer *peer, uint32_t n)
-{
-	const struct bl_slot *slot = &peer->tx.slot[n % BL_SLOTS];
-
-	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rma_serve, ours));
-}
-
-/* Send it; returns the packet's number. */
-static uint32_t ask(struct bl_peer *peer, const struct bl_rma *rma, size_t len, uint64_t number)
+/* Send it; returns the word by which it is taken back. */
+static _Atomic uint32_t *ask(struct bl_peer *peer, const struct bl_rma *rma, size_t len,
+			     uint64_t number)
 {
 	union {
 		struct bl_rma_serve serve;
 		uint8_t bytes[BL_SLOT_INLINE];
 	} out;
-	uint32_t n = peer->tx.next;
+	struct bl_slot *slot = bl_tx_slot(&peer->tx);
 	size_t put = BL_SERVE_HEAD(rma->nplace);
 
 	atomic_init(&out.serve.ours, 0);
@@ -99,15 +95,51 @@ static uint32_t ask(struct bl_peer *peer, const struct bl_rma *rma, size_t len, 
 		put += bl_iov_gather(out.bytes + put, rma->compare, rma->ncompare, 0, len);
 	bl_put_packet(peer, BL_OP_RMA_SERVE, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
 		      number, rma->data, &out, put);
-	return n;
+	return (_Atomic uint32_t *)(uintptr_t)(slot->bytes + offsetof(struct bl_rma_serve, ours));
+}
+
+/* The same of many places. NULL: there is no room. */
+static _Atomic uint32_t *ask_runs(struct bl_peer *peer, const struct bl_rma *rma,
+				  const struct bl_runs *runs, uint64_t number)
+{
+	size_t put = rma->what == BL_RMA_WRITE ? runs->len : 0;
+	uint32_t size = BL_RUNS_HEAD(runs->n) + (uint32_t)put;
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+	uint8_t *to = size > BL_SLOT_INLINE ? bl_tx_payload(tx, size) : slot->bytes;
+	struct bl_rma_runs *out = (struct bl_rma_runs *)(uintptr_t)to;
+
+	if (!to)
+		return NULL;
+	atomic_init(&out->ours, 0);
+	out->what = (uint8_t)rma->what;
+	out->type = out->op = out->nplace = 0;
+	out->nrun = runs->n;
+	out->pad = 0;
+	out->key = runs->key;
+	memcpy(out->run, runs->run, runs->n * sizeof runs->run[0]);
+	if (put)
+		bl_iov_gather(to + BL_RUNS_HEAD(runs->n), rma->iov, rma->niov, 0, put);
+	if (size > BL_SLOT_INLINE) {
+		slot->at = (uint32_t)(to - tx->lane->payload);
+		bl_tx_payload_take(tx, size);
+	}
+	slot->head =
+		BL_HEAD(size, BL_OP_RMA_SERVE, rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
+	slot->tag = number;
+	slot->data = rma->data;
+	bl_tx_publish(tx, slot, size);
+	bl_stats_packet_out(peer, size);
+	bl_peer_notify(peer);
+	return &out->ours;
 }
 
 /* Its target hasn't found it, and won't do it. False: it has, and says what became of it. */
-static bool taken_back(struct bl_ep *ep, struct bl_rma_peer *rp, uint32_t n, uint64_t number)
+static bool taken_back(struct bl_rma_peer *rp, _Atomic uint32_t *ours, uint64_t number)
 {
 	/* seq_cst: pairs with bl_serve_packet(): either we see that the target serves it, or it
 	 * sees that it is ours, or both */
-	atomic_exchange_explicit(ours_of(rp->peer, n), 1, memory_order_seq_cst);
+	atomic_exchange_explicit(ours, 1, memory_order_seq_cst);
 	return atomic_load_explicit(&rp->peer->tx.lane->serving, memory_order_seq_cst) != number;
 }
 
@@ -151,19 +183,38 @@ bool bl_serve_fits(enum bl_rma_what what, size_t nplace, size_t len)
 	return is_short(what, 0, nplace, len);
 }
 
-bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp)
+bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp, bool many)
 {
 	struct bl_tx *tx = &rp->peer->tx;
 
 	return rp->peer->copy.pull != BL_COPY_SELF && !ep->domain->working &&
-	       waits(ep, rp, bl_ticks()) && (bl_tx_room(tx) || bl_tx_refresh(tx));
+	       waits(ep, rp, bl_ticks(), many) && (bl_tx_room(tx) || bl_tx_refresh(tx));
+}
+
+/* As runs: false: it doesn't go so. */
+static bool make_runs(const struct bl_rma *rma, struct bl_runs *runs)
+{
+	bl_runs_begin(runs);
+	for (size_t i = 0; i < rma->nplace; i++)
+		if (!bl_runs_add(runs, &rma->place[i]))
+			return false;
+	return bl_runs_fit(runs, rma->what);
+}
+
+/* Of one by itself: what it would keep of what is injected has little room. */
+static bool may_be_runs(const struct bl_rma *rma, size_t len)
+{
+	return rma->nplace > 1 && rma->what <= BL_RMA_WRITE &&
+	       (!(rma->flags & BL_INJECT) || len <= BL_SLOT_INLINE);
 }
 
 int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		 uint64_t *number, int *err)
 {
-	if (!is_short(rma->what, rma->op, rma->nplace, len) || rma->flags & BL_FENCE ||
-	    !bl_serve_is_open(ep, rp))
+	bool is_few = is_short(rma->what, rma->op, rma->nplace, len);
+
+	if ((!is_few && !may_be_runs(rma, len)) || rma->flags & BL_FENCE ||
+	    !bl_serve_is_open(ep, rp, rma->nplace >= BL_SERVE_MANY))
 		return -EOPNOTSUPP;
 	return bl_serve_now(ep, rp, rma, len, number, NULL, err);
 }
@@ -172,14 +223,21 @@ int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 		 uint64_t *number, size_t *moved, int *err)
 {
 	uint64_t now = bl_ticks(), until;
+	_Atomic uint32_t *ours;
+	struct bl_runs runs;
 	bool theirs = false;
-	uint32_t n;
 	int ret;
 
-	rp->vain = 0; /* it was read, or it wouldn't be open */
 	*number = ++ep->rma_number;
-	n = ask(rp->peer, rma, len, *number);
-	until = now + (TAKES_UP_US + rma->nplace / 4) * bl_ticks_per_us();
+	if (is_short(rma->what, rma->op, rma->nplace, len))
+		ours = ask(rp->peer, rma, len, *number);
+	else
+		ours = make_runs(rma, &runs) ? ask_runs(rp->peer, rma, &runs, *number) : NULL;
+	if (!ours)
+		return -EOPNOTSUPP;
+	rp->vain = 0; /* it was read, or it wouldn't be open */
+	until = now + (TAKES_UP_US + bl_min(rma->nplace, BL_IOV_MAX) / 4 + len / 2048) *
+			      bl_ticks_per_us();
 	while ((ret = bl_serve_look(rp, rma, len, *number, moved, err)) == BL_SERVE_LEFT) {
 		struct bl_sink none = BL_SINK_NONE;
 
@@ -189,7 +247,7 @@ int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 				return BL_SERVE_LEFT;
 			/* It hasn't been read (or it is served now), and nothing was sent since:
 			 * that is still its slot. */
-			theirs = !taken_back(ep, rp, n, *number);
+			theirs = !taken_back(rp, ours, *number);
 			if (!theirs) {
 				ret = -EOPNOTSUPP;
 				break;
@@ -263,6 +321,34 @@ static void say(struct bl_lane *lane, uint64_t number, uint32_t how)
 	atomic_store_explicit(&lane->served, BL_SERVED(number, how), memory_order_release);
 }
 
+/* Many places. */
+static int serve_runs(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
+		      uint64_t number, uint64_t data, const void *bytes)
+{
+	struct bl_lane *lane = peer->rx.lane;
+	uint8_t result[BL_SERVED_BYTES] = {0};
+	struct bl_rma_place place;
+	enum bl_rma_what what;
+	int err = bl_runs_serve(ep, bytes, BL_HEAD_LEN(head), result, &place, &what);
+
+	if (err == -EPROTO)
+		return err;
+	bl_window(BL_WINDOW_SERVED, NULL);
+	if (!err && what == BL_RMA_READ)
+		memcpy(lane->result, result, place.len);
+	else if (what == BL_RMA_WRITE) /* of what may not be done nothing is */
+		memset(lane->result, 0, sizeof(uint64_t));
+	say(lane, number, err == -EOPNOTSUPP ? BL_SERVED_NOT : (uint32_t)-err);
+	if (err == -EOPNOTSUPP)
+		return 0;
+	bl_stat_add(ep, BL_STAT_rma_served, 1);
+	bl_stat_add(ep, BL_STAT_rma_served_bytes, place.len);
+	if (!err)
+		bl_rma_tell(ep, sink, peer, what, 0, &place, 1, place.len,
+			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
+	return 0;
+}
+
 int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
 		    uint64_t number, uint64_t data, const void *bytes)
 {
@@ -275,7 +361,7 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	bool not_now;
 	int err;
 
-	if (size < BL_SERVE_HEAD(1) || size > BL_SLOT_INLINE)
+	if (size < BL_RUNS_HEAD(0) || (uintptr_t)bytes % alignof(struct bl_rma_runs))
 		return -EPROTO;
 	/* seq_cst: pairs with taken_back() */
 	atomic_exchange_explicit(&lane->serving, number, memory_order_seq_cst);
@@ -285,6 +371,10 @@ int bl_serve_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer
 	}
 	bl_window(BL_WINDOW_SERVING, NULL);
 	memcpy(&serve, theirs, bl_min(size, sizeof serve));
+	if (!serve.nplace)
+		return serve_runs(ep, sink, peer, head, number, data, bytes);
+	if (size > BL_SLOT_INLINE)
+		return -EPROTO;
 	len = length(&serve, size);
 	if (!len)
 		return -EPROTO;

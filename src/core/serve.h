@@ -23,6 +23,9 @@
  * it waits for what it says, and does it if nothing was done. The target's word is in a line that
  * it alone writes and nobody reads but for this, so that it costs nothing to say.
  *
+ * Many places in one region go as runs (runs.h), in a packet longer than a slot where they, with what
+ * is written, are. Of those nothing is served that isn't there: the origin's system call says so.
+ *
  * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
  * the same target that comes later. Two that ask each other serve each other while they wait,
  * if each is one whom the other polls each time.
@@ -39,7 +42,8 @@
 
 #include "core/rma.h"
 
-#define BL_SERVE_LEFT 1 /* it ends later */
+#define BL_SERVE_LEFT 1	  /* it ends later */
+#define BL_SERVE_MANY 16u /* places that take the kernel longer than any target that waits */
 
 #define BL_SERVE_ALWAYS 1u /* FI_BEELINE_SERVE */
 #define BL_SERVE_NEVER	2u
@@ -56,8 +60,8 @@ int bl_serve_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 int bl_serve_look(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, uint64_t number,
 		  size_t *moved, int *err);
 /* The two halves of bl_serve_ask(), for several that are done together (combine.h): whether the
- * target is asked at all; and asking it, for what fits. */
-bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp);
+ * target is asked at all (many: of at least BL_SERVE_MANY places); and asking it, for what fits. */
+bool bl_serve_is_open(struct bl_ep *ep, struct bl_rma_peer *rp, bool many);
 int bl_serve_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
 		 uint64_t *number, size_t *moved, int *err);
 /* Reads, or writes, of len bytes in all at so many places fit. */

@@ -90,6 +90,7 @@ static void end(struct bl_work *w)
 {
 	hold(w, false);
 	count_work(w->trigger->domain, false);
+	bl_work_disown(w);
 	free(w);
 }
 
@@ -306,8 +307,48 @@ static bool copy_iov(struct bl_work *w, unsigned which, const struct iovec **iov
 	return true;
 }
 
+/* A copy of n pieces of that size behind *at; returns it. */
+static void *copy_to(char **at, const void *from, size_t n, size_t size)
+{
+	void *to = *at;
+
+	if (n)
+		memcpy(to, from, n * size);
+	*at += n * size;
+	return to;
+}
+
+static bool own_many(struct bl_work *w)
+{
+	const size_t place = sizeof w->rma.place[0], iov = sizeof w->rma.iov[0];
+	struct bl_rma *rma = &w->rma;
+	char *at = malloc(rma->nplace * place + (rma->niov + rma->ncompare + rma->nresult) * iov);
+
+	if (!at)
+		return false;
+	w->more = at;
+	rma->place = copy_to(&at, rma->place, rma->nplace, place);
+	rma->iov = copy_to(&at, rma->iov, rma->niov, iov);
+	rma->compare = copy_to(&at, rma->compare, rma->ncompare, iov);
+	rma->result = copy_to(&at, rma->result, rma->nresult, iov);
+	return true;
+}
+
+static bool has_many(const struct bl_rma *rma)
+{
+	return rma->nplace > BL_IOV_MAX || rma->niov > BL_IOV_MAX || rma->ncompare > BL_IOV_MAX ||
+	       rma->nresult > BL_IOV_MAX;
+}
+
+void bl_work_disown(struct bl_work *w)
+{
+	free(w->more);
+	w->more = NULL;
+}
+
 bool bl_work_own(struct bl_work *w)
 {
+	w->more = NULL;
 	switch (w->what) {
 	case BL_WORK_SEND:
 	case BL_WORK_INJECT:
@@ -315,8 +356,8 @@ bool bl_work_own(struct bl_work *w)
 	case BL_WORK_RECV:
 		return copy_iov(w, 0, &w->recv.iov, w->recv.niov);
 	case BL_WORK_RMA:
-		if (w->rma.nplace > BL_IOV_MAX)
-			return false;
+		if (unlikely(has_many(&w->rma)))
+			return own_many(w);
 		if (w->rma.nplace)
 			memcpy(w->place, w->rma.place, w->rma.nplace * sizeof w->place[0]);
 		w->rma.place = w->place;

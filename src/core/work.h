@@ -57,6 +57,7 @@ struct bl_work {
 	struct bl_work *next, **link; /* link: only once it has begun */
 	struct iovec iov[3][BL_IOV_MAX];
 	struct bl_rma_place place[BL_IOV_MAX];
+	void *more; /* or all of them, where there are more of any; allocated, or NULL */
 };
 
 /* A copy of it is queued; what it points to is copied too, but for the buffers.
@@ -70,8 +71,10 @@ void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger);
 /* --- the core's ------------------------------------------------------------ */
 
 /* Of what is queued elsewhere (txq.h): have it point to copies of its own, which its
- * buffers aren't; false: too many pieces. Do it; say that it has failed. */
+ * buffers aren't; false: too many pieces, or no memory for them. Free those. Do it; say that it
+ * has failed. */
 bool bl_work_own(struct bl_work *work);
+void bl_work_disown(struct bl_work *work);
 int bl_work_perform(struct bl_work *work);
 bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 

@@ -5,6 +5,7 @@
  */
 #include "fabric/fabric.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ATOMICMSG_FLAGS                                                                            \
@@ -26,40 +27,78 @@ struct call {
 	struct bl_work *work; /* to be deferred; NULL: not */
 };
 
+/* What the core is asked for, in bytes; on the stack where it is few. */
 struct pieces {
-	struct iovec iov[BL_IOV_MAX];
+	struct iovec *iov;
+	struct bl_rma_place *place;
+	struct iovec few[3 * BL_IOV_MAX];
+	struct bl_rma_place few_places[BL_IOV_MAX];
+	void *many;
 };
 
-/* False: too many pieces, or a length that no memory has. */
-static bool to_bytes(struct pieces *to, const struct fi_ioc *from, size_t n, size_t size)
+static bool is_few(const struct call *call)
 {
-	if (n > BL_IOV_MAX)
-		return false;
+	return call->nplace <= BL_IOV_MAX && call->noperand <= BL_IOV_MAX &&
+	       call->ncompare <= BL_IOV_MAX && call->nresult <= BL_IOV_MAX;
+}
+
+/* 0; -EINVAL: too many pieces; -EAGAIN: no memory for them. */
+static int make_room(struct pieces *to, const struct call *call)
+{
+	size_t n = call->noperand + call->ncompare + call->nresult;
+
+	to->iov = to->few;
+	to->place = to->few_places;
+	to->many = NULL;
+	if (likely(is_few(call)))
+		return 0;
+	if (call->nplace > BL_RMA_IOV_MAX || n > 3 * (size_t)BL_RMA_IOV_MAX)
+		return -FI_EINVAL;
+	to->many = malloc(n * sizeof *to->iov + call->nplace * sizeof *to->place);
+	if (!to->many)
+		return -FI_EAGAIN;
+	to->place = to->many;
+	to->iov = (struct iovec *)(to->place + call->nplace);
+	return 0;
+}
+
+/* False: a length that no memory has. */
+static bool to_bytes(struct iovec *to, const struct fi_ioc *from, size_t n, size_t size)
+{
 	for (size_t i = 0; i < n; i++) {
-		to->iov[i].iov_base = from[i].addr;
-		if (__builtin_mul_overflow(from[i].count, size, &to->iov[i].iov_len))
+		to[i].iov_base = from[i].addr;
+		if (__builtin_mul_overflow(from[i].count, size, &to[i].iov_len))
 			return false;
 	}
 	return true;
 }
 
-static ssize_t begin(struct fid_ep *fid, const struct call *call)
+static bool places_to_bytes(struct bl_rma_place *place, const struct call *call, size_t size)
 {
-	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
-	struct bl_rma_place place[BL_IOV_MAX];
-	struct pieces operand, compare, result;
+	for (size_t i = 0; i < call->nplace; i++) {
+		place[i].addr = call->place[i].addr;
+		place[i].key = call->place[i].key;
+		if (__builtin_mul_overflow(call->place[i].count, size, &place[i].len))
+			return false;
+	}
+	return true;
+}
+
+static ssize_t begin_in(struct bl_fi_ep *ep, const struct call *call, const struct pieces *p)
+{
 	size_t size = bl_atomic_size(call->type);
+	struct iovec *compare = p->iov + call->noperand, *result = compare + call->ncompare;
 	const struct bl_rma rma = {
 		.what = call->what,
 		.type = (uint8_t)call->type,
 		.op = (uint8_t)call->op,
-		.iov = operand.iov,
+		.iov = p->iov,
 		.niov = call->op == FI_ATOMIC_READ ? 0 : call->noperand,
-		.compare = compare.iov,
+		.compare = compare,
 		.ncompare = call->ncompare,
-		.result = result.iov,
+		.result = result,
 		.nresult = call->nresult,
-		.place = place,
+		.place = p->place,
 		.nplace = call->nplace,
 		.dest = call->dest,
 		.data = call->data,
@@ -68,18 +107,11 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 	};
 	ssize_t ret;
 
-	if (!ep->atomic || !bl_atomic_valid(call->what, call->type, call->op))
-		return -FI_EOPNOTSUPP;
-	if (call->nplace > BL_IOV_MAX || !to_bytes(&operand, call->operand, rma.niov, size) ||
-	    !to_bytes(&compare, call->compare, rma.ncompare, size) ||
-	    !to_bytes(&result, call->result, rma.nresult, size))
+	if (!to_bytes(p->iov, call->operand, rma.niov, size) ||
+	    !to_bytes(compare, call->compare, rma.ncompare, size) ||
+	    !to_bytes(result, call->result, rma.nresult, size) ||
+	    !places_to_bytes(p->place, call, size))
 		return -FI_EINVAL;
-	for (size_t i = 0; i < call->nplace; i++) {
-		place[i].addr = call->place[i].addr;
-		place[i].key = call->place[i].key;
-		if (__builtin_mul_overflow(call->place[i].count, size, &place[i].len))
-			return -FI_EINVAL;
-	}
 	if (unlikely(call->work != NULL))
 		return bl_fi_defer_rma(ep, &rma, call->work);
 	if (unlikely(call->flags & BL_TRIGGER))
@@ -87,6 +119,22 @@ static ssize_t begin(struct fid_ep *fid, const struct call *call)
 	bl_fi_enter(ep->domain);
 	ret = bl_rma(ep->core, &rma);
 	bl_fi_leave(ep->domain);
+	return ret;
+}
+
+static ssize_t begin(struct fid_ep *fid, const struct call *call)
+{
+	struct bl_fi_ep *ep = bl_fi_ep_of(fid);
+	struct pieces pieces;
+	ssize_t ret;
+
+	if (!ep->atomic || !bl_atomic_valid(call->what, call->type, call->op))
+		return -FI_EOPNOTSUPP;
+	ret = make_room(&pieces, call);
+	if (ret)
+		return ret;
+	ret = begin_in(ep, call, &pieces);
+	free(pieces.many);
 	return ret;
 }
 

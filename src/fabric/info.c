@@ -204,11 +204,11 @@ int bl_fi_check_tx(const struct fi_tx_attr *hint)
 		return refuse("injecting %zu bytes: %zu are offered", hint->inject_size,
 			      bl_inject_max());
 	if (hint->size > BL_FI_QUEUE_LIMIT || hint->iov_limit > BL_IOV_MAX ||
-	    hint->rma_iov_limit > BL_IOV_MAX)
+	    hint->rma_iov_limit > BL_RMA_IOV_MAX)
 		return refuse(
 			"send size %zu, iov limit %zu, RMA iov limit %zu: %d, %d, %d are offered",
 			hint->size, hint->iov_limit, hint->rma_iov_limit, BL_FI_QUEUE_LIMIT,
-			BL_IOV_MAX, BL_IOV_MAX);
+			BL_IOV_MAX, BL_RMA_IOV_MAX);
 	return 0;
 }
 
@@ -407,7 +407,7 @@ static void fill_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
 	attr->inject_size = bl_inject_max();
 	attr->size = BL_FI_QUEUE_SIZE;
 	attr->iov_limit = BL_IOV_MAX;
-	attr->rma_iov_limit = BL_IOV_MAX;
+	attr->rma_iov_limit = BL_RMA_IOV_MAX;
 	if (!hint)
 		return;
 	attr->op_flags = hint->op_flags;

@@ -51,7 +51,7 @@ static ssize_t rma_iov(struct fid_ep *fid, enum bl_rma_what what, const struct i
 		       void *context, uint64_t flags)
 {
 	const struct bl_rma_place place = {
-		addr, count <= BL_IOV_MAX ? bl_iov_len_checked(iov, count) : 0, key};
+		addr, count <= BL_RMA_IOV_MAX ? bl_iov_len_checked(iov, count) : 0, key};
 	struct bl_rma rma = {
 		.what = what,
 		.iov = iov,

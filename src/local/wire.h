@@ -270,7 +270,10 @@ struct bl_rma_place {
  * RMA_BYTES, RMA_RESULT: tag = the number, data = offset in the part. RMA_DONE: tag = the
  * number, data = 0 or an errno. */
 struct bl_rma_ask {
-	uint32_t nplace;
+	uint8_t nplace;
+	uint8_t more;  /* 1: other places of the same operation follow when these are done */
+	uint8_t first; /* bit i: place i is the operation's first one in its region */
+	uint8_t pad0;
 	uint8_t what, type, op; /* type and op: of an atomic operation */
 	uint8_t pad;
 	/* This part of the places, one after the other: all, or the next BL_RMA_PART of an atomic
@@ -295,6 +298,31 @@ struct bl_rma_serve {
 static_assert(offsetof(struct bl_rma_serve, place) == 8, "shared layout");
 static_assert(sizeof(struct bl_rma_serve) < BL_SLOT_INLINE, "it fits a slot, with operands");
 static_assert(offsetof(struct bl_slot, bytes) % 8 == 0, "`ours` is a whole word");
+
+/*
+ * RMA_SERVE of many places in one region, read or written: nplace is 0 then, and runs of equally
+ * long places with equal distances follow, then what is written. It may be longer than a slot.
+ */
+struct bl_rma_run {
+	uint64_t addr;	 /* of the first one */
+	int64_t step;	 /* from one to the next */
+	uint32_t len, n; /* of each; how many */
+};
+struct bl_rma_runs {
+	_Atomic uint32_t ours; /* as in struct bl_rma_serve, and so are these */
+	uint8_t what, type, op;
+	uint8_t nplace; /* 0 */
+	uint32_t nrun, pad;
+	uint64_t key;
+	struct bl_rma_run run[];
+};
+#define BL_RUNS_MOST	64u   /* in one packet */
+#define BL_RUNS_BYTES	8192u /* of what is written */
+#define BL_RUNS_HEAD(n) ((uint32_t)(sizeof(struct bl_rma_runs) + (n) * sizeof(struct bl_rma_run)))
+static_assert(sizeof(struct bl_rma_run) == 24 && sizeof(struct bl_rma_runs) == 24, "shared layout");
+static_assert(offsetof(struct bl_rma_runs, nplace) == offsetof(struct bl_rma_serve, nplace),
+	      "it says which of the two it is");
+static_assert(BL_RUNS_HEAD(BL_RUNS_MOST) + BL_RUNS_BYTES <= BL_PAYLOAD_SIZE, "it fits any lane");
 
 #define BL_SERVED_BYTES	  176u
 #define BL_SERVED(n, how) ((uint64_t)(n) << 16 | (how))

@@ -304,7 +304,7 @@ static void ask(struct input *in)
 {
 	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
 	struct bl_rma_ask rma = {
-		.nplace = (uint32_t)number(in, 1) % (BL_IOV_MAX + 1),
+		.nplace = (uint8_t)(number(in, 1) % (BL_IOV_MAX + 1)),
 		.what = (uint8_t)number(in, 1) % (BL_RMA_WHATS + 1),
 		.type = (uint8_t)number(in, 1),
 		.op = (uint8_t)number(in, 1),

@@ -407,8 +407,138 @@ static void regions(void)
 ALL(bursts)
 AS(bursts, DENIED)
 AS(bursts, DENIED_SERVED)
+/* --- of many pieces --------------------------------------------------------------- */
+
+#define MOST 1024
+
+/* Lengths of pieces, by turns, and what lies between them. */
+static const struct {
+	const char *name;
+	size_t n, there, here, gap, len;
+} vectors[] = {
+	{"one", 1, 1, 1, 8, 8},
+	{"as many as a packet's places", 8, 8, 8, 8, 8},
+	{"one more", 9, 9, 9, 8, 8},
+	{"others here than there", 64, 64, 1, 8, 8},
+	{"others there than here", 64, 1, 64, 0, 8},
+	{"of a byte", 1023, 1023, 1023, 1, 1},
+	{"as many as there may be", 1024, 1024, 1024, 8, 8},
+	{"far apart", 16, 16, 16, 2000, 8},
+	{"over a page's end", 40, 40, 40, 77, 123},
+	{"longer ones", 9, 9, 9, 100, 3000},
+};
+#define NVECTORS (sizeof(vectors) / sizeof(vectors[0]))
+
+static void fill_places(struct fi_rma_iov *to, size_t n, size_t len, size_t gap, bool odd)
+{
+	for (size_t i = 0; i < n; i++) {
+		/* Not all with the same distance, for half of them. */
+		uint64_t at = i * (len + gap) + (odd && i % 5 == 3 && gap > 1);
+
+		to[i] = (struct fi_rma_iov){at, len, KEY};
+	}
+}
+
+static ssize_t vector(struct t_node *n, bool reads, struct iovec *iov, size_t niov,
+		      struct fi_rma_iov *place, size_t nplace, uint64_t flags, struct t_op *op)
+{
+	struct fi_msg_rma msg = {.msg_iov = iov,
+				 .iov_count = niov,
+				 .addr = n->peer[1],
+				 .rma_iov = place,
+				 .rma_iov_count = nplace,
+				 .context = op};
+
+	flags |= FI_COMPLETION;
+	return reads ? fi_readmsg(n->ep, &msg, flags) : fi_writemsg(n->ep, &msg, flags);
+}
+
+/* Write by vectors, and read back by them: exactly the bytes that are named. */
+static void one_vector(struct t_node *n, size_t which, bool odd, uint64_t flags)
+{
+	size_t np = vectors[which].there, nb = vectors[which].here;
+	size_t all = vectors[which].n * vectors[which].len;
+	static struct fi_rma_iov place[MOST];
+	static struct iovec iov[MOST];
+	static unsigned char bytes[ROOM], back[ROOM], seen[ROOM];
+	struct t_op op = {0}, op2 = {0}, op3 = {0};
+
+	fill_places(place, np, all / np, vectors[which].gap, odd);
+	t_fill(bytes, ROOM, which + 77 * odd, 0);
+	for (size_t i = 0; i < nb; i++)
+		iov[i] = (struct iovec){bytes + i * (all / nb), all / nb};
+	for (size_t i = 0; i < np; i++)
+		memcpy(shadow + place[i].addr, bytes + i * (all / np), all / np);
+	T_TRY(vector(n, false, iov, nb, place, np, flags, &op));
+	if (flags & FI_INJECT)
+		memset(bytes, 0, all);
+	memset(back, 0, ROOM);
+	for (size_t i = 0; i < nb; i++)
+		iov[i].iov_base = back + i * (all / nb);
+	T_TRY(vector(n, true, iov, nb, place, np, 0, &op2));
+	T_WAIT(&op);
+	T_WAIT(&op2);
+	for (size_t i = 0; i < np; i++)
+		T_CHECK(!memcmp(back + i * (all / np), shadow + place[i].addr, all / np),
+			"%s: read back piece %zu", vectors[which].name, i);
+	get(n, seen, ROOM, 0, &op3);
+	T_WAIT(&op3);
+	T_CHECK(!memcmp(seen, shadow, ROOM), "%s: the bytes are others", vectors[which].name);
+}
+
+/* A key in the middle is nobody's. */
+static void bad_vector(struct t_node *n, bool reads)
+{
+	static struct fi_rma_iov place[MOST];
+	static unsigned char bytes[8 * MOST], seen[ROOM];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct t_op op = {0}, after = {0};
+
+	fill_places(place, MOST, 8, 8, false);
+	place[MOST / 2].key = KEY + 99;
+	memset(bytes, 0xee, sizeof(bytes));
+	T_TRY(vector(n, reads, &iov, 1, place, MOST, 0, &op));
+	T_WAIT_ERR(&op, FI_EKEYREJECTED);
+	get(n, seen, ROOM, 0, &after);
+	T_WAIT(&after);
+	/* Of a write in parts some may be done before. */
+	T_CHECK(!memcmp(seen + MOST / 2 * 16, shadow + MOST / 2 * 16, ROOM - MOST / 2 * 16),
+		"behind a bad key");
+	memcpy(shadow, seen, ROOM);
+}
+
+static void pieces(void)
+{
+	struct t_opts o = {0};
+	static unsigned char mem[ROOM];
+	struct iovec none[1] = {{mem, 8}};
+	static struct fi_rma_iov place[MOST + 1];
+	struct fid_mr *mr;
+	struct t_op op = {0};
+	struct t_node n;
+
+	begin(&n, &o);
+	mr = reg(&n, mem, ROOM, BOTH, KEY);
+	t_barrier();
+	for (size_t i = 0; i < 2 * NVECTORS && t_rank == 0; i++) {
+		bool small = vectors[i / 2].n * vectors[i / 2].len <= n.info->tx_attr->inject_size;
+
+		one_vector(&n, i / 2, i % 2, 0);
+		one_vector(&n, i / 2, i % 2, small ? FI_INJECT : FI_DELIVERY_COMPLETE);
+	}
+	if (t_rank == 0) {
+		bad_vector(&n, false);
+		bad_vector(&n, true);
+		T_EQ(vector(&n, false, none, 1, place, MOST + 1, 0, &op), -FI_EINVAL);
+	}
+	t_barrier();
+	T_OK(fi_close(&mr->fid));
+	t_finish(&n);
+}
+
 AS(once, DIRECT)
 AS(once, SERVED)
+ALL(pieces)
 AS(beside, SERVED)
 ALL(oneself)
 ALL(refusals)
@@ -428,6 +558,7 @@ static const struct t_case cases[] = {
 	CASES(refusals, 2, "one that fails is the only one"),
 	CASE(closed, DIRECT, "", 2, "nobody reaches what is registered no more"),
 	CASE(closed, SERVED, "_served", 2, "the same, by the target's hand"),
+	CASES(pieces, 2, "of up to 1024 pieces exactly the bytes that are named"),
 	CASES(counters, 2, "each is counted by both endpoints"),
 	CASES(regions, 2, "each is counted by its region"),
 };

@@ -318,6 +318,10 @@ static void limits(void)
 	hints->tx_attr->iov_limit = plain->tx_attr->iov_limit + 1;
 	T_EQ(find(hints), -FI_ENODATA);
 	hints->tx_attr->iov_limit = 0;
+	T_CHECK(plain->tx_attr->rma_iov_limit >= 1024, "rma_iov_limit");
+	hints->tx_attr->rma_iov_limit = plain->tx_attr->rma_iov_limit + 1;
+	T_EQ(find(hints), -FI_ENODATA);
+	hints->tx_attr->rma_iov_limit = 0;
 	hints->rx_attr->iov_limit = plain->rx_attr->iov_limit + 1;
 	T_EQ(find(hints), -FI_ENODATA);
 	hints->rx_attr->iov_limit = 0;
