@@ -25,7 +25,12 @@ static int64_t ticks_of(uint64_t us)
 /* A number that our neighbours hardly have, another one each time. */
 static uint32_t pick(uint64_t now)
 {
-	return ((uint32_t)getpid() + (uint32_t)(now >> 4)) * 2654435761u >> 16;
+	uint32_t n = (uint32_t)getpid() + (uint32_t)(now >> 4);
+
+	/* Each bit of it depends on all: moments may be as far apart as they like. */
+	n = (n ^ n >> 16) * 0x85ebca6bu;
+	n = (n ^ n >> 13) * 0xc2b2ae35u;
+	return (n ^ n >> 16) >> 16;
 }
 
 bool bl_apart_may_look(struct bl_apart *apart, uint64_t now)

@@ -364,7 +364,7 @@ static void anything_ends_it(void **state)
 	static uint8_t large[1 << 20];
 	struct iovec iov = {large, sizeof large};
 	struct bl_send send = {&iov, 1, 1, 1, 0, NULL, NODE_FLAGS, NULL};
-	struct bl_rma nothing = {.niov = BL_IOV_MAX + 1};
+	struct bl_rma nothing = {.niov = BL_RMA_IOV_MAX + 1};
 
 	(void)state;
 	bl_pass_long_ns = UINT32_MAX;
