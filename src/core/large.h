@@ -200,8 +200,9 @@ bl_cold bool bl_withdraw(struct bl_ep *ep, const void *context);
 /* The peer has cancelled the send of this number. */
 bl_cold void bl_on_withdraw(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
 
-/* A pass over everything under way. */
+/* A pass over everything under way; over our sends alone. */
 void bl_large_progress(struct bl_ep *ep, struct bl_sink *sink);
+void bl_requests_progress(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is gone: everything with it ends with err (a positive errno). */
 void bl_large_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 

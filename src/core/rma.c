@@ -17,29 +17,6 @@
 #include "core/txq.h"
 #include "core/work.h"
 
-/* One that the target does for us. */
-struct bl_rma_op {
-	struct bl_rma_op *next;
-	uint64_t number;
-	uint64_t flags, data;
-	void *context;
-	struct bl_work *work;
-	/* Places that are asked for with one packet: the next BL_IOV_MAX, or what is left. */
-	struct bl_rma_ask ask;
-	size_t base;		    /* bytes of those before them, */
-	size_t window;		    /* and of theirs */
-	struct bl_rma_place *place; /* all of them */
-	uint32_t nplace, at;	    /* place[at] is the first that is asked for */
-	struct iovec *in;	    /* goes: what is written, or operands and compared */
-	struct iovec *out;	    /* comes: what is read */
-	uint32_t nin, nout;
-	size_t len;
-	/* of the part that is asked for: ask.off, ask.len */
-	size_t in_len, out_len, sent, got;
-	bool asked;
-	char *copy; /* BL_INJECT */
-};
-
 /* An atomic operation: others have got the lock between two pieces of it. Or any: the target has
  * taken it up, and isn't at its end; serve.h */
 struct bl_rma_rest {
@@ -53,14 +30,6 @@ struct bl_rma_rest {
 };
 
 static struct bl_sink no_sink = BL_SINK_NONE;
-
-#define BY_TARGET "one-sided: done by its target"
-
-static void copy_iov(struct iovec *to, const struct iovec *from, size_t n)
-{
-	if (n)
-		memcpy(to, from, n * sizeof *to);
-}
 
 /* --- peers ---------------------------------------------------------------- */
 
@@ -140,7 +109,7 @@ static uint64_t comp_flags(enum bl_rma_what what)
 	}
 }
 
-static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work,
+void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work,
 		     enum bl_rma_what what, uint64_t flags, void *context, size_t len, int err)
 {
 	uint64_t cflags = comp_flags(what);
@@ -171,7 +140,7 @@ static void complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		   });
 }
 
-static bl_cold void tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
+bl_cold void bl_rma_tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
 			       const char *way, int err)
 {
 	const char *said = what == BL_RMA_READ	  ? "a read of"
@@ -183,9 +152,11 @@ static bl_cold void tell_error(const struct bl_peer *peer, enum bl_rma_what what
 
 void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err)
 {
-	if (unlikely(err))
-		tell_error(ep->dest[rma->dest], rma->what, len, "one-sided: directly", err);
-	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
+	struct bl_peer *peer;
+
+	if (unlikely(err && !bl_ep_resolve(ep, rma->dest, &peer)))
+		bl_rma_tell_error(peer, rma->what, len, "one-sided: directly", err);
+	bl_rma_complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
 }
 
 /* --- directly --------------------------------------------------------------- */
@@ -340,15 +311,16 @@ static int direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	return 0;
 }
 
-static void end_served(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err)
+static void end_served(struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma,
+		       size_t len, int err)
 {
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_rma_by_target, 1);
 		bl_stat_add(ep, BL_STAT_rma_by_target_bytes, len);
 	} else {
-		tell_error(ep->dest[rma->dest], rma->what, len, BY_TARGET, err);
+		bl_rma_tell_error(peer, rma->what, len, BL_RMA_BY_TARGET, err);
 	}
-	complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
+	bl_rma_complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
 }
 
 /* Before a target may have one: memory for that, of which there is one for each. */
@@ -375,9 +347,9 @@ static struct bl_rma with_pieces(const struct bl_rma *rma, void *memory)
 
 	if (rma->nplace)
 		memcpy(place, rma->place, rma->nplace * sizeof *place);
-	copy_iov(iov, rma->iov, rma->niov);
-	copy_iov(iov + rma->niov, rma->compare, rma->ncompare);
-	copy_iov(iov + rma->niov + rma->ncompare, rma->result, rma->nresult);
+	bl_iov_copy(iov, rma->iov, rma->niov);
+	bl_iov_copy(iov + rma->niov, rma->compare, rma->ncompare);
+	bl_iov_copy(iov + rma->niov + rma->ncompare, rma->result, rma->nresult);
 	copy.place = place;
 	copy.iov = iov;
 	copy.compare = iov + rma->niov;
@@ -414,7 +386,8 @@ static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const st
 	struct bl_rma_rest *rest;
 
 	if (!may_leave(rp, rma)) {
-		complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, ENOMEM);
+		bl_rma_complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len,
+				ENOMEM);
 		return 0;
 	}
 	rest = rp->spare;
@@ -448,276 +421,12 @@ static bool rest_is_served(struct bl_ep *ep, struct bl_rma_peer *rp)
 	rest->served = 0;
 	if (ret)
 		return false;
-	end_served(ep, &rest->rma, rest->len, err);
+	end_served(ep, rp->peer, &rest->rma, rest->len, err);
 	drop_rest(rp);
 	return true;
 }
 
-/* --- by message --------------------------------------------------------------- */
-
-/* From `off` on in the places that are asked for: the rest, or as much of an atomic operation as
- * its target has memory for. */
-static void begin_part(struct bl_rma_op *op, size_t off)
-{
-	bool splits = op->ask.what >= BL_RMA_ATOMIC;
-
-	op->ask.off = off;
-	op->ask.len = splits ? bl_min(op->window - off, (size_t)BL_RMA_PART) : op->window;
-	op->in_len = op->nin ? op->ask.len : 0;
-	if (op->ask.what == BL_RMA_COMPARE)
-		op->in_len += op->ask.len;
-	op->out_len = op->nout ? op->ask.len : 0;
-	op->sent = op->got = 0;
-	op->asked = false;
-}
-
-/* Places from `at` on. */
-static void begin_places(struct bl_rma_op *op, uint32_t at)
-{
-	uint32_t n = (uint32_t)bl_min(op->nplace - at, BL_IOV_MAX);
-
-	op->base += op->window;
-	op->window = 0;
-	op->at = at;
-	op->ask.nplace = (uint8_t)n;
-	op->ask.more = at + n < op->nplace;
-	op->ask.first = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		op->ask.place[i] = op->place[at + i];
-		op->window += op->place[at + i].len;
-		if (bl_rma_first_of(op->place, at + i))
-			op->ask.first |= (uint8_t)(1u << i);
-	}
-	begin_part(op, 0);
-}
-
-/* The part is done; false: it was the last one. */
-static bool begin_next(struct bl_rma_op *op)
-{
-	if (op->ask.off + op->ask.len < op->window)
-		begin_part(op, op->ask.off + op->ask.len);
-	else if (op->ask.more)
-		begin_places(op, op->at + op->ask.nplace);
-	else
-		return false;
-	return true;
-}
-
-/* Memory for one with all that it points to; copied: bytes. */
-static struct bl_rma_op *alloc_op(const struct bl_rma *rma, size_t nout, size_t copied)
-{
-	size_t nin = rma->niov + rma->ncompare;
-	struct bl_rma_op *op = calloc(1, sizeof *op + rma->nplace * sizeof op->place[0] +
-						 (nin + nout) * sizeof op->in[0] + copied);
-
-	if (!op)
-		return NULL;
-	op->place = (struct bl_rma_place *)(op + 1);
-	op->in = (struct iovec *)(op->place + rma->nplace);
-	op->out = op->in + nin;
-	op->copy = (char *)(op->out + nout);
-	return op;
-}
-
-static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t off)
-{
-	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
-	bool fetches = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
-	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
-	size_t nout = rma->what == BL_RMA_READ ? rma->niov : fetches ? rma->nresult : 0;
-	bool inject = rma->flags & BL_INJECT && has_operand;
-	size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
-	struct bl_rma_op *op = alloc_op(rma, nout, inject ? all : 0);
-	size_t done;
-
-	if (!op)
-		return NULL;
-	op->flags = rma->flags;
-	op->data = rma->data;
-	op->context = rma->context;
-	op->work = rma->work;
-	op->len = len;
-	op->nplace = (uint32_t)rma->nplace;
-	op->ask.what = (uint8_t)rma->what;
-	op->ask.type = rma->type;
-	op->ask.op = rma->op;
-	if (rma->nplace)
-		memcpy(op->place, rma->place, rma->nplace * sizeof rma->place[0]);
-	if (has_operand) {
-		op->nin = (uint32_t)rma->niov;
-		copy_iov(op->in, rma->iov, rma->niov);
-	}
-	if (rma->what == BL_RMA_COMPARE) {
-		copy_iov(op->in + op->nin, rma->compare, rma->ncompare);
-		op->nin += (uint32_t)rma->ncompare;
-	}
-	if (inject) {
-		bl_iov_gather(op->copy, op->in, op->nin, 0, all);
-		op->in[0] = (struct iovec){op->copy, all};
-		op->nin = 1;
-	}
-	copy_iov(op->out, out, nout);
-	op->nout = (uint32_t)nout;
-	for (begin_places(op, 0); off >= op->window && op->ask.more; off -= done) {
-		done = op->window;
-		begin_places(op, op->at + op->ask.nplace);
-	}
-	if (unlikely(off))
-		begin_part(op, off);
-	return op;
-}
-
-/* And why the target does it. why: -EFAULT, or another that can be seen. */
-static bl_cold void count_asked(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
-				size_t len, int why)
-{
-	const struct bl_copy_pair *pair = &rp->peer->copy;
-
-	bl_stat_add(ep, BL_STAT_rma_by_proxy, 1);
-	bl_stat_add(ep, BL_STAT_rma_by_proxy_bytes, len);
-	if (why == -EFAULT)
-		bl_stats_fault(rp->peer);
-	else if (pair->pull == BL_COPY_NOTHING || pair->push == BL_COPY_NOTHING)
-		bl_stats_fallback(rp->peer, pair->pull != BL_COPY_NOTHING);
-	else if (rp->head)
-		bl_stat_add(ep, BL_STAT_fallback_behind, 1);
-	else if (rma->what >= BL_RMA_ATOMIC && !rp->peer->commons)
-		bl_stat_add(ep, BL_STAT_fallback_lock, 1);
-	else if (rma->nplace > 1)
-		bl_stat_add(ep, BL_STAT_fallback_regions, 1);
-	else
-		bl_stats_fallback(rp->peer, rma->what == BL_RMA_WRITE);
-}
-
-static int by_message(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
-		      size_t len, size_t off, int why)
-{
-	struct bl_rma_op *op = make_op(rma, len, off);
-
-	if (!op)
-		return bl_no_memory(ep);
-	count_asked(ep, rp, rma, len, why);
-	op->number = ++ep->rma_number;
-	*rp->tail = op;
-	rp->tail = &op->next;
-	if (rp->head == op && bl_rma_pump(ep, rp))
-		bl_rma_activate(ep, rp);
-	return 0;
-}
-
-bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
-		      const struct iovec *iov, size_t niov, size_t off, size_t len)
-{
-	struct bl_tx *tx = &peer->tx;
-	struct bl_slot *slot;
-	uint8_t *to;
-
-	if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
-		return false;
-	slot = bl_tx_slot(tx);
-	to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
-	if (!to)
-		return false;
-	bl_iov_gather(to, iov, niov, off, len);
-	if (len > BL_SLOT_INLINE) {
-		slot->at = (uint32_t)(to - tx->lane->payload);
-		bl_tx_payload_take(tx, (uint32_t)len);
-	}
-	slot->head = BL_HEAD(len, op, 0);
-	slot->tag = number;
-	slot->data = at;
-	bl_tx_publish(tx, slot, (uint32_t)len);
-	bl_stats_packet_out(peer, (uint32_t)len);
-	bl_peer_notify(peer);
-	return true;
-}
-
-/* The next bytes of the part: its operands, then what they are compared with, which in `in`
- * follow all operands. */
-static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
-{
-	size_t between = op->len - op->ask.len;
-	bool compared = op->sent >= op->ask.len;
-	size_t left = (compared || !between ? op->in_len : op->ask.len) - op->sent;
-	size_t at = op->base + op->ask.off + op->sent + (compared ? between : 0);
-	size_t len = bl_min(left, (size_t)BL_RMA_FRAGMENT);
-
-	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin, at,
-			      len))
-		return false;
-	op->sent += len;
-	return true;
-}
-
-bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
-{
-	struct bl_rma_op *op = rp->head;
-	struct bl_peer *peer = rp->peer;
-
-	if (!op)
-		return false;
-	if (!op->asked) {
-		if (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
-			return true;
-		bl_put_packet(peer, BL_OP_RMA_ASK, op->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
-			      op->number, op->data, &op->ask,
-			      offsetof(struct bl_rma_ask, place) +
-				      op->ask.nplace * sizeof op->ask.place[0]);
-		op->asked = true;
-	}
-	while (op->sent < op->in_len)
-		if (!put_part(peer, op))
-			return true;
-	return false;
-}
-
-static struct bl_rma_op *pop(struct bl_rma_peer *rp)
-{
-	struct bl_rma_op *op = rp->head;
-
-	rp->head = op->next;
-	if (!rp->head)
-		rp->tail = &rp->head;
-	return op;
-}
-
-/* The operation that a target speaks of; NULL: nonsense. */
-static struct bl_rma_op *asked(const struct bl_rma_peer *rp, uint64_t number)
-{
-	return rp && rp->head && rp->head->asked && rp->head->number == number ? rp->head : NULL;
-}
-
-void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, const void *bytes,
-		      uint32_t len)
-{
-	struct bl_rma_op *op = asked(rp, number);
-
-	if (!op || off != op->got || len > op->out_len - op->got)
-		return;
-	bl_iov_scatter(op->out, op->nout, op->base + op->ask.off + off, bytes, len);
-	op->got += len;
-}
-
-void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp, uint64_t number,
-		    uint64_t error)
-{
-	struct bl_rma_op *op = asked(rp, number);
-	int err = error < 4096 ? (int)error : EIO;
-
-	if (!op || op->sent < op->in_len)
-		return;
-	if (!err && op->got < op->out_len)
-		err = EIO;
-	if (err || !begin_next(op)) {
-		pop(rp);
-		if (unlikely(err))
-			tell_error(rp->peer, op->ask.what, op->len, BY_TARGET, err);
-		complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
-		free(op);
-	}
-	if (bl_rma_pump(ep, rp))
-		bl_rma_activate(ep, rp);
-}
+/* --- the rest ------------------------------------------------------------------- */
 
 bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
@@ -734,7 +443,7 @@ bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp)
 	rma = &rest->rma;
 	err = direct(ep, rp, rma, rest->len, &rest->off);
 	if ((err == -EOPNOTSUPP && !rest->off) || err == -EFAULT)
-		err = by_message(ep, rp, rma, rest->len, rest->off, err);
+		err = bl_rma_ask(ep, rp, rma, rest->len, rest->off, err);
 	if (err == -EAGAIN || err == NO_ROOM)
 		return true;
 	if (err) /* where a part is done no other way may begin anew */
@@ -798,7 +507,7 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 		if (ret == BL_SERVE_LEFT)
 			return leave_rest(ep, rp, rma, len, 0, number);
 		if (!ret) {
-			end_served(ep, rma, len, err);
+			end_served(ep, peer, rma, len, err);
 			return 0;
 		}
 		err = direct(ep, rp, rma, len, &off);
@@ -807,7 +516,7 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 		if (likely(err != -EOPNOTSUPP && err != -EFAULT))
 			return err;
 	}
-	err = by_message(ep, rp, rma, len, off, err);
+	err = bl_rma_ask(ep, rp, rma, len, off, err);
 	if (unlikely(err && off)) /* a part is done */
 		return leave_rest(ep, rp, rma, len, off, 0);
 	return err;
@@ -862,18 +571,13 @@ bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_pe
 	if (rp->rest && !(rp->rest->served && rest_is_served(ep, rp))) {
 		const struct bl_rma *rma = &rp->rest->rma;
 
-		complete(ep, sink, rma->work, rma->what, rma->flags, rma->context, rp->rest->len,
-			 err);
+		bl_rma_complete(ep, sink, rma->work, rma->what, rma->flags, rma->context,
+				rp->rest->len, err);
 		drop_rest(rp);
 	}
 	free(rp->spare);
 	bl_combine_abandon(ep, rp, err);
-	while (rp->head) {
-		struct bl_rma_op *op = pop(rp);
-
-		complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len, err);
-		free(op);
-	}
+	bl_rma_ask_abandon(ep, sink, rp, err);
 	bl_rma_drop_job(rp);
 	peer->rma = NULL;
 	free(rp);
@@ -896,8 +600,7 @@ void bl_rma_close(struct bl_ep *ep)
 		free(rp->rest);
 		free(rp->spare);
 		bl_combine_drop(ep, rp);
-		while (rp->head)
-			free(pop(rp));
+		bl_rma_ask_drop(rp);
 		bl_rma_drop_job(rp);
 		ep->local.by_index[i]->rma = NULL;
 		free(rp);

@@ -33,6 +33,8 @@
 #ifndef BL_CORE_RMA_H
 #define BL_CORE_RMA_H
 
+#include <string.h>
+
 #include "core/mr.h"
 #include "local/commons.h"
 
@@ -186,6 +188,27 @@ int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 int bl_rma_counted(struct bl_rma_peer *rp, const struct bl_rma *rma, bool *counted);
 /* The target has an endpoint's counter for such, or they bring data. */
 bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma);
+static inline void bl_iov_copy(struct iovec *to, const struct iovec *from, size_t n)
+{
+	if (n)
+		memcpy(to, from, n * sizeof *to);
+}
+
+/* What one is that its target does, for the log. */
+#define BL_RMA_BY_TARGET "one-sided: done by its target"
+/* Say so in the log, and complete it; err: 0 or a positive errno. */
+bl_cold void bl_rma_tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
+			       const char *way, int err);
+void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work,
+		     enum bl_rma_what what, uint64_t flags, void *context, size_t len, int err);
+/* Have the target do it, from byte `off` on. why: what the direct way said, or 0. 0; -EAGAIN or
+ * -ENOMEM: no memory. rma_ask.c */
+int bl_rma_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
+	       size_t off, int why);
+/* All that was asked for ends with err; or is forgotten. */
+bl_cold void bl_rma_ask_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp,
+				int err);
+void bl_rma_ask_drop(struct bl_rma_peer *rp);
 /* It is over; err: 0 or a positive errno. */
 void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err);
 
@@ -197,7 +220,7 @@ int bl_rma_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, 
 void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink);
 /* Go on with what has been left (bl_rma_rest); true: there is still more. rma.c */
 bool bl_rma_go_on(struct bl_ep *ep, struct bl_rma_peer *rp);
-/* Send what fits of the first operation; true: there is more. rma.c */
+/* Send what fits of the first operation; true: there is more. rma_ask.c */
 bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp);
 void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, const void *bytes,
 		      uint32_t len);

@@ -241,8 +241,9 @@ static int move_all_own(const struct bl_rma_memory *mem, bool write, size_t off,
 	return 0;
 }
 
-#define GAP_MOST 512u /* bytes that are copied in less time than one more piece takes the kernel   \
-		       */
+#define GAP_MOST                                                                                   \
+	512u /* bytes that are copied in less time than one more piece takes the kernel            \
+	      */
 #define OVER 16384u
 
 /* Pieces with short gaps, from the first to the last address. */

@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-#define PAGE	  4096u /* or a part of one */
-#define EACH_MOST 512u	/* bytes of a place on average: from there on a system call copies sooner  \
-			 */
+#define PAGE 4096u /* or a part of one */
+#define EACH_MOST                                                                                  \
+	512u /* bytes of a place on average: from there on a system call copies sooner             \
+	      */
 
 /* --- the origin ------------------------------------------------------------ */
 

@@ -23,8 +23,9 @@
  * it waits for what it says, and does it if nothing was done. The target's word is in a line that
  * it alone writes and nobody reads but for this, so that it costs nothing to say.
  *
- * Many places in one region go as runs (runs.h), in a packet longer than a slot where they, with what
- * is written, are. Of those nothing is served that isn't there: the origin's system call says so.
+ * Many places in one region go as runs (runs.h), in a packet longer than a slot where they, with
+ * what is written, are. Of those nothing is served that isn't there: the origin's system call says
+ * so.
  *
  * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
  * the same target that comes later. Two that ask each other serve each other while they wait,

@@ -365,7 +365,7 @@ static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 		q->nfence -= r->fence;
 		pop(ep, list);
 	}
-	if (name && ep->dest[dest] == q->peer && !bl_txq_is_empty(q))
+	if (name && ep->dest[dest] == q->peer) /* it may not be in the vector any more */
 		ep->dest[dest] = &bl_nobody;
 	return err != -EAGAIN;
 }

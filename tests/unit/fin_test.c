@@ -114,7 +114,7 @@ static void so_many(void **state)
 	open_nodes(2);
 	for (uint64_t round = 1; round <= 3; round++) { /* indices are used again */
 		uint64_t first = round * 10000, seen = 0;
-		struct bl_peer *back = receiver->dest[1];
+		struct bl_peer *back = node.peer[0][1];
 		size_t kept, n;
 
 		exchange(first, row->count, 0);
@@ -202,7 +202,7 @@ static void by_packet(void)
 	struct bl_sink none = BL_SINK_NONE;
 
 	/* of no request */
-	bl_on_fin(sender, &none, sender->dest[0], 77ull << 32, 0);
+	bl_on_fin(sender, &none, node.peer[1][0], 77ull << 32, 0);
 }
 
 /* Whoever waits for the bell hears it. */
@@ -210,7 +210,7 @@ static void by_bell(void)
 {
 	struct bl_sink none = BL_SINK_NONE;
 
-	bl_peer_notify(receiver->dest[1]);
+	bl_peer_notify(node.peer[0][1]);
 	bl_ep_bells(sender, &none);
 }
 
@@ -236,10 +236,10 @@ static void is_seen(void **state)
 	assert_int_equal(send_one(1, 3, 0), 0);
 	if (row->before)
 		row->before();
-	atomic_store(&receiver->dest[1]->rx.lane->fins.word[0],
+	atomic_store(&node.peer[0][1]->rx.lane->fins.word[0],
 		     1ull << (uint32_t)bl_request_number(
 			     sender->request[0]->peer ? sender->request[0] : sender->request[31]));
-	atomic_store(&receiver->dest[1]->rx.lane->fins.some, 1);
+	atomic_store(&node.peer[0][1]->rx.lane->fins.some, 1);
 	assert_int_equal(sender->requests, 1);
 	row->look();
 	assert_int_equal(sender->requests, 0);
@@ -263,7 +263,7 @@ static void liar(void **state)
 		assert_int_equal(bl_send(sender, &send), 0);
 	}
 	for (int round = 0; round < 3; round++) {
-		fins = &receiver->dest[1]->rx.lane->fins;
+		fins = &node.peer[0][1]->rx.lane->fins;
 		for (uint32_t w = 0; w < BL_FIN_WORDS; w++)
 			atomic_store(&fins->word[w], UINT64_MAX);
 		atomic_store(&fins->some, UINT64_MAX);
@@ -298,7 +298,7 @@ static void needs_a_packet(void **state)
 
 	open_nodes(2);
 	exchange(1, ROOM, 0); /* now the ring to the sender is full */
-	back = receiver->dest[1];
+	back = node.peer[0][1];
 	assert_false(bl_tx_refresh(&back->tx));
 	bl_fin(receiver, back, 0, row->status, row->may_be_over);
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 0);
@@ -333,13 +333,13 @@ static void room_came(void **state)
 	(void)state;
 	open_nodes(2);
 	exchange(1, ROOM + 1, 0);
-	back = receiver->dest[1];
+	back = node.peer[0][1];
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1); /* of the last one */
 	assert_int_equal(heard(1, ROOM + 1, &seen), ROOM + 1);
 	for (uint32_t i = 0; i < sender->nrequest; i++) { /* and now a packet for each */
 		struct bl_sink none = BL_SINK_NONE;
 
-		bl_on_fin(sender, &none, sender->dest[0], bl_request_number(sender->request[i]), 0);
+		bl_on_fin(sender, &none, node.peer[1][0], bl_request_number(sender->request[i]), 0);
 	}
 	node_expect_nothing(&node, 1);
 	assert_int_equal(sender->requests, 0);
@@ -378,7 +378,7 @@ static void behind_messages(void **state)
 
 	(void)state;
 	open_nodes(2);
-	back = receiver->dest[1];
+	back = node.peer[0][1];
 	assert_int_equal(send_one(1, 1000, 0), 0);
 	assert_int_equal(bl_recv_buf(sender, to, LEN, 0, 0, ~0ull, NULL, NODE_FLAGS), 0);
 	for (seen = 0; bl_tx_room(&back->tx) || bl_tx_refresh(&back->tx); n++)
@@ -581,7 +581,7 @@ static void from_nobody(void **state)
 	struct bl_peer *peer;
 
 	open_nodes(3);
-	peer = receiver->dest[2];
+	peer = node.peer[0][2];
 	assert_int_equal(bl_send(node.ep[2], &send), 0);
 	node_settle(&node, 0);
 	close_third();
@@ -595,7 +595,7 @@ static void from_nobody(void **state)
 
 static void dies(void)
 {
-	atomic_store(&sender->dest[2]->found_dead, true);
+	atomic_store(&node.peer[1][2]->found_dead, true);
 }
 
 struct last_row {
