@@ -263,7 +263,7 @@ static void dies_unconnected(void)
 
 #define AWAY 300 /* ms */
 
-static ssize_t write_data(struct t_node *n, uint64_t *word, void *ctx)
+static ssize_t write_with(struct t_node *n, uint64_t *word, uint64_t flags, void *ctx)
 {
 	const struct iovec iov = {word, 8};
 	const struct fi_rma_iov place = {0, 8, KEY};
@@ -275,7 +275,17 @@ static ssize_t write_data(struct t_node *n, uint64_t *word, void *ctx)
 				       .context = ctx,
 				       .data = 1};
 
-	return fi_writemsg(n->ep, &msg, FI_REMOTE_CQ_DATA | FI_COMPLETION);
+	return fi_writemsg(n->ep, &msg, flags | FI_COMPLETION);
+}
+
+static ssize_t write_data(struct t_node *n, uint64_t *word, void *ctx)
+{
+	return write_with(n, word, FI_REMOTE_CQ_DATA, ctx);
+}
+
+static ssize_t write_fenced(struct t_node *n, uint64_t *word, void *ctx)
+{
+	return write_with(n, word, FI_FENCE, ctx);
 }
 
 static ssize_t add(struct t_node *n, uint64_t *word, void *ctx)
@@ -292,20 +302,6 @@ static ssize_t add(struct t_node *n, uint64_t *word, void *ctx)
 					  .context = ctx};
 
 	return fi_atomicmsg(n->ep, &msg, FI_COMPLETION);
-}
-
-static ssize_t write_fenced(struct t_node *n, uint64_t *word, void *ctx)
-{
-	const struct iovec iov = {word, 8};
-	const struct fi_rma_iov place = {0, 8, KEY};
-	const struct fi_msg_rma msg = {.msg_iov = &iov,
-				       .iov_count = 1,
-				       .addr = n->peer[1],
-				       .rma_iov = &place,
-				       .rma_iov_count = 1,
-				       .context = ctx};
-
-	return fi_writemsg(n->ep, &msg, FI_FENCE | FI_COMPLETION);
 }
 
 static void is_foreign(const struct t_comp *c)
