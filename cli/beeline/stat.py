@@ -27,7 +27,7 @@ PATHS = {
     "both_hands": ("both hands", "copied once, by both processes together"),
     "by_proxy": (
         "by proxy",
-        "copied once, by the sender for the receiver, which may not read its memory",
+        "copied once, by the sender for the receiver, which may not read its memory, or can't",
     ),
     "streamed": (
         "streamed",

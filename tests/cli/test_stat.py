@@ -646,7 +646,7 @@ def test_a_peer_that_breaks_the_protocol(traffic, look, beeline) -> None:
     except OSError as error:
         pytest.skip(f"not permitted here: /proc/PID/mem ({error.strerror})")
     second = lane + layout.slot_at + layout.slot_size
-    os.pwrite(memory, (0xFF << 16).to_bytes(4, "little"), second + 4)
+    os.pwrite(memory, (1).to_bytes(4, "little"), second + 4)  # a byte of no operation
     os.pwrite(memory, (2).to_bytes(4, "little"), second)
     os.close(memory)
     wait_for(noticed(both, look), "broken")

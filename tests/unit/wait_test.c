@@ -56,8 +56,8 @@ static struct bl_peer *fill_with(size_t to_whom, size_t len)
 	struct bl_peer *peer = node.peer[0][to_whom];
 
 	while (bl_txq_is_empty(peer->txq))
-		assert_int_equal(
-			bl_send_buf(node.ep[0], from, len, to_whom, 3, 0, NULL, BL_TAGGED), 0);
+		assert_int_equal(bl_send_buf(node.ep[0], from, len, to_whom, 3, 0, NULL, BL_TAGGED),
+				 0);
 	return peer;
 }
 
@@ -87,8 +87,7 @@ static void open_two(void)
 	node_open(&node, 2);
 	for (size_t a = 0; a < 2; a++)
 		for (size_t b = 0; b < 2; b++)
-			node.peer[a][b]->copy.pull = node.peer[a][b]->copy.push =
-				BL_COPY_VM;
+			node.peer[a][b]->copy.pull = node.peer[a][b]->copy.push = BL_COPY_VM;
 	assert_true(bl_wait_fd(&node.cq[0]->wait) >= 0);
 }
 

@@ -128,7 +128,8 @@ static void one_fate(void **state)
 
 		assert_int_equal(send_at_work(&send), 0);
 		assert_int_equal(receives->tx.next, had);
-		assert_true(bl_txq_needs_hand(sender) && bl_ep_needs_hand(sender)); /* time ends it */
+		assert_true(bl_txq_needs_hand(sender) &&
+			    bl_ep_needs_hand(sender)); /* time ends it */
 		node_settle(&node, 0);
 		bl_txq_progress(sender);
 		assert_int_equal(sender->ntxq, 0);
