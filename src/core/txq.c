@@ -15,7 +15,8 @@
 #include "core/stat.h"
 #include "core/work.h"
 
-#define CHUNK 65536u /* bytes; of which only those in use have pages */
+#define CHUNK	65536u /* bytes; of which only those in use have pages */
+#define AT_ONCE 64u    /* operations that begin in one pass, before others have their turn */
 
 enum kind { SEND, INJECT, RMA, CANCELLED };
 
@@ -391,7 +392,7 @@ static bool step(struct bl_ep *ep, struct bl_txq *q)
 
 bool bl_txq_open(struct bl_ep *ep, struct bl_peer *peer)
 {
-	while (step(ep, peer->txq))
+	for (uint32_t n = 0; n < AT_ONCE && step(ep, peer->txq); n++)
 		;
 	return bl_txq_is_empty(peer->txq);
 }
