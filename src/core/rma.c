@@ -517,6 +517,10 @@ int bl_rma_perform(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma
 			return err;
 	}
 	err = bl_rma_ask(ep, rp, rma, len, off, err);
+	if (unlikely(err && off && rma->flags & BL_INJECT)) { /* whose bytes nobody has kept */
+		bl_rma_over(ep, rma, len, ENOMEM);
+		return 0;
+	}
 	if (unlikely(err && off)) /* a part is done */
 		return leave_rest(ep, rp, rma, len, off, 0);
 	return err;

@@ -107,7 +107,6 @@ struct bl_rma_peer {
 	uint32_t reads;
 	struct bl_rma_op *head, **tail;
 	struct bl_rma_job *job;
-	uint64_t before; /* bytes of places of the same operation that were done before the job */
 	struct bl_commons_wait wait; /* for the lock of its memory */
 	uint32_t turn;		     /* tells our direct copies apart: bl_lane.rma_busy */
 	/* serve.h: it waits in the library until then (ticks), as far as we know; operations that

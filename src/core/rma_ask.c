@@ -24,7 +24,8 @@ struct bl_rma_op {
 	size_t base;		    /* bytes of those before them, */
 	size_t window;		    /* and of theirs */
 	struct bl_rma_place *place; /* all of them */
-	uint32_t nplace, at;	    /* place[at] is the first that is asked for */
+	uint32_t nplace, at;	    /* place[at] is the first that is asked for now, */
+	uint32_t from;		    /* and place[from] the first that was at all */
 	struct iovec *in;	    /* goes: what is written, or operands and compared */
 	struct iovec *out;	    /* comes: what is read */
 	uint32_t nin, nout;
@@ -62,13 +63,32 @@ static void begin_places(struct bl_rma_op *op, uint32_t at)
 	op->ask.nplace = (uint8_t)n;
 	op->ask.more = at + n < op->nplace;
 	op->ask.first = 0;
+	op->ask.before = op->base;
 	for (uint32_t i = 0; i < n; i++) {
 		op->ask.place[i] = op->place[at + i];
 		op->window += op->place[at + i].len;
-		if (bl_rma_first_of(op->place, at + i))
+		if (bl_rma_first_of(op->place + op->from, at + i - op->from))
 			op->ask.first |= (uint8_t)(1u << i);
 	}
 	begin_part(op, 0);
+}
+
+/* From byte `off` on: the places before it are done, and aren't asked for. */
+static void begin_at(struct bl_rma_op *op, size_t off)
+{
+	size_t base = 0, next = 0;
+
+	for (uint32_t i = 0; i < op->nplace && off; i++) {
+		next += op->place[i].len;
+		if ((i + 1) % BL_IOV_MAX || next > off || i + 1 == op->nplace)
+			continue;
+		op->from = i + 1;
+		base = next;
+	}
+	op->base = base;
+	begin_places(op, op->from);
+	if (unlikely(off > base))
+		begin_part(op, off - base);
 }
 
 /* The part is done; false: it was the last one. */
@@ -108,7 +128,6 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t of
 	bool inject = rma->flags & BL_INJECT && has_operand;
 	size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
 	struct bl_rma_op *op = alloc_op(rma, nout, inject ? all : 0);
-	size_t done;
 
 	if (!op)
 		return NULL;
@@ -131,19 +150,14 @@ static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t of
 		bl_iov_copy(op->in + op->nin, rma->compare, rma->ncompare);
 		op->nin += (uint32_t)rma->ncompare;
 	}
-	if (inject) {
+	if (inject && op->nin) {
 		bl_iov_gather(op->copy, op->in, op->nin, 0, all);
 		op->in[0] = (struct iovec){op->copy, all};
 		op->nin = 1;
 	}
 	bl_iov_copy(op->out, out, nout);
 	op->nout = (uint32_t)nout;
-	for (begin_places(op, 0); off >= op->window && op->ask.more; off -= done) {
-		done = op->window;
-		begin_places(op, op->at + op->ask.nplace);
-	}
-	if (unlikely(off))
-		begin_part(op, off);
+	begin_at(op, off);
 	return op;
 }
 

@@ -101,10 +101,9 @@ static bl_cold int make_room(struct bl_rma_memory *mem)
 static void append(struct bl_rma_memory *mem, const struct iovec *iov, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct iovec *last = &mem->iov[mem->n - 1];
+		struct iovec *last = mem->n ? &mem->iov[mem->n - 1] : NULL;
 
-		if (mem->n &&
-		    (uintptr_t)last->iov_base + last->iov_len == (uintptr_t)iov[i].iov_base)
+		if (last && (uintptr_t)last->iov_base + last->iov_len == (uintptr_t)iov[i].iov_base)
 			last->iov_len += iov[i].iov_len;
 		else
 			mem->iov[mem->n++] = iov[i];

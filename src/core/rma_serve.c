@@ -133,14 +133,13 @@ static void tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp,
 		 const struct bl_rma_job *job)
 {
 	const struct bl_rma_ask *ask = &job->ask;
-	uint64_t len = rp->before + job->mem.len;
+	uint64_t len = ask->before + job->mem.len; /* as its origin says: it is told, no more */
 	struct bl_cntr *cntr = counter_of(ep, ask->what);
 
 	for (uint32_t i = 0; i < ask->nplace; i++)
 		if (ask->first & 1u << i)
 			count_at_region(ep, ask->place[i].key, bl_rma_events(ask->what, ask->op),
 					cntr);
-	rp->before = ask->more ? len : 0;
 	if (!ask->more)
 		bl_rma_tell(ep, sink, rp->peer, ask->what, ask->op, NULL, 0, len, job->has_data,
 			    job->data);
@@ -279,8 +278,6 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	bl_cq_renew(ep->rx_cq);
 	if (!job->error && is_last(job))
 		tell(ep, sink, rp, job);
-	else if (job->error)
-		rp->before = 0;
 	bl_rma_drop_job(rp);
 	return false;
 }

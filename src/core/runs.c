@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define PAGE 4096u /* or a part of one */
+#define PAGE	4096u /* or a part of one */
+#define NO_PAGE 1u    /* no page begins there */
 #define EACH_MOST                                                                                  \
 	512u /* bytes of a place on average: from there on a system call copies sooner             \
 	      */
@@ -16,13 +17,13 @@
 
 bool bl_runs_add(struct bl_runs *runs, const struct bl_rma_place *place)
 {
-	struct bl_rma_run *last = &runs->run[runs->n - 1];
+	struct bl_rma_run *last = runs->n ? &runs->run[runs->n - 1] : NULL;
 
-	if (!place->len)
-		return true;
+	if (!place->len) /* its region may count it */
+		return last && place->key == runs->key;
 	if (place->len > BL_RUNS_BYTES || runs->len + place->len > BL_RUNS_BYTES)
 		return false;
-	if (!runs->n) {
+	if (!last) {
 		runs->key = place->key;
 	} else if (place->key != runs->key) {
 		return false;
@@ -55,7 +56,8 @@ struct served {
 	const struct bl_mr_entry *entry;
 	uint32_t need;
 	uint8_t *bytes; /* what is written comes from there, what is read goes there */
-	uintptr_t page; /* it is there: the kernel has just said so; or 0 */
+	uintptr_t page; /* it is there: the kernel has just said so; or NO_PAGE */
+	size_t moved;	/* bytes that are done */
 };
 
 /* What lies in one page. */
@@ -72,9 +74,11 @@ static int touch_page(struct served *s, uintptr_t at, uint32_t len)
 			bl_move(s->bytes, mem, len);
 	} else {
 		err = bl_rma_move_own(s->domain, s->write, mem, s->bytes, len, &moved);
-		s->page = bl_mr_is_there(s->domain, mem, len, s->write) ? at / PAGE * PAGE : 0;
+		s->page =
+			bl_mr_is_there(s->domain, mem, len, s->write) ? at / PAGE * PAGE : NO_PAGE;
 	}
 	s->bytes += len;
+	s->moved += err ? 0 : len;
 	return err;
 }
 
@@ -142,26 +146,29 @@ static int do_all(struct served *s, const struct bl_runs *runs)
 
 		for (uint32_t k = 0; k < run->n; k++, at += (uintptr_t)run->step) {
 			err = touch(s, at, run->len);
-			/* What isn't there is told of as any system call's: by the origin's. */
+			/* What isn't there is told of as any system call's: by the origin's. But
+			 * what is written isn't written again. */
+			if (err == -EFAULT && !(s->write && s->moved))
+				return -EOPNOTSUPP;
 			if (err)
-				return err == -EFAULT ? -EOPNOTSUPP : err;
+				return err;
 		}
 	}
 	return 0;
 }
 
 /* A private copy that makes sense; false: it doesn't. */
-static bool take(struct bl_runs *runs, const struct bl_rma_runs *theirs, uint32_t size,
-		 enum bl_rma_what what)
+static bool take(struct bl_runs *runs, const struct bl_rma_runs *head,
+		 const struct bl_rma_runs *theirs, uint32_t size, enum bl_rma_what what)
 {
 	uint32_t put = what == BL_RMA_WRITE ? BL_RUNS_BYTES : 0, n;
 	size_t most = put ? put : BL_SERVED_BYTES;
 
-	if (what > BL_RMA_WRITE || size < sizeof *theirs)
+	if (what > BL_RMA_WRITE)
 		return false;
 	bl_runs_begin(runs);
-	n = theirs->nrun;
-	runs->key = theirs->key;
+	n = head->nrun;
+	runs->key = head->key;
 	if (!n || n > BL_RUNS_MOST || size < BL_RUNS_HEAD(n))
 		return false;
 	runs->n = n;
@@ -179,17 +186,25 @@ static bool take(struct bl_runs *runs, const struct bl_rma_runs *theirs, uint32_
 }
 
 int bl_runs_serve(struct bl_ep *ep, const struct bl_rma_runs *theirs, uint32_t size,
-		  uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what)
+		  uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what,
+		  size_t *moved)
 {
 	struct bl_runs runs;
-	struct served s = {.domain = ep->domain};
+	struct served s = {.domain = ep->domain, .page = NO_PAGE};
+	struct bl_rma_runs head;
+	int err;
 
-	*what = theirs->what;
-	if (!take(&runs, theirs, size, *what))
+	if (size < sizeof head)
+		return -EPROTO;
+	memcpy(&head, theirs, sizeof head);
+	*what = head.what;
+	if (!take(&runs, &head, theirs, size, *what))
 		return -EPROTO;
 	*place = (struct bl_rma_place){runs.run[0].addr, runs.len, runs.key};
 	s.write = *what == BL_RMA_WRITE;
 	s.need = bl_rma_need(*what, 0);
 	s.bytes = s.write ? (uint8_t *)(uintptr_t)theirs + BL_RUNS_HEAD(runs.n) : result;
-	return do_all(&s, &runs);
+	err = do_all(&s, &runs);
+	*moved = s.moved;
+	return err;
 }

@@ -33,10 +33,11 @@ bool bl_runs_fit(const struct bl_runs *runs, enum bl_rma_what what);
 
 /*
  * What an origin asks for in a packet of `size` bytes: read it out of our memory into `result`,
- * of BL_SERVED_BYTES, or write it. 0, *len bytes; -EPROTO: it makes no sense; -EOPNOTSUPP: not in
- * this way; or why it may not.
+ * of BL_SERVED_BYTES, or write it. 0; *moved: bytes that are done in any case; -EPROTO: it makes no
+ * sense; -EOPNOTSUPP: not in this way; or why it may not.
  */
 int bl_runs_serve(struct bl_ep *ep, const struct bl_rma_runs *theirs, uint32_t size,
-		  uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what);
+		  uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what,
+		  size_t *moved);
 
 #endif

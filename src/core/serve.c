@@ -329,20 +329,23 @@ static int serve_runs(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 	uint8_t result[BL_SERVED_BYTES] = {0};
 	struct bl_rma_place place;
 	enum bl_rma_what what;
-	int err = bl_runs_serve(ep, bytes, BL_HEAD_LEN(head), result, &place, &what);
+	size_t moved = 0;
+	int err = bl_runs_serve(ep, bytes, BL_HEAD_LEN(head), result, &place, &what, &moved);
+	uint64_t done = moved;
 
 	if (err == -EPROTO)
 		return err;
 	bl_window(BL_WINDOW_SERVED, NULL);
 	if (!err && what == BL_RMA_READ)
 		memcpy(lane->result, result, place.len);
-	else if (what == BL_RMA_WRITE) /* of what may not be done nothing is */
-		memset(lane->result, 0, sizeof(uint64_t));
+	else if (what == BL_RMA_WRITE)
+		memcpy(lane->result, &done, sizeof done);
 	say(lane, number, err == -EOPNOTSUPP ? BL_SERVED_NOT : (uint32_t)-err);
 	if (err == -EOPNOTSUPP)
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, place.len);
+	bl_cq_renew(ep->rx_cq);
 	if (!err)
 		bl_rma_tell(ep, sink, peer, what, 0, &place, 1, place.len,
 			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);

@@ -390,8 +390,10 @@ int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 		return -EAGAIN;
 	*w = *work;
 	if (!bl_work_own(w)) {
+		bool many = w->what == BL_WORK_RMA && has_many(&w->rma); /* for want of memory */
+
 		free(w);
-		return -EINVAL;
+		return many ? -EAGAIN : -EINVAL;
 	}
 	tell(w);
 	hold(w, true);

@@ -192,11 +192,12 @@ static bool is_plain(int fd)
 
 static void set_plain(int fd, bool plain)
 {
-	const uint64_t bit = 1ull << fd % 64;
+	uint64_t bit;
 
-	/* relaxed: a thread that doesn't see it yet asks once more */
 	if (fd < 0 || fd >= PLAIN_MOST)
 		return;
+	bit = 1ull << fd % 64;
+	/* relaxed: a thread that doesn't see it yet asks once more */
 	if (plain)
 		atomic_fetch_or_explicit(&plain_fds[fd / 64], bit, memory_order_relaxed);
 	else

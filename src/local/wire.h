@@ -279,9 +279,10 @@ struct bl_rma_ask {
 	/* This part of the places, one after the other: all, or the next BL_RMA_PART of an atomic
 	 * operation, or what is left of it. */
 	uint64_t off, len;
+	uint64_t before; /* bytes of the operation that aren't these places' */
 	struct bl_rma_place place[8];
 };
-static_assert(sizeof(struct bl_rma_ask) == 216, "shared layout");
+static_assert(sizeof(struct bl_rma_ask) == 224, "shared layout");
 static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
 
 /* RMA_SERVE: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Behind the

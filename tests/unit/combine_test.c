@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "core/combine.h"
+#include "core/runs.h"
 #include "core/wait.h"
 #include "unit/node.h"
 
@@ -413,6 +414,58 @@ static void opened_beside(void **state)
 	close_all(&node);
 }
 
+/* A write of nothing that only carries data, injected, which its target does. */
+static void nothing_with_data(void **state)
+{
+	struct bl_rma rma = {.what = BL_RMA_WRITE,
+			     .dest = 1,
+			     .data = 7,
+			     .flags = BL_INJECT | BL_REMOTE_CQ_DATA | BL_COMPLETION};
+	struct node two;
+	struct bl_comp comp;
+
+	(void)state;
+	node_open(&two, 2);
+	two.peer[0][1]->copy.pull = two.peer[0][1]->copy.push = BL_COPY_NOTHING;
+	assert_int_equal(bl_rma(two.ep[0], &rma), 0);
+	comp = node_completion(&two, 1, NULL);
+	assert_true(comp.flags & BL_REMOTE_CQ_DATA);
+	assert_int_equal(comp.data, 7);
+	assert_true(node_completion(&two, 0, NULL).flags & BL_WRITE);
+	node_close(&two);
+}
+
+/* Page zero may be registered, and isn't there: its owner says so, and lives. */
+static void page_zero(void **state)
+{
+	const struct bl_mr_attr all = {.iov = &(struct iovec){NULL, SIZE_MAX / 2},
+				       .niov = 1,
+				       .flags = BL_MR_READ | BL_MR_WRITE,
+				       .key = 5};
+	static uint8_t bytes[4 * 16];
+	struct bl_rma_place place[16];
+	struct bl_mr *zero;
+	struct node two;
+	alignas(8) uint8_t packet[BL_RUNS_HEAD(1) + sizeof bytes] = {0}, result[BL_SERVED_BYTES];
+	struct bl_rma_runs *runs = (void *)packet;
+	enum bl_rma_what what;
+	size_t moved;
+
+	(void)state;
+	node_open(&two, 1);
+	assert_int_equal(bl_mr_open(two.domain, &all, &zero), 0);
+	runs->what = BL_RMA_WRITE;
+	runs->nrun = 1;
+	runs->key = 5;
+	runs->run[0] = (struct bl_rma_run){16, 16, 4, 16};
+	assert_int_equal(
+		bl_runs_serve(two.ep[0], runs, sizeof packet, result, place, &what, &moved),
+		-EOPNOTSUPP);
+	assert_int_equal(moved, 0);
+	bl_mr_close(zero);
+	node_close(&two);
+}
+
 int main(void)
 {
 	setenv("FI_BEELINE_COMBINE", "always", 1);
@@ -424,5 +477,7 @@ int main(void)
 	TABLE_TEST(never);
 	TABLE_TEST(beside);
 	TABLE_TEST(opened_beside);
+	TABLE_TEST(nothing_with_data);
+	TABLE_TEST(page_zero);
 	return table_run("combine");
 }
