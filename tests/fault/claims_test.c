@@ -308,7 +308,7 @@ static _Atomic uint32_t *announce(struct bl_peer *peer, uint64_t tag)
 
 static void misbehave(void)
 {
-	struct bl_peer *peer = ep->dest[world_index[0]];
+	struct bl_peer *peer = world_peer(0);
 	struct bl_board *board = &peer->rx.lane->board;
 	uint64_t posted = atomic_load(&board->posted);
 	uint32_t me = peer->bell_index, generation;

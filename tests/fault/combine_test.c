@@ -192,7 +192,7 @@ static void stopped_rank(int rank)
 		mem[APART * i] = 7 + i;
 	if (rank == ORIGIN) {
 		uint64_t round = until_stopped(rank);
-		const struct bl_peer *target = ep->dest[world_index[TARGET]];
+		const struct bl_peer *target = world_peer(TARGET);
 		bool reads = stop_row->kind == BL_RMA_READ;
 
 		RANK_CHECK(rank, !begin(reads ? BL_RMA_WRITE : BL_RMA_READ, 0));
@@ -254,7 +254,7 @@ static void death_rank(int rank)
 	RANK_CHECK(rank, death_row->window || !end_some(rank, NULL));
 	if (!death_row->window) {
 		begin_some(rank, BL_RMA_WRITE);
-		RANK_CHECK(rank, ep->dest[world_index[TARGET]]->rma->combine->n == SOME);
+		RANK_CHECK(rank, world_peer(TARGET)->rma->combine->n == SOME);
 		death();
 	}
 	while (!(err = end_some(rank, NULL)))

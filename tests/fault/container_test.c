@@ -142,7 +142,7 @@ static void must_be_refused(int rank)
 /* The lock of the other's memory is for who may change that memory anyway. */
 static void has_what_it_may(int rank)
 {
-	struct bl_peer *other = ep->dest[world_index[!rank]];
+	struct bl_peer *other = world_peer(!rank);
 	uint64_t word;
 	struct iovec mine = {&word, sizeof word}, theirs = {&row, sizeof word};
 	bool may = other->copy.pid &&

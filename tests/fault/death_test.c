@@ -282,7 +282,7 @@ static void wait_for_the_silent(int rank)
 		rank_await(rank, &world->mark[1], 1);
 	err = bl_recv_buf(ep, &comp, sizeof comp, 1, 1, 0, NULL, BL_TAGGED | BL_COMPLETION);
 	RANK_CHECK(0, !err);
-	while (!silent_row->before && !ep->dest[world_index[1]]->adopted) {
+	while (!silent_row->before && !world_peer(1)->adopted) {
 		bl_ep_progress(ep);
 		if (deadline_over(&late))
 			rank_fail(0, "the receive makes no connection");

@@ -57,7 +57,7 @@ static _Noreturn void send_for_ever(int rank)
 /* Is the sender at a receive of ours, or has it died there? */
 static bool sender_copies(void)
 {
-	const struct bl_peer *sender = ep->dest[world_index[1]];
+	const struct bl_peer *sender = world_peer(1);
 	const struct bl_board *board = sender->tx.lane ? &sender->tx.lane->board : NULL;
 
 	for (uint64_t left = board ? board->posted : 0; left; left &= left - 1)

@@ -303,9 +303,9 @@ static void holder_rank(int rank)
 		await(rank, TARGET, 1);
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 8));
 		if (rank == 1) {
-			RANK_CHECK(rank, !bl_commons_lock(ep->dest[TARGET]->commons, &wait));
+			RANK_CHECK(rank, !bl_commons_lock(world_peer(TARGET)->commons, &wait));
 			RANK_CHECK(rank,
-				   bl_commons_lock(ep->dest[TARGET]->commons, &wait) == -EAGAIN);
+				   bl_commons_lock(world_peer(TARGET)->commons, &wait) == -EAGAIN);
 			die();
 		}
 	}
@@ -353,7 +353,7 @@ static const struct keeper_row *keeper_row;
 static void keep_lock(int rank)
 {
 	struct bl_commons_wait wait = {0};
-	struct bl_commons *commons = ep->dest[TARGET]->commons;
+	struct bl_commons *commons = world_peer(TARGET)->commons;
 	uint64_t until = bl_clock_ns() + WORLD_NS / 2;
 	uint32_t seen;
 

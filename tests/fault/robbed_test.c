@@ -75,7 +75,7 @@ static void mad(void)
 	rank_open(MAD, RANKS);
 	while (bl_inject(ep, "hi", 2, world_index[VICTIM], 77, 0, BL_TAGGED) == -EAGAIN)
 		bl_ep_progress(ep);
-	const struct bl_peer *victim = ep->dest[world_index[VICTIM]];
+	const struct bl_peer *victim = world_peer(VICTIM);
 
 	atomic_store(&world->mark[MAD], 1);
 	while (!atomic_load(&world->mark[VICTIM])) {
@@ -181,7 +181,7 @@ static void run(int rank)
 			usleep((unsigned)(table_random(&seed) % ASLEEP_US));
 			send_one(FRIEND, VICTIM, i);
 			if (row->scribble == BELLS) /* before it is awake, whoever has a core */
-				take_bells(ep->dest[world_index[VICTIM]]->bells);
+				take_bells(world_peer(VICTIM)->bells);
 			receive(FRIEND, VICTIM, i, false);
 		}
 	}

@@ -205,7 +205,7 @@ static void away_rank(int rank)
 			RANK_CHECK(rank, mem[i] == (i ? 99 : 100));
 	} else {
 		while (one(rank, BL_RMA_WRITE, TARGET, MANY - 1, 1) ||
-		       !ep->dest[world_index[TARGET]]->commons) /* an atomic one needs more */
+		       !world_peer(TARGET)->commons) /* an atomic one needs more */
 			one(rank, BL_RMA_FETCH, TARGET, MANY - 1, 1);
 		atomic_store(&world->mark[rank], 1);
 		rank_reach_mark(rank, TARGET, 2);
@@ -287,7 +287,7 @@ static void stopped_rank(int rank)
 
 		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, THIRD, 0, 5));
 		count = until_stopped(rank);
-		target = ep->dest[world_index[TARGET]];
+		target = world_peer(TARGET);
 		result = ~0ul;
 		RANK_CHECK(rank, !begin(BL_RMA_WRITE, TARGET, 0, 3));
 		RANK_CHECK(rank, bl_rma_pending(ep, target) && target->txq->rma.n == 1);
@@ -341,7 +341,7 @@ static void again_rank(int rank)
 		uint64_t before;
 
 		by_target(rank, 1);
-		peer = ep->dest[world_index[TARGET]];
+		peer = world_peer(TARGET);
 		peer->rma->vain = atomic_load(&peer->tx.lane->served) >> 16; /* it has been read */
 		atomic_store(&world->mark[rank], 1);
 		until_stopped(rank);
@@ -388,10 +388,10 @@ static void locked_rank(int rank)
 	if (rank == THIRD) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 1, 1));
 		rank_reach_mark(rank, ORIGIN, 1);
-		RANK_CHECK(rank, !bl_commons_lock(ep->dest[world_index[TARGET]]->commons, &wait));
+		RANK_CHECK(rank, !bl_commons_lock(world_peer(TARGET)->commons, &wait));
 		atomic_store(&world->mark[rank], 1);
 		rank_reach_mark(rank, ORIGIN, 2);
-		bl_commons_unlock(ep->dest[world_index[TARGET]]->commons);
+		bl_commons_unlock(world_peer(TARGET)->commons);
 	} else if (rank == ORIGIN) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 0, 1));
 		atomic_store(&world->mark[rank], 1);
@@ -559,7 +559,7 @@ static void lying_rank(int rank)
 	mr = open_rank(rank, 2, "always");
 	if (rank == ORIGIN) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_WRITE, TARGET, 0, mem[0]));
-		lie(ep->dest[world_index[TARGET]]);
+		lie(world_peer(TARGET));
 		rank_await(rank, &world->mark[TARGET], 1);
 	} else {
 		while (!is_given_up(ORIGIN)) {

@@ -2,6 +2,7 @@
 /*
  * world.c: see world.h.
  */
+#include "core/large.h"
 #include "fault/world.h"
 #include "long.h"
 
@@ -30,6 +31,13 @@ struct bl_ep *ep;
 bool rank_shares;
 struct bl_ep *rank_home;
 uint64_t world_index[RANKS];
+
+struct bl_peer *world_peer(int rank)
+{
+	struct bl_peer *peer = NULL;
+
+	return bl_ep_resolve(ep, world_index[rank], &peer) ? NULL : peer;
+}
 
 /* --- test program --------------------------------------------------------- */
 

@@ -69,6 +69,8 @@ extern struct bl_ep *rank_home;
 
 /* Where each rank is in our address vector. */
 extern uint64_t world_index[RANKS];
+/* That rank, as our endpoint knows it. */
+struct bl_peer *world_peer(int rank);
 
 /* Open an endpoint, tell its address, learn those of `count` ranks. */
 void rank_open(int rank, int count);
