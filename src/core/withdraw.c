@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * withdraw.c: sends that their owner cancels after they have left, and that wait for their
- * receiver. Serialised by the domain. One that waits at the sender is cancelled there (fence.c).
+ * receiver. Serialised by the domain. One that waits at the sender is cancelled there (txq.c).
  *
  *   sender                                       receiver
  *   RTS, unread: says WITHDRAWN; over            drops it when it reads it
