@@ -251,7 +251,10 @@ static int queue(struct bl_ep *ep, const struct bl_send *send, const struct bl_r
 	if (bl_txq_is_empty(q))
 		bl_ep_unname(ep, peer);
 	list->last->tail += r->size;
-	list->n++;
+	if (!list->n++) {
+		list->why = BL_TXQ_SOON;
+		bl_local_wake(&ep->local); /* another thread that sleeps hasn't asked for this */
+	}
 	q->nfence += r->fence;
 	ep->txq_kept += kept;
 	bl_stat_add(ep, BL_STAT_queued, 1);
