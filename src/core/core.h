@@ -222,7 +222,7 @@ int bl_recv(struct bl_ep *ep, const struct bl_recv *recv);
 static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t src, uint64_t tag,
 			      uint64_t ignore, void *context, uint64_t flags);
 /* Cancel the oldest receive posted with this context that no message has, or else what waits
- * for a counter or behind a fence: its completion is an error, ECANCELED. Or else a send that has
+ * for a counter, or is queued: its completion is an error, ECANCELED. Or else a send that has
  * left and waits for its receiver: it ends so unless a receive has it (withdraw.c). -ENOENT: there
  * is none (it may have completed, or be too late). */
 int bl_cancel(struct bl_ep *ep, void *context);

@@ -351,9 +351,10 @@ static void flush_before_close(struct bl_ep *ep)
 		if (owing)
 			sched_yield();
 	}
-	if (ours && bl_txq_owes(ep, true))
-		bl_warn("%zu injected bytes are lost: for %u s their receivers have not looked",
-			ep->txq_kept, (unsigned)(FLUSH_INJECTED_NS / 1000000000ull));
+	if (ours && ep->txq_kept)
+		bl_warn("%zu injected bytes are lost: they still wait, for a receiver that doesn't "
+			"look, or behind a fence",
+			ep->txq_kept);
 }
 
 static void leave_domain(struct bl_ep *ep)

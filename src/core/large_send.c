@@ -37,6 +37,8 @@ int bl_request_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 			return bl_txq_send(ep, send, err);
 	}
 	err = bl_put_whole(ep, peer, send, len);
+	if (likely(!err))
+		return 0;
 	if (err != -EMSGSIZE)
 		return bl_txq_send(ep, send, err);
 	bl_claim_ask(ep, peer, len);

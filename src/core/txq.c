@@ -346,8 +346,7 @@ static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 		const struct record *r)
 {
 	uint64_t dest = r->kind == RMA ? r->rma.dest : r->send.dest;
-	bool name = q->peer->adopted && !q->peer->dead && dest < ep->ndest &&
-		    ep->dest[dest] == &bl_nobody;
+	bool name = dest < ep->ndest && ep->dest[dest] == &bl_nobody;
 	struct bl_peer *outer = ep->opening;
 	int err;
 
@@ -381,10 +380,13 @@ static bool step(struct bl_ep *ep, struct bl_txq *q)
 	bool went = false;
 
 	if (s && r && q->nfence) { /* in order, all of them */
-		if (s->number < r->number)
+		if (s->number < r->number) {
+			q->rma.why = BL_TXQ_FENCE;
 			r = NULL;
-		else
+		} else {
+			q->send.why = BL_TXQ_FENCE;
 			s = NULL;
+		}
 	}
 	if (s)
 		went = try(ep, q, &q->send, s);
@@ -393,19 +395,30 @@ static bool step(struct bl_ep *ep, struct bl_txq *q)
 	return went;
 }
 
+/* How many steps were made. */
+static uint32_t go_on(struct bl_ep *ep, struct bl_txq *q)
+{
+	uint32_t n = 0;
+
+	while (n < AT_ONCE && step(ep, q))
+		n++;
+	return n;
+}
+
 bool bl_txq_open(struct bl_ep *ep, struct bl_peer *peer)
 {
-	for (uint32_t n = 0; n < AT_ONCE && step(ep, peer->txq); n++)
-		;
+	go_on(ep, peer->txq);
 	return bl_txq_is_empty(peer->txq);
 }
 
-bl_cold void bl_txq_progress(struct bl_ep *ep)
+bl_cold bool bl_txq_progress(struct bl_ep *ep)
 {
 	struct bl_txq **at = &ep->txq_active, *q;
+	uint32_t steps = 0;
 
 	while ((q = *at)) {
-		if (!bl_txq_open(ep, q->peer)) {
+		steps += go_on(ep, q);
+		if (!bl_txq_is_empty(q)) {
 			at = &q->next_active;
 			continue;
 		}
@@ -414,6 +427,7 @@ bl_cold void bl_txq_progress(struct bl_ep *ep)
 		ep->ntxq--;
 		ep->work--;
 	}
+	return steps;
 }
 
 /* --- while they wait ------------------------------------------------------------- */
@@ -474,7 +488,8 @@ static bool cancel_in(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *li
 			list->n--;
 			q->nfence -= r->fence;
 			r->fence = false;
-			return true; /* what is behind it begins with progress */
+			first(ep, list); /* gives back what is cancelled at the front */
+			return true;	 /* what is behind it begins with progress */
 		}
 	return false;
 }

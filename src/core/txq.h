@@ -75,9 +75,9 @@ bl_cold int bl_txq_not_now(struct bl_ep *ep, struct bl_peer *peer, enum bl_txq_w
  * bl_txq_inject() and bl_txq_buf() (ep.h) queue it. */
 bl_cold int bl_txq_send(struct bl_ep *ep, const struct bl_send *send, int err);
 bl_cold int bl_txq_rma(struct bl_ep *ep, const struct bl_rma *rma, int err);
-/* Begin what may begin: of one peer, true: nothing is left; of all. */
+/* Begin what may begin: of one peer, true: nothing is left; of all, true: something has begun. */
 bool bl_txq_open(struct bl_ep *ep, struct bl_peer *peer);
-bl_cold void bl_txq_progress(struct bl_ep *ep);
+bl_cold bool bl_txq_progress(struct bl_ep *ep);
 /* Something in the queues moves only if we try again: nobody tells when. */
 bool bl_txq_needs_hand(const struct bl_ep *ep);
 /* Something waits for room in this peer's ring. */

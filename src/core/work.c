@@ -85,12 +85,18 @@ static void hold(const struct bl_work *w, bool on)
 			held[i]->users += on ? 1u : (uint32_t)-1;
 }
 
+static void disown(struct bl_work *w)
+{
+	free(w->more);
+	w->more = NULL;
+}
+
 /* It is in no list. */
 static void end(struct bl_work *w)
 {
 	hold(w, false);
 	count_work(w->trigger->domain, false);
-	bl_work_disown(w);
+	disown(w);
 	free(w);
 }
 
@@ -160,23 +166,10 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 	bl_cq_fail(cq, &none, &e);
 }
 
-/* Who binds a counter of sends wants injects counted. */
-static int perform_inject(struct bl_ep *ep, const struct bl_send *send)
-{
-	int err = bl_inject(ep, send->iov[0].iov_base, send->iov[0].iov_len, send->dest, send->tag,
-			    send->data, send->flags);
-
-	if (!err && ep->tx_cntr)
-		bl_cntr_up(ep->tx_cntr);
-	return err;
-}
-
 /* Do it. 0: it has begun, and if it is deferred it may be over and gone. */
-int bl_work_perform(struct bl_work *w)
+static int perform(struct bl_work *w)
 {
 	switch (w->what) {
-	case BL_WORK_INJECT:
-		return perform_inject(w->ep, &w->send);
 	case BL_WORK_SEND:
 		return w->send.flags & BL_FENCE ? bl_send_fenced(w->ep, &w->send)
 						: bl_send(w->ep, &w->send);
@@ -201,7 +194,7 @@ static bool start(struct bl_work *w)
 
 	if (told)
 		begun(w->trigger->domain, w);
-	err = bl_work_perform(w);
+	err = perform(w);
 	if (!err && told)
 		return true;
 	if (err == -EAGAIN) {
@@ -340,18 +333,11 @@ static bool has_many(const struct bl_rma *rma)
 	       rma->nresult > BL_IOV_MAX;
 }
 
-void bl_work_disown(struct bl_work *w)
-{
-	free(w->more);
-	w->more = NULL;
-}
-
-bool bl_work_own(struct bl_work *w)
+static bool own(struct bl_work *w)
 {
 	w->more = NULL;
 	switch (w->what) {
 	case BL_WORK_SEND:
-	case BL_WORK_INJECT:
 		return copy_iov(w, 0, &w->send.iov, w->send.niov);
 	case BL_WORK_RECV:
 		return copy_iov(w, 0, &w->recv.iov, w->recv.niov);
@@ -389,7 +375,7 @@ int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 	if (!w)
 		return -EAGAIN;
 	*w = *work;
-	if (!bl_work_own(w)) {
+	if (!own(w)) {
 		bool many = w->what == BL_WORK_RMA && has_many(&w->rma); /* for want of memory */
 
 		free(w);
@@ -412,7 +398,7 @@ struct which {
 	bool all; /* deferred */
 };
 
-const void *bl_work_context(const struct bl_work *w)
+static const void *context_of(const struct bl_work *w)
 {
 	return w->what == BL_WORK_SEND	 ? w->send.context
 	       : w->what == BL_WORK_RECV ? w->recv.context
@@ -422,7 +408,7 @@ const void *bl_work_context(const struct bl_work *w)
 static bool meant(const struct bl_work *w, const struct which *which)
 {
 	if (which->ep && which->context)
-		return !w->deferred && w->ep == which->ep && bl_work_context(w) == which->context;
+		return !w->deferred && w->ep == which->ep && context_of(w) == which->context;
 	if (which->ep)
 		return w->ep == which->ep;
 	return w->deferred && (which->all || (which->name && w->name == which->name) ||

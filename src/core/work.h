@@ -29,7 +29,7 @@
 
 enum bl_work_what {
 	BL_WORK_SEND,
-	BL_WORK_INJECT, /* a send that is counted, but has no completion, nor an error's */
+	BL_WORK_INJECT, /* in a transmit queue only: counted, but without a completion */
 	BL_WORK_RECV,
 	BL_WORK_RMA,
 	BL_WORK_SET,
@@ -70,16 +70,9 @@ void bl_work_flush(struct bl_domain *domain, const struct bl_cntr *trigger);
 
 /* --- the core's ------------------------------------------------------------ */
 
-/* Of what is queued elsewhere (txq.h): have it point to copies of its own, which its
- * buffers aren't; false: too many pieces, or no memory for them. Free those. Do it; say that it
- * has failed. */
-bool bl_work_own(struct bl_work *work);
-void bl_work_disown(struct bl_work *work);
-int bl_work_perform(struct bl_work *work);
+/* It could not be begun (a positive errno). counts: its owner hasn't taken it back. */
 bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 
-/* What it completes with. */
-const void *bl_work_context(const struct bl_work *work);
 /* A triggered operation that hasn't begun ends with ECANCELED; false: there is none. */
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);
 /* A deferred operation has ended (a positive errno); it is no more on return. */

@@ -265,7 +265,7 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 			left = (int)((ns + 999999) / 1000000);
 		}
 		ret = poll(&fd, 1, left);
-		if (ret > 0) /* perhaps for an operation that was refused: it may go now */
+		if (ret > 0) /* perhaps not for a completion */
 			return 0;
 		if (ret < 0 && errno != EINTR)
 			return -errno;

@@ -8,12 +8,15 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define PATIENCE 10000 /* ms */
 #define KEY	 0x4ef
@@ -257,6 +260,67 @@ static void dies_unconnected(void)
 	close(pipes[0]);
 	close(pipes[1]);
 	t_close(&n);
+}
+
+static _Atomic pid_t sleeper;
+
+static void *await_answer(void *arg)
+{
+	struct t_node *n = arg;
+
+	atomic_store(&sleeper, gettid());
+	T_EQ(wait_for(n, n->cq), 1);
+	return NULL;
+}
+
+static bool polls(pid_t thread)
+{
+	char path[64], line[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+	file = fopen(path, "r");
+	T_CHECK(file, "%s can't be read", path);
+	if (!fgets(line, sizeof line, file))
+		line[0] = 0;
+	fclose(file);
+	return atoi(line) == SYS_poll && line[0] != 'r';
+}
+
+/* One thread sleeps at the descriptor, and another queues: it hasn't asked for that room. */
+static void by_another_thread(void)
+{
+	enum { MANY = 300 };
+	const struct t_opts o = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+	struct fi_context2 ctx;
+	struct t_op op;
+	pthread_t other;
+	struct t_node n;
+	uint64_t got;
+
+	t_start(&n, &o);
+	atomic_store(&sleeper, 0);
+	if (t_rank == 0) {
+		T_EQ(fi_trecv(n.ep, &got, 8, NULL, n.peer[1], 2, 0, &ctx), 0);
+		T_OK(pthread_create(&other, NULL, await_answer, &n));
+		while (!atomic_load(&sleeper) || !polls(atomic_load(&sleeper)))
+			sched_yield();
+		for (uint64_t i = 0; i < MANY; i++)
+			T_EQ(fi_tinject(n.ep, &i, 8, n.peer[1], 1), 0);
+		t_barrier_with(NULL);
+		T_OK(pthread_join(other, NULL)); /* who goes on with what we have queued */
+	} else {
+		t_barrier_with(NULL);
+		for (uint64_t i = 0; i < MANY; i++) {
+			op = (struct t_op){0};
+			t_trecv(&n, FI_ADDR_UNSPEC, &got, 8, 1, 0, &op);
+			T_WAIT(&op);
+			T_EQ(got, i);
+		}
+		T_TRY(fi_tinject(n.ep, &got, 8, n.peer[0], 2));
+	}
+	t_barrier();
+	t_finish(&n);
 }
 
 /* --- those that are woken by what comes sleep until then ----------------------------- */
@@ -625,6 +689,7 @@ static const struct t_case cases[] = {
 	{"queued_beside_another", 2, beside_another, "another thread's wait takes the news", 120},
 	{"queued_after_a_wait", 2, after_a_wait, "another queue's wait takes the news", 120},
 	{"queued_dies_unconnected", 1, dies_unconnected, "nor is it told of a death", 120},
+	{"queued_by_another_thread", 2, by_another_thread, "a sleeper isn't woken for it", 120},
 	{"queued_data_without_room", 2, data_without_room, "it spins until there is room", 120},
 	{"queued_full_fence", 2, full_fence, "it spins until the fence opens", 120},
 	{"queued_room_in_a_set", 2, room_in_a_set, "room comes, and then the completion", 120},
