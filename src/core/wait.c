@@ -342,7 +342,8 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 		if (g.ep[i]->nowing)
 			bl_control_flush(g.ep[i]);
 		/* What is behind it may wait for something else, which nobody was asked for. */
-		if (g.ep[i]->ntxq && bl_txq_progress(g.ep[i]))
+		if (g.ep[i]->ntxq && bl_txq_progress(g.ep[i]) &&
+		    (g.ep[i]->ntxq || g.ep[i]->attends))
 			most = NAP_NS;
 		bl_ep_forgo_room(g.ep[i], false);
 		if (err || bl_ep_needs_hand(g.ep[i]))
