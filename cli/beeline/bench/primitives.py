@@ -10,47 +10,18 @@ import json
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from beeline import __version__, needs, paths
 from beeline.bench import launch, local, machine, summary
+from beeline.bench.costs import PARTS, SIDES, WAYS, Cost, Result, select
 from beeline.errors import BeelineError, warn
 
-WAYS = {
-    "vm": "process_vm_*",
-    "module": "beeline.ko",
-    "shared": "shared memory",
-}
-SIDES = {"receive": "Receive side: out of the other's memory", "send": "Send side: into it"}
-PARTS = ("trap", "pages", "copy", "lend")
 KIB = 1024
 FULL_SIZES = [4 * KIB << (2 * i) for i in range(6)]  # 4 KiB to 4 MiB
 QUICK_SIZES = [4 * KIB, 64 * KIB, 1024 * KIB]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """One copy of one size by one way, in ns. A part that the way doesn't have is 0."""
-
-    way: str
-    side: str
-    size: int
-    trap: float = 0.0
-    pages: float = 0.0
-    copy: float = 0.0
-    lend: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.trap + self.pages + self.copy + self.lend
-
-
-@dataclass(frozen=True)
-class Result:
-    costs: list[Cost]
-    absent: dict[str, str]  # a way that isn't here: why
 
 
 def absent_ways(text: str) -> dict[str, str]:
@@ -72,12 +43,6 @@ def combine(outputs: Sequence[str]) -> Result:
         for (way, side, size), parts in sorted(found.items())
     ]
     return Result(costs, absent)
-
-
-def select(costs: Sequence[Cost], side: str, size: int) -> list[Cost]:
-    """In the order of WAYS."""
-    mine = {c.way: c for c in costs if c.side == side and c.size == size}
-    return [mine[way] for way in WAYS if way in mine]
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -111,6 +76,35 @@ def explain(result: Result) -> list[str]:
         hint = "; sudo beeline setup module loads it" if way == "module" else ""
         notes.append(f"{WAYS.get(way, way)} is not here ({why}){hint}")
     return notes
+
+
+def costs_table(costs: Sequence[Cost], side: str, title: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    from beeline.bench import table
+
+    view = Table(
+        title=title,
+        caption="pages: found, held, let go. shared memory: one of its two copies; the other side "
+        "has the other. lend: by the other process",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        pad_edge=False,
+    )
+    view.add_column("size", justify="right", style="bold", no_wrap=True)
+    view.add_column("way", no_wrap=True)
+    for name in (*PARTS, "total", "GB/s"):
+        view.add_column(name, justify="right", no_wrap=True)
+    for size in sorted({c.size for c in costs}):
+        for i, cost in enumerate(select(costs, side, size)):
+            parts = [getattr(cost, part) for part in PARTS]
+            cells = [table.show_time(ns) if ns else "" for ns in parts]
+            rate = f"{size / cost.total:.2f}" if cost.total else ""
+            first = "" if i else summary.show_size(size)
+            view.add_row(first, WAYS[cost.way], *cells, table.show_time(cost.total), rate)
+    return view
 
 
 def as_json(
@@ -152,7 +146,7 @@ def main(args: argparse.Namespace) -> int:
         warn(remark)
     result = measure(cpus, sizes, 1 if args.quick else 5, 21 if args.quick else 61)
     for side, title in SIDES.items():
-        console.print(table.primitives_table(result.costs, side, title))
+        console.print(costs_table(result.costs, side, title))
     for line in (*explain(result), *remarks):
         console.print(line, markup=False)
     files: list[Path] = []

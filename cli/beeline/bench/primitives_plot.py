@@ -13,8 +13,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
+from beeline.bench.costs import PARTS, SIDES, WAYS, Result, select  # noqa: E402
 from beeline.bench.plot import FAINT, INK, STYLE  # noqa: E402
-from beeline.bench.primitives import PARTS, SIDES, WAYS, Result, select  # noqa: E402
 from beeline.bench.summary import show_size  # noqa: E402
 
 COLOURS = {"trap": "#0072b2", "pages": "#d55e00", "copy": "#bbbbbb", "lend": "#009e73"}

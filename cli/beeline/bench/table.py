@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from beeline.bench.launch import OWN_DEFAULT, Baseline
-from beeline.bench.primitives import PARTS, WAYS, Cost, select
 from beeline.bench.summary import KIB, MIXED, LimitRow, Row, Spread, Verdict, show_size
 
 TITLES = {
@@ -185,28 +184,4 @@ def goals_table(verdicts: Sequence[Verdict]) -> Table | None:
             v.worst_at,
             Text("yes", style="green") if v.met else Text("no", style="red"),
         )
-    return table
-
-
-def primitives_table(costs: Sequence[Cost], side: str, title: str) -> Table:
-    table = Table(
-        title=title,
-        caption="pages: found, held, let go. shared memory: one of its two copies; the other side "
-        "has the other. lend: by the other process",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-        pad_edge=False,
-    )
-    table.add_column("size", justify="right", style="bold", no_wrap=True)
-    table.add_column("way", no_wrap=True)
-    for name in (*PARTS, "total", "GB/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for size in sorted({c.size for c in costs}):
-        for i, cost in enumerate(select(costs, side, size)):
-            parts = [getattr(cost, part) for part in PARTS]
-            cells = [show_time(ns) if ns else "" for ns in parts]
-            rate = f"{size / cost.total:.2f}" if cost.total else ""
-            first = "" if i else show_size(size)
-            table.add_row(first, WAYS[cost.way], *cells, show_time(cost.total), rate)
     return table
