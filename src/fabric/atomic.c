@@ -3,7 +3,7 @@
  * atomic.c: libfabric's calls for atomic operations on remote memory, which count in
  * elements; core/atomic.h counts in bytes. One table for both threading levels.
  */
-#include "fabric/fabric.h"
+#include "fabric/defer.h"
 
 #include <stdlib.h>
 #include <string.h>

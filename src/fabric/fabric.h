@@ -243,18 +243,10 @@ bl_cold ssize_t bl_fi_tsendmsg_rare(struct bl_fi_ep *ep, const struct fi_msg_tag
 bl_cold ssize_t bl_fi_recvmsg_rare(struct bl_fi_ep *ep, const struct fi_msg *msg, uint64_t flags);
 bl_cold ssize_t bl_fi_trecvmsg_rare(struct bl_fi_ep *ep, const struct fi_msg_tagged *msg,
 				    uint64_t flags);
-bl_cold ssize_t bl_fi_trigger_rma(struct bl_fi_ep *ep, const struct bl_rma *rma);
 /* Calls without flags are triggered where the endpoint's flags say so. */
 void bl_fi_trigger_tables(struct bl_fi_ep *ep);
-/* A domain's FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK */
+/* deferred.c: a domain's FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK */
 int bl_fi_work_control(struct fid *domain, int command, void *arg);
-/* Its work of one-sided operations: through rma.c and atomic.c to bl_fi_defer_rma(),
- * which queues it. */
-ssize_t bl_fi_defer_rma(struct bl_fi_ep *ep, const struct bl_rma *rma, struct bl_work *work);
-ssize_t bl_fi_rma_defer(const struct fi_op_rma *op, bool read, struct bl_work *work);
-ssize_t bl_fi_atomic_defer(const struct fi_op_atomic *op, struct bl_work *work);
-ssize_t bl_fi_fetch_defer(const struct fi_op_fetch_atomic *op, struct bl_work *work);
-ssize_t bl_fi_compare_defer(const struct fi_op_compare_atomic *op, struct bl_work *work);
 
 /* mr.c, rma.c, atomic.c */
 extern struct fi_ops_mr bl_fi_mr_ops;

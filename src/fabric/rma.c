@@ -4,7 +4,7 @@
  * it. One table for both threading levels: beside a system call, asking whether to
  * lock costs nothing.
  */
-#include "fabric/fabric.h"
+#include "fabric/defer.h"
 
 #define READMSG_FLAGS                                                                              \
 	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE |        \
