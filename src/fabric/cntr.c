@@ -15,17 +15,6 @@ static struct bl_fi_cntr *cntr_of(struct fid_cntr *fid)
 	return (struct bl_fi_cntr *)fid;
 }
 
-void bl_fi_count_now(const struct bl_fi_cntr *cntr, struct bl_fi_count *count)
-{
-	*count = (struct bl_fi_count){cntr->core->value, cntr->core->errors, cntr->core->by_hand};
-}
-
-bool bl_fi_count_changed(const struct bl_fi_cntr *cntr, const struct bl_fi_count *since)
-{
-	return cntr->core->value != since->value || cntr->core->errors != since->errors ||
-	       cntr->core->by_hand != since->by_hand;
-}
-
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct bl_fi_cntr *cntr = cntr_of(fid);

@@ -123,7 +123,7 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 		  void *context)
 {
 	struct bl_fi_domain *domain = bl_containerof(fid, struct bl_fi_domain, fid);
-	struct bl_fi_path *path = bl_fi_path(domain);
+	struct bl_fi_path *path = domain->path;
 	enum fi_cq_format format = attr ? attr->format : FI_CQ_FORMAT_UNSPEC;
 	enum fi_wait_obj wait = attr ? attr->wait_obj : FI_WAIT_NONE;
 	size_t entry = entry_size(format);

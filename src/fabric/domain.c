@@ -114,6 +114,7 @@ int bl_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	domain->locked = !attr || attr->threading != FI_THREAD_DOMAIN;
 	if (domain->locked)
 		bl_domain_locks(domain->core);
+	domain->path = domain->locked ? &bl_fi_path_locked : &bl_fi_path_plain;
 	atomic_fetch_add(&fabric->domains, 1);
 	*out = &domain->fid;
 	return 0;

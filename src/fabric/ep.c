@@ -46,7 +46,7 @@ static struct bl_fi_ep *ep_of_fid(struct fid *fid)
  */
 static void choose(struct bl_fi_ep *ep)
 {
-	struct bl_fi_path *path = bl_fi_path(ep->domain);
+	struct bl_fi_path *path = ep->domain->path;
 	uint64_t reports;
 
 	reports = ep->tx_cq ? BL_COMPLETION : 0;
@@ -335,6 +335,46 @@ static int bind_cntr(struct bl_fi_ep *ep, struct bl_fi_cntr *cntr, uint64_t flag
 	return 0;
 }
 
+/* An endpoint may have less than its contexts, not more. */
+static bool exceeds(uint64_t endpoint, uint64_t context)
+{
+	return context && endpoint & ~bl_fi_answer_caps(context);
+}
+
+static int bind_srx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)
+{
+	struct bl_fi_ep *srx = bl_containerof(fid, struct bl_fi_ep, fid.fid);
+	int ret;
+
+	if (flags)
+		return -FI_EBADFLAGS;
+	if (srx->domain != ep->domain)
+		return -FI_EDOMAIN;
+	if (!ep->shares_rx || ep->has_srx || exceeds(ep->rx_caps, srx->rx_caps))
+		return -FI_EINVAL;
+	bl_fi_enter(ep->domain);
+	ret = bl_shared_join(ep->core, srx->core);
+	bl_fi_leave(ep->domain);
+	if (!ret)
+		ep->has_srx = true;
+	return ret;
+}
+
+static int bind_stx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)
+{
+	struct bl_fi_stx *stx = bl_containerof(fid, struct bl_fi_stx, fid.fid);
+
+	if (flags)
+		return -FI_EBADFLAGS;
+	if (stx->domain != ep->domain)
+		return -FI_EDOMAIN;
+	if (!ep->shares_tx || ep->stx || exceeds(ep->tx_caps, stx->caps))
+		return -FI_EINVAL;
+	atomic_fetch_add(&stx->users, 1);
+	ep->stx = stx;
+	return 0;
+}
+
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct bl_fi_ep *ep = ep_of_fid(fid);
@@ -349,9 +389,9 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_CNTR:
 		return bind_cntr(ep, bl_containerof(bfid, struct bl_fi_cntr, fid.fid), flags);
 	case FI_CLASS_SRX_CTX:
-		return bl_fi_bind_srx(ep, bfid, flags);
+		return bind_srx(ep, bfid, flags);
 	case FI_CLASS_STX_CTX:
-		return bl_fi_bind_stx(ep, bfid, flags);
+		return bind_stx(ep, bfid, flags);
 	case FI_CLASS_EQ: /* there are no events */
 		return 0;
 	default:

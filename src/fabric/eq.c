@@ -129,17 +129,6 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
-int bl_fi_eq_try(struct fid *fid)
-{
-	struct bl_fi_eq *eq = bl_containerof(fid, struct bl_fi_eq, fid.fid);
-	bool empty;
-
-	pthread_mutex_lock(&eq->lock);
-	empty = !eq->head;
-	pthread_mutex_unlock(&eq->lock);
-	return empty ? 0 : -FI_EAGAIN;
-}
-
 static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf,
 			       size_t len)
 {

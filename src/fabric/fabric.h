@@ -38,6 +38,7 @@
 
 #define BL_FI_PROVIDER	  "beeline"
 #define BL_FI_FABRIC	  "beeline"
+#define BL_FI_VERSION	  FI_VERSION(0, 1) /* the provider's */
 #define BL_FI_DOMAIN	  "beeline0"
 #define BL_FI_PROTOCOL	  0x80626c6eu /* the top bit marks a private value */
 #define BL_FI_MAX_MSG	  BL_MSG_MOST
@@ -56,7 +57,8 @@ struct bl_fi_domain {
 	bool locked; /* see above; constant */
 	/* Of memory regions: named by addresses, not offsets; keys are ours to choose. */
 	bool virtual, chooses_keys;
-	_Atomic int poll_sets; /* open ones: the core doesn't know them */
+	_Atomic int poll_sets;	 /* open ones: the core doesn't know them */
+	struct bl_fi_path *path; /* the half of path.h that fits; constant */
 };
 
 struct bl_fi_av {
@@ -91,6 +93,19 @@ struct bl_fi_cntr {
 	struct bl_fi_count polled;     /* when fi_poll last looked, or it was last set */
 	struct bl_fi_domain *domain;
 };
+
+/* Called with the domain entered: what it is now, and whether it isn't what it was. */
+static inline void bl_fi_count_now(const struct bl_fi_cntr *cntr, struct bl_fi_count *count)
+{
+	*count = (struct bl_fi_count){cntr->core->value, cntr->core->errors, cntr->core->by_hand};
+}
+
+static inline bool bl_fi_count_changed(const struct bl_fi_cntr *cntr,
+				       const struct bl_fi_count *since)
+{
+	return cntr->core->value != since->value || cntr->core->errors != since->errors ||
+	       cntr->core->by_hand != since->by_hand;
+}
 
 struct bl_fi_ep {
 	struct fid_ep fid;
@@ -140,7 +155,6 @@ struct bl_fi_mr {
 	struct bl_fi_domain *domain;
 };
 
-struct bl_fi_eq;      /* eq.c */
 struct bl_fi_waitset; /* wait.c */
 
 /* libfabric's part of each structure is its first member. */
@@ -167,8 +181,12 @@ static inline void bl_fi_leave(struct bl_fi_domain *domain)
 }
 
 /* provider.c */
-extern struct fi_provider bl_fi_provider;
 int bl_fi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+/* log.c: to libfabric's log by its two functions, as this provider. Either NULL: to stderr. */
+void bl_fi_log_open(const struct fi_provider *as, __typeof__(&fi_log_enabled) enabled,
+		    __typeof__(&fi_log) put);
+void bl_fi_log_close(void);
 /* Say why a request is refused, to whoever reads libfabric's log at level info,
  * and return the error. */
 int bl_fi_refuse(int error, enum fi_log_subsys subsys, const char *format, ...) bl_printf(3, 4);
@@ -216,8 +234,6 @@ int bl_fi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fi
 		   void *context);
 int bl_fi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
 		   void *context);
-int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *srx, uint64_t flags);
-int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *stx, uint64_t flags);
 
 /* A message that has been delivered has been matched. Both asked for by the flags of one call. */
 static inline uint64_t bl_fi_levels(uint64_t flags)
@@ -268,15 +284,10 @@ int bl_fi_wait_open(struct bl_waiter *w, enum fi_wait_obj wait, struct fid_wait 
 struct bl_fi_waitset *bl_fi_waitset_of(struct fid_wait *fid);
 int bl_fi_waitset_add(struct bl_fi_waitset *set, struct fid *fid, int fd);
 void bl_fi_waitset_remove(struct bl_fi_waitset *set, struct fid *fid, int fd);
-/* cntr.c, called with the domain entered: what it is now, and whether it isn't what it was */
-void bl_fi_count_now(const struct bl_fi_cntr *cntr, struct bl_fi_count *count);
-bool bl_fi_count_changed(const struct bl_fi_cntr *cntr, const struct bl_fi_count *since);
 int bl_fi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
 			struct fid_wait **set);
 int bl_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
 int bl_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
-/* eq.c: 0: empty; -FI_EAGAIN: not */
-int bl_fi_eq_try(struct fid *eq);
 
 /* cq.c: the parts of a queue's operations that don't depend on locking */
 ssize_t bl_fi_cq_error(struct bl_fi_cq *cq, const struct bl_comp_err *from,
@@ -314,10 +325,5 @@ struct bl_fi_path {
 	struct fi_ops_cq cq_any;
 };
 extern struct bl_fi_path bl_fi_path_plain, bl_fi_path_locked;
-
-static inline struct bl_fi_path *bl_fi_path(const struct bl_fi_domain *domain)
-{
-	return domain->locked ? &bl_fi_path_locked : &bl_fi_path_plain;
-}
 
 #endif

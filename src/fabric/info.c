@@ -109,9 +109,9 @@ static int check_fabric(const struct fi_fabric_attr *hint)
 	if (hint->prov_name && !strpbrk(hint->prov_name, ";^") &&
 	    strcasecmp(hint->prov_name, BL_FI_PROVIDER))
 		return refuse("provider %s isn't %s", hint->prov_name, BL_FI_PROVIDER);
-	if (hint->prov_version > bl_fi_provider.version)
+	if (hint->prov_version > BL_FI_VERSION)
 		return refuse("provider version %#x is newer than %#x",
-			      (unsigned)hint->prov_version, (unsigned)bl_fi_provider.version);
+			      (unsigned)hint->prov_version, (unsigned)BL_FI_VERSION);
 	return 0;
 }
 
@@ -468,7 +468,7 @@ int bl_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	fill_domain(info->domain_attr, hints ? hints->domain_attr : NULL, version);
 	/* prov_name stays empty: libfabric writes it, and takes a provider that
 	 * did for a utility layer. */
-	info->fabric_attr->prov_version = bl_fi_provider.version;
+	info->fabric_attr->prov_version = BL_FI_VERSION;
 	info->fabric_attr->api_version = version;
 	*out = info;
 	return 0;

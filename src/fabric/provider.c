@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * provider.c: the one entry point of libbeeline-fi.so, the provider object that
- * it returns, the fabric object, and the way to libfabric's log and parameters.
+ * it returns, the fabric object, and what is found in the calling libfabric.
  *
  * The libfabric that loads this file may be linked into an MPI library, loaded
  * privately by one, or be the second of two in the process. Its functions are
@@ -15,55 +15,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/knobs.h"
-#include "base/log.h"
-
-/* NULL before there is a libfabric, and after cleanup(): whoever logs meanwhile takes a copy. */
-static _Atomic(__typeof__(&fi_log_enabled)) log_enabled;
-static _Atomic(__typeof__(&fi_log)) log_write;
-
-/* --- messages ---------------------------------------------------------------- */
-
-static void log_sink(enum bl_log_level level, const char *text)
-{
-	static const enum fi_log_level levels[] = {FI_LOG_WARN, FI_LOG_INFO, FI_LOG_DEBUG};
-
-	__typeof__(&fi_log_enabled) enabled = log_enabled;
-	__typeof__(&fi_log) put = log_write;
-
-	if (enabled && put && enabled(&bl_fi_provider, levels[level], FI_LOG_CORE)) {
-		put(&bl_fi_provider, levels[level], FI_LOG_CORE, "beeline", 0, "%s\n", text);
-		return;
-	}
-	/* libfabric says nothing at all unless FI_LOG_LEVEL is set. A warning of
-	 * ours explains a failure that the MPI library reports as a bare number,
-	 * so people see it unless they chose what to see. */
-	if (level == BL_LOG_WARN && !getenv("FI_LOG_LEVEL"))
-		dprintf(STDERR_FILENO, "beeline[%d] warn: %s\n", (int)getpid(), text);
-}
-
-bl_cold int bl_fi_refuse(int error, enum fi_log_subsys subsys, const char *format, ...)
-{
-	__typeof__(&fi_log_enabled) enabled = log_enabled;
-	__typeof__(&fi_log) put = log_write;
-	char text[256];
-	va_list args;
-
-	if (!enabled || !put || !enabled(&bl_fi_provider, FI_LOG_INFO, subsys))
-		return error;
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	put(&bl_fi_provider, FI_LOG_INFO, subsys, "beeline", 0, "%s\n", text);
-	return error;
-}
 
 /* --- fabric ------------------------------------------------------------------ */
 
@@ -134,13 +90,11 @@ int bl_fi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void
 static void cleanup(void)
 {
 	/* libfabric is about to unload itself. */
-	bl_log_redirect(NULL);
-	log_enabled = NULL;
-	log_write = NULL;
+	bl_fi_log_close();
 }
 
-struct fi_provider bl_fi_provider = {
-	.version = FI_VERSION(0, 1),
+static struct fi_provider provider = {
+	.version = BL_FI_VERSION,
 	/* The newest API that this provider can answer, not that of the headers it
 	 * was built with: MPICH asks for 2.5 and skips providers below it. Nothing
 	 * newer than the headers is used, see info.c on the size of structures. */
@@ -157,7 +111,7 @@ static void define_knobs(__typeof__(&fi_param_define) define)
 	for (size_t i = 0; i < bl_knob_count; i++) {
 		const struct bl_knob_info *knob = &bl_knob_table[i];
 
-		define(&bl_fi_provider, knob->name, FI_PARAM_STRING, "%s%s%s", knob->help,
+		define(&provider, knob->name, FI_PARAM_STRING, "%s%s%s", knob->help,
 		       knob->choices ? " One of " : "", knob->choices ? knob->choices : "");
 	}
 }
@@ -176,17 +130,14 @@ FI_EXT_INI
 	if (!core)
 		core = dlopen(NULL, RTLD_LAZY);
 	if (core) {
-		log_enabled = (__typeof__(&fi_log_enabled))dlsym(core, "fi_log_enabled");
-		log_write = (__typeof__(&fi_log))dlsym(core, "fi_log");
+		bl_fi_log_open(&provider,
+			       (__typeof__(&fi_log_enabled))dlsym(core, "fi_log_enabled"),
+			       (__typeof__(&fi_log))dlsym(core, "fi_log"));
 		define = (__typeof__(define))dlsym(core, "fi_param_define");
-		if (!log_write)
-			log_enabled = NULL;
 		if (define)
 			define_knobs(define);
 		/* Still mapped: we are running on its behalf. */
 		dlclose(core);
 	}
-	if (log_enabled)
-		bl_log_redirect(log_sink);
-	return &bl_fi_provider;
+	return &provider;
 }

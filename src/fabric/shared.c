@@ -48,7 +48,7 @@ static struct fi_ops srx_fid_ops = {
  */
 static void choose_tables(struct bl_fi_ep *srx)
 {
-	struct bl_fi_path *path = bl_fi_path(srx->domain);
+	struct bl_fi_path *path = srx->domain->path;
 
 	srx->rx_flags = srx->rx_op_flags;
 	srx->rx_mask = BL_COMPLETION | BL_MULTI_RECV | BL_PEEK | BL_CLAIM | BL_DISCARD;
@@ -105,31 +105,6 @@ int bl_fi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
 	return 0;
 }
 
-/* An endpoint may have less than its contexts, not more. */
-static bool exceeds(uint64_t endpoint, uint64_t context)
-{
-	return context && endpoint & ~bl_fi_answer_caps(context);
-}
-
-int bl_fi_bind_srx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)
-{
-	struct bl_fi_ep *srx = bl_containerof(fid, struct bl_fi_ep, fid.fid);
-	int ret;
-
-	if (flags)
-		return -FI_EBADFLAGS;
-	if (srx->domain != ep->domain)
-		return -FI_EDOMAIN;
-	if (!ep->shares_rx || ep->has_srx || exceeds(ep->rx_caps, srx->rx_caps))
-		return -FI_EINVAL;
-	bl_fi_enter(ep->domain);
-	ret = bl_shared_join(ep->core, srx->core);
-	bl_fi_leave(ep->domain);
-	if (!ret)
-		ep->has_srx = true;
-	return ret;
-}
-
 /* --- transmit --------------------------------------------------------------------- */
 
 static int stx_close(struct fid *fid)
@@ -178,20 +153,5 @@ int bl_fi_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_s
 	domain->core->users++;
 	bl_fi_leave(domain);
 	*out = &stx->fid;
-	return 0;
-}
-
-int bl_fi_bind_stx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)
-{
-	struct bl_fi_stx *stx = bl_containerof(fid, struct bl_fi_stx, fid.fid);
-
-	if (flags)
-		return -FI_EBADFLAGS;
-	if (stx->domain != ep->domain)
-		return -FI_EDOMAIN;
-	if (!ep->shares_tx || ep->stx || exceeds(ep->tx_caps, stx->caps))
-		return -FI_EINVAL;
-	atomic_fetch_add(&stx->users, 1);
-	ep->stx = stx;
 	return 0;
 }

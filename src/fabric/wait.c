@@ -202,6 +202,15 @@ static int try_cntr(struct bl_fi_cntr *cntr)
 	return ret;
 }
 
+/* A look at the first event of a queue, with no room for it. */
+static int try_eq(struct fid_eq *eq)
+{
+	uint32_t event;
+	char none;
+
+	return fi_eq_read(eq, &event, &none, 0, FI_PEEK) == -FI_EAGAIN ? 0 : -FI_EAGAIN;
+}
+
 static int try_one(struct fid *fid);
 
 static int try_set(struct bl_fi_waitset *set)
@@ -223,7 +232,7 @@ static int try_one(struct fid *fid)
 	case FI_CLASS_CNTR:
 		return try_cntr(bl_containerof(fid, struct bl_fi_cntr, fid.fid));
 	case FI_CLASS_EQ:
-		return bl_fi_eq_try(fid);
+		return try_eq(bl_containerof(fid, struct fid_eq, fid));
 	case FI_CLASS_WAIT:
 		return try_set(bl_containerof(fid, struct bl_fi_waitset, fid.fid));
 	default:
