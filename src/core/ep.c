@@ -326,6 +326,23 @@ int bl_ep_enable(struct bl_ep *ep)
 	return 0;
 }
 
+/* Whom we wait for may be an endpoint of our own domain, which nobody else progresses while we hold
+ * its lock; or other threads want that lock. */
+static void let_others_go_on(struct bl_ep *ep)
+{
+	struct bl_domain *domain = ep->domain;
+	bool locked = atomic_load_explicit(&domain->lock.held, memory_order_relaxed);
+
+	for (struct bl_ep *other = domain->eps; other; other = other->next_in_domain)
+		if (other != ep && other->local.seg.header)
+			bl_ep_progress(other);
+	if (locked)
+		bl_domain_unlock(domain);
+	sched_yield();
+	if (locked)
+		bl_domain_lock(domain);
+}
+
 /* What we owe to others (that their messages have arrived, say) must not die in our queues, nor
  * what need not wait behind a fence any more, nor what is kept to be done together (combine.h). A
  * peer that doesn't read for a second is left alone, but for what was injected, which its user
@@ -349,7 +366,7 @@ static void flush_before_close(struct bl_ep *ep)
 			owing |= peer && peer->ncontrol && !bl_peer_life(peer);
 		}
 		if (owing)
-			sched_yield();
+			let_others_go_on(ep);
 	}
 	if (ours && ep->txq_kept)
 		bl_warn("%zu injected bytes are lost: they still wait, for a receiver that doesn't "
