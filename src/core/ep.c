@@ -326,8 +326,7 @@ int bl_ep_enable(struct bl_ep *ep)
 	return 0;
 }
 
-/* Whom we wait for may be an endpoint of our own domain, which nobody else progresses while we hold
- * its lock; or other threads want that lock. */
+/* Whom we wait for may be of our own domain: while we hold its lock, nobody else progresses it. */
 static void let_others_go_on(struct bl_ep *ep)
 {
 	struct bl_domain *domain = ep->domain;
@@ -450,7 +449,11 @@ static int grow_dest(struct bl_ep *ep, uint64_t count)
 
 void bl_ep_unname(struct bl_ep *ep, const struct bl_peer *peer)
 {
-	for (uint64_t i = 0; i < ep->ndest; i++)
+	uint64_t own = peer->av_index;
+
+	if (own < ep->ndest && ep->dest[own] == peer)
+		ep->dest[own] = &bl_nobody;
+	for (uint64_t i = 0; unlikely(peer->many_names) && i < ep->ndest; i++)
 		if (ep->dest[i] == peer)
 			ep->dest[i] = &bl_nobody;
 }
@@ -473,11 +476,13 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 	*peer = bl_local_peer(&ep->local, &addr);
 	if (!*peer)
 		return -ENOMEM;
+	if ((*peer)->av_index == BL_ADDR_ANY)
+		(*peer)->av_index = index;
+	else if ((*peer)->av_index != index)
+		(*peer)->many_names = true;
 	/* Else what names it goes the slow way, and fails, or waits. */
 	if (likely(!(*peer)->dead && bl_txq_is_empty((*peer)->txq)))
 		ep->dest[index] = *peer;
-	if ((*peer)->av_index == BL_ADDR_ANY)
-		(*peer)->av_index = index;
 	return 0;
 }
 

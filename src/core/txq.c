@@ -341,7 +341,7 @@ static void fail(struct bl_ep *ep, const struct record *r, int err, bool counts)
 		bl_work_over(told, err);
 }
 
-/* The service thread does it, and says so: whoever polls needn't look at all neighbours for that. */
+/* The service thread does it, and says so: polling needn't look at all neighbours for that. */
 static bool is_connecting(const struct bl_peer *peer)
 {
 	return !peer->dead &&

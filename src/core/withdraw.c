@@ -66,8 +66,8 @@ static bool drop(struct bl_ep *ep, struct bl_unex_queue *early, const struct bl_
 		if (u->peer != peer || u->request != number ||
 		    (!u->large && !(u->flags & BL_SLOT_TELL)))
 			continue;
-		bl_fin(ep, u->peer, number,
-		       ECANCELED | (u->large && u->ahead ? BL_FIN_EARLY : 0), false);
+		bl_fin(ep, u->peer, number, ECANCELED | (u->large && u->ahead ? BL_FIN_EARLY : 0),
+		       false);
 		bl_unex_free(ep, bl_unex_unlink(early, at));
 		return true;
 	}

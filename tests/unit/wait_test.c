@@ -428,6 +428,25 @@ static void room_is_lost(void **state)
 	node_close(&node);
 }
 
+/* While one has a queue, none of its names goes the short way, which would overtake. */
+static void two_names(void **state)
+{
+	struct bl_addr addr;
+	uint64_t other;
+
+	open_two();
+	settle_credit();
+	bl_ep_getname(node.ep[1], &addr);
+	assert_int_equal(bl_av_insert(node.av[0], &addr, &other), 0);
+	node_send(&node, 0, other, from, 8, 3, NULL, BL_TAGGED);
+	assert_ptr_equal(node.ep[0]->dest[other], node.ep[0]->dest[1]);
+	fill(1);
+	assert_ptr_equal(node.ep[0]->dest[other], &bl_nobody);
+	assert_ptr_equal(node.ep[0]->dest[1], &bl_nobody);
+	node_settle(&node, 1);
+	node_close(&node);
+}
+
 /* What waits for a connection costs whoever polls no look at all neighbours. */
 static void while_connecting(void **state)
 {
@@ -547,6 +566,7 @@ int main(void)
 	TABLE_TEST(room_without_drain);
 	TABLE_TEST(room_of_several);
 	TABLE_TEST(room_is_lost);
+	TABLE_TEST(two_names);
 	TABLE_TEST(while_connecting);
 	TABLE_TEST(refused_thread_tries);
 	TABLE_TEST(woken_by_a_count);

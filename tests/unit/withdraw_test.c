@@ -36,7 +36,13 @@ struct row_of {
 #define DELIVER BL_DELIVERY_COMPLETE
 
 static const struct row_of rows[] = {
-	{{"slot, unread", "its receiver never comes"}, 60, DELIVER, false, false, UNREAD, WITH_REPLY},
+	{{"slot, unread", "its receiver never comes"},
+	 60,
+	 DELIVER,
+	 false,
+	 false,
+	 UNREAD,
+	 WITH_REPLY},
 	{{"slot, early", "it waits there"}, 60, DELIVER, false, false, EARLY, WITH_REPLY},
 	{{"slot, posted", "it is received"}, 60, DELIVER, false, false, POSTED, TOO_LATE},
 	{{"slot, set aside", "it is received"}, 60, DELIVER, false, false, TAKEN, TOO_LATE},
