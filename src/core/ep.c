@@ -326,6 +326,22 @@ int bl_ep_enable(struct bl_ep *ep)
 	return 0;
 }
 
+/* Whom we wait for may be of our own domain: while we hold its lock, nobody else progresses it. */
+static void let_others_go_on(struct bl_ep *ep)
+{
+	struct bl_domain *domain = ep->domain;
+	bool locked = atomic_load_explicit(&domain->lock.held, memory_order_relaxed);
+
+	for (struct bl_ep *other = domain->eps; other; other = other->next_in_domain)
+		if (other != ep && other->local.seg.header)
+			bl_ep_progress(other);
+	if (locked)
+		bl_domain_unlock(domain);
+	sched_yield();
+	if (locked)
+		bl_domain_lock(domain);
+}
+
 /* What we owe to others (that their messages have arrived, say) must not die in our queues, nor
  * what need not wait behind a fence any more, nor what is kept to be done together (combine.h). A
  * peer that doesn't read for a second is left alone, but for what was injected, which its user
@@ -349,7 +365,7 @@ static void flush_before_close(struct bl_ep *ep)
 			owing |= peer && peer->ncontrol && !bl_peer_life(peer);
 		}
 		if (owing)
-			sched_yield();
+			let_others_go_on(ep);
 	}
 	if (ours && ep->txq_kept)
 		bl_warn("%zu injected bytes are lost: they still wait, for a receiver that doesn't "
@@ -433,7 +449,11 @@ static int grow_dest(struct bl_ep *ep, uint64_t count)
 
 void bl_ep_unname(struct bl_ep *ep, const struct bl_peer *peer)
 {
-	for (uint64_t i = 0; i < ep->ndest; i++)
+	uint64_t own = peer->av_index;
+
+	if (own < ep->ndest && ep->dest[own] == peer)
+		ep->dest[own] = &bl_nobody;
+	for (uint64_t i = 0; unlikely(peer->many_names) && i < ep->ndest; i++)
 		if (ep->dest[i] == peer)
 			ep->dest[i] = &bl_nobody;
 }
@@ -456,11 +476,13 @@ int bl_ep_resolve(struct bl_ep *ep, uint64_t index, struct bl_peer **peer)
 	*peer = bl_local_peer(&ep->local, &addr);
 	if (!*peer)
 		return -ENOMEM;
+	if ((*peer)->av_index == BL_ADDR_ANY)
+		(*peer)->av_index = index;
+	else if ((*peer)->av_index != index)
+		(*peer)->many_names = true;
 	/* Else what names it goes the slow way, and fails, or waits. */
 	if (likely(!(*peer)->dead && bl_txq_is_empty((*peer)->txq)))
 		ep->dest[index] = *peer;
-	if ((*peer)->av_index == BL_ADDR_ANY)
-		(*peer)->av_index = index;
 	return 0;
 }
 

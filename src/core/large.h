@@ -38,21 +38,14 @@ struct bl_range {
 };
 #define BL_RANGES 4
 
-/* Has its owner cancelled it? withdraw.c */
-enum bl_cancel {
-	BL_CANCEL_NOT,
-	BL_CANCEL_ASKED, /* and hears what has become of it */
-	BL_CANCEL_TOLD,	 /* and has heard */
-};
-
 struct bl_request {
 	struct bl_peer *peer; /* NULL: free */
 	struct iovec iov[BL_IOV_MAX];
 	uint32_t niov;
 	uint32_t index, generation;
 	bool serving, quiet;
+	bool cancelled; /* by its owner, who hears what has become of it: withdraw.c */
 	uint8_t way;	/* enum bl_stat_way */
-	uint8_t cancel; /* enum bl_cancel */
 	size_t len;
 	void *context;
 	uint64_t flags; /* of its completion */

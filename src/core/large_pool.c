@@ -51,10 +51,9 @@ struct bl_request *bl_request_new(struct bl_ep *ep)
 	r->coop = NULL;
 	r->lent = 0;
 	r->copy = NULL;
-	r->open = r->push_refused = r->carries = r->whole = false;
+	r->open = r->push_refused = r->carries = r->whole = r->cancelled = false;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
-	r->cancel = BL_CANCEL_NOT;
 	r->ours.n = r->theirs_lent.n = 0;
 	return r;
 }

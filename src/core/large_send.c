@@ -114,10 +114,6 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 {
 	stop_serving(ep, r);
 	bl_take_back(&r->ours);
-	if (unlikely(r->cancel == BL_CANCEL_TOLD)) {
-		bl_request_free(ep, r);
-		return;
-	}
 	if (!r->whole || err) /* it is counted as a packet */
 		bl_stat_sent(ep, r->way, r->len, err);
 	bl_cq_moved(ep, ep->tx_cq, r->len);
@@ -134,7 +130,7 @@ void bl_request_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_request *r
 			.err = err,
 			.src = BL_ADDR_ANY,
 		};
-		if (ep->tx_cntr && !r->work && !(r->cancel && err == ECANCELED))
+		if (ep->tx_cntr && !r->work && !(r->cancelled && err == ECANCELED))
 			bl_cntr_error(ep->tx_cntr);
 		bl_cq_fail(ep->tx_cq, sink, &e);
 	}

@@ -341,6 +341,13 @@ static void fail(struct bl_ep *ep, const struct record *r, int err, bool counts)
 		bl_work_over(told, err);
 }
 
+/* The service thread does it, and says so: polling needn't look at all neighbours for that. */
+static bool is_connecting(const struct bl_peer *peer)
+{
+	return !peer->dead &&
+	       atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_CONNECTING;
+}
+
 /* The first of a list, if there is one; false: not now. */
 static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 		const struct record *r)
@@ -352,6 +359,10 @@ static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 
 	if (r->fence && bl_rma_pending(ep, q->peer)) {
 		list->why = BL_TXQ_FENCE;
+		return false;
+	}
+	if (is_connecting(q->peer)) {
+		list->why = BL_TXQ_NEWS;
 		return false;
 	}
 	if (name) /* the short way, while this is the one to go */

@@ -7,18 +7,15 @@
  *   RTS, unread: says WITHDRAWN; over            drops it when it reads it
  *   RTS, read    ── WITHDRAW ──────────────────► has no receive for it: drops it
  *   over         ◄─ FIN, ECANCELED ─────────────
- *   lies in the
- *   ring: over   ── WITHDRAW ──────────────────► has no receive for it: drops it
- *   number free  ◄─ FIN ────────────────────────
  *
  * The bytes of an announced message are still in its owner's buffer, which the receiver reads. So
  * that send ends only when the receiver can't begin any more. It decides: by one compare-and-swap
  * of the word in the RTS (local/advert.h), or, once it has read that, by its answer. If a receive
  * has the message there is no other answer than the usual FIN.
  *
- * A message that lies in the ring has left its buffer: its send is over at once, however long the
- * receiver is away. It may still be received, if its receive is posted before WITHDRAW is read. Its
- * number isn't used again before FIN, which may be a bit, and a bit has no generation (fin.c).
+ * A message that lies whole in the ring has left its buffer, but a receive that is posted before
+ * WITHDRAW is read still gets it. So its send, too, ends only by the receiver's answer: it is
+ * cancelled or received, never both.
  */
 #include "core/claim.h"
 #include "core/match.h"
@@ -29,29 +26,13 @@ static struct bl_sink no_sink; /* completions go to the queues */
 
 /* --- sender --------------------------------------------------------------- */
 
-static void tell_user(struct bl_ep *ep, const struct bl_request *r)
-{
-	struct bl_comp_err e = {
-		.comp = {r->context, r->flags, 0, NULL, 0, 0},
-		.olen = r->len,
-		.err = ECANCELED,
-		.src = BL_ADDR_ANY,
-	};
-
-	bl_cq_fail(ep->tx_cq, &no_sink, &e);
-}
-
 static void withdraw(struct bl_ep *ep, struct bl_request *r)
 {
-	if (r->open && bl_claim_withdraw(r)) {
-		r->cancel = BL_CANCEL_ASKED;
+	r->cancelled = true;
+	if (r->open && bl_claim_withdraw(r))
 		bl_request_end(ep, &no_sink, r, ECANCELED);
-		return;
-	}
-	r->cancel = r->whole ? BL_CANCEL_TOLD : BL_CANCEL_ASKED;
-	if (r->whole)
-		tell_user(ep, r);
-	bl_control(ep, r->peer, BL_OP_WITHDRAW, bl_request_number(r), 0, NULL, 0);
+	else
+		bl_control(ep, r->peer, BL_OP_WITHDRAW, bl_request_number(r), 0, NULL, 0);
 }
 
 /* Its receiver has begun with it: too late. */
@@ -66,7 +47,7 @@ bl_cold bool bl_withdraw(struct bl_ep *ep, const void *context)
 		struct bl_request *r = ep->request[i];
 
 		/* Deferred work is cancelled by its name. */
-		if (!r->peer || r->context != context || r->work || r->cancel || has_begun(r))
+		if (!r->peer || r->context != context || r->work || r->cancelled || has_begun(r))
 			continue;
 		withdraw(ep, r);
 		return true;
@@ -85,8 +66,8 @@ static bool drop(struct bl_ep *ep, struct bl_unex_queue *early, const struct bl_
 		if (u->peer != peer || u->request != number ||
 		    (!u->large && !(u->flags & BL_SLOT_TELL)))
 			continue;
-		bl_fin(ep, u->peer, number,
-		       u->large ? ECANCELED | (u->ahead ? BL_FIN_EARLY : 0) : 0, false);
+		bl_fin(ep, u->peer, number, ECANCELED | (u->large && u->ahead ? BL_FIN_EARLY : 0),
+		       false);
 		bl_unex_free(ep, bl_unex_unlink(early, at));
 		return true;
 	}

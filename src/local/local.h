@@ -111,6 +111,7 @@ struct bl_peer {
 	uint8_t wholes;		 /* owner: messages that it might have been asked about */
 	uint8_t left_read;	 /* owner: the read that first left a message; core/early.c */
 	bool stays_short : 1;	 /* owner: there was no memory for a longer lane, or buffer */
+	bool many_names : 1;	 /* owner: places beside av_index may have named it; ep.c */
 	bool refusal_told : 1;	 /* owner: that it has to do its atomic operations itself */
 	const struct bl_seg_header *header; /* the peer's, mapped */
 	struct bl_bells *bells;		    /* the peer's, mapped */

@@ -360,6 +360,41 @@ static void ask_to_serve(struct input *in)
 	atomic_store(&slot->seq, w.peer->rx.next + 1);
 }
 
+/* The same for places in runs (runs.h). */
+static void ask_for_runs(struct input *in)
+{
+	enum { MOST = (BL_SLOT_INLINE - BL_RUNS_HEAD(0)) / sizeof(struct bl_rma_run) };
+	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
+	struct bl_rma_runs head = {.what = (uint8_t)(number(in, 1) % (BL_RMA_WRITE + 2))};
+	uint32_t how = (uint32_t)number(in, 1), n = how % (MOST + 1), len = BL_RUNS_HEAD(n);
+	struct bl_rma_run run[MOST];
+
+	head.nrun = n;
+	head.key = KEY + (how & 0x80);
+	for (uint32_t i = 0; i < n; i++) {
+		run[i] = (struct bl_rma_run){.addr = number(in, 2), .step = (int16_t)number(in, 2)};
+		run[i].len = (uint32_t)number(in, 1);
+		run[i].n = (uint32_t)number(in, 1);
+		if (head.what == BL_RMA_WRITE)
+			len += run[i].len * run[i].n;
+	}
+	if (how & 0x40) { /* a packet that is none */
+		len = (uint32_t)number(in, 2);
+		head.nrun = (uint32_t)number(in, 4);
+		if (n)
+			run[n - 1].step = (int64_t)number(in, 8);
+	}
+	len = bl_min(len, (uint32_t)BL_SLOT_INLINE);
+	memcpy(slot->bytes, &head, sizeof head);
+	memcpy(slot->bytes + BL_RUNS_HEAD(0), run, n * sizeof run[0]);
+	if (len > BL_RUNS_HEAD(n))
+		take(in, slot->bytes + BL_RUNS_HEAD(n), len - BL_RUNS_HEAD(n));
+	slot->head = BL_HEAD(len, BL_OP_RMA_SERVE, number(in, 1) & BL_SLOT_DATA);
+	slot->tag = number(in, 1);
+	slot->data = 0;
+	atomic_store(&slot->seq, w.peer->rx.next + 1);
+}
+
 /* What it is to write there, or operands. */
 static void ask_bytes(struct input *in)
 {
@@ -527,6 +562,8 @@ static void step(struct input *in)
 			operate(in);
 		else if (what == 249)
 			ask_to_serve(in);
+		else if (what == 248)
+			ask_for_runs(in);
 		else if (what % 3 == 0)
 			ask(in);
 		else if (what % 3 == 1)

@@ -14,7 +14,9 @@
  * what it does is chosen freely, as are who sends what, and to which sender a receive
  * from anybody is shown (the code guesses; no property depends on how well). With
  * DEATH the second sender may die at any of its steps, with LIES it writes that many
- * times whatever it likes where it may: its own messages, its own board.
+ * times whatever it likes where it may: its own messages, its own board. With WITHDRAWS a sender may
+ * cancel what it has sent (src/core/withdraw.c): by the message's word, or it asks the receiver. Its
+ * WITHDRAW may be read here before later messages that were sent earlier: the more orders.
  *
  * Properties, by name in the assertions below:
  *  ONCE    no message comes into two receives, no receive takes two messages
@@ -30,9 +32,11 @@
  *  CANCEL  a cancel is refused only where a message has the receive, or the liar that has
  *          it is found out, and the receive ends with him
  *  HONEST  who keeps to the protocol isn't taken for a liar
+ *  EITHER  a message is received or withdrawn, never both; withdrawn if it was asked for, has come
+ *          and has no receive
  * Those that are about one sender's messages hold for those of the dead and the liar
  * only as far as others are concerned. Broken on purpose, each is violated:
- * BREAK=1..10 (tests/model/run.sh).
+ * BREAK=1..12 (tests/model/run.sh).
  */
 #ifndef MESSAGES
 #define MESSAGES 2 /* of each sender */
@@ -61,6 +65,9 @@
 #ifndef STAYS
 #define STAYS 0 /* either side may believe that its caller comes back at once (bl_ep.leaves) */
 #endif
+#ifndef WITHDRAWS
+#define WITHDRAWS 0 /* senders cancel */
+#endif
 #ifndef BREAK
 #define BREAK 0
 #endif
@@ -75,6 +82,7 @@
 #define TAKEN_RECEIVER 2
 #define TAKEN_SENDER   3
 #define TAKEN_CLAIMED  4
+#define TAKEN_WITHDRAWN 5
 /* bl_advert.state */
 #define FREE	0
 #define OPEN	1
@@ -99,6 +107,15 @@ bool queued[POSTS], small[POSTS], landed[POSTS], passed[POSTS];
 byte shown[POSTS];	   /* on whose board; NONE */
 bool held[POSTS]; /* no variable of the code: `passed`, by a message of the claimer's */
 bool broken, dropped, over; /* the second sender: is a liar, died deciding, is forgotten */
+#if WITHDRAWS
+bool asked[2 * MESSAGES];     /* WITHDRAW is in the ring, or has been */
+bool withdrawn[2 * MESSAGES]; /* its sender has heard so */
+#define WITHDRAWN(m) withdrawn[m]
+#define ASKED(m)     asked[m]
+#else
+#define WITHDRAWN(m) false
+#define ASKED(m)     false
+#endif
 #if SLOTS
 byte slot[2 * SLOTS]; /* the receive that was put there last */
 bool used[2 * SLOTS];
@@ -107,6 +124,7 @@ bool used[2 * SLOTS];
 inline deliver(msg, rcv)
 {
 	assert(into[msg] == NONE); /* ONCE */
+	assert(!WITHDRAWN(msg)); /* EITHER */
 	into[msg] = rcv;
 	got[rcv]++;
 	assert(got[rcv] == 1); /* ONCE */
@@ -180,7 +198,7 @@ inline choose(who, n, res)
 			do
 			:: k < n ->
 				if
-				:: taken[M(who, k)] != TAKEN_CLAIMED -> res = NONE; break
+				:: taken[M(who, k)] < TAKEN_CLAIMED -> res = NONE; break
 				:: else -> k++
 				fi
 			:: else -> break
@@ -190,6 +208,49 @@ inline choose(who, n, res)
 	:: else
 	fi
 }
+
+#if WITHDRAWS
+/* withdraw(): what has been read, or may be claimed by its sender alone, isn't open. */
+inline withdraw(msg)
+{
+	if
+	:: BREAK == 12 && large[msg] && taken[msg] == TAKEN_OPEN -> taken[msg] = TAKEN_WITHDRAWN
+	:: else
+	fi;
+	atomic {
+		if
+		:: asked[msg] || withdrawn[msg] -> skip
+		:: else ->
+			if
+			:: large[msg] && (taken[msg] == TAKEN_OPEN || taken[msg] == TAKEN_WITHDRAWN) ->
+				taken[msg] = TAKEN_WITHDRAWN;
+				withdrawn[msg] = true;
+				assert(into[msg] == NONE) /* EITHER */
+			:: else ->
+				asked[msg] = true;
+				withdrawn[msg] = (BREAK == 11)
+			fi
+		fi
+	}
+}
+
+/* bl_on_withdraw(): it is dropped if it has come and has no receive. */
+inline on_withdraw(s)
+{
+	atomic {
+		for (m : M(s, 0) .. M(s, MESSAGES - 1)) {
+			if
+			:: asked[m] && early[m] && !(s == 1 && (broken || over)) ->
+				early[m] = false;
+				withdrawn[m] = true;
+				assert(into[m] == NONE) /* EITHER */
+			:: else
+			fi
+		}
+		m = 0
+	}
+}
+#endif
 
 #define MAY_DIE                                                                                    \
 	if                                                                                         \
@@ -263,6 +324,13 @@ again:
 		fi;
 next:
 		f = 0;
+#if WITHDRAWS
+		if
+		:: withdraw(M(s, i))
+		:: i > 0 -> withdraw(M(s, 0))
+		:: true
+		fi;
+#endif
 		MAY_DIE
 	}
 	goto returns;
@@ -474,6 +542,7 @@ inline poll(s)
 		:: w == TAKEN_SENDER && s == 1 && dead -> into[m] = LOST; dropped = true
 		:: w == TAKEN_SENDER && !(s == 1 && dead) -> break
 		:: w == TAKEN_CLAIMED -> atomic { land(m, s) }
+		:: w == TAKEN_WITHDRAWN -> skip
 		:: w == TAKEN_RECEIVER -> assert(FROM_LIAR(m)); broken = true
 		fi;
 		if
@@ -482,7 +551,10 @@ inline poll(s)
 		fi
 	od;
 	m = 0;
-	w = 0
+	w = 0;
+#if WITHDRAWS
+	on_withdraw(s)
+#endif
 }
 
 inline from_early(rcv)
@@ -656,7 +728,8 @@ inline check_away()
 		for (m : 0 .. (SENDERS - SILENT) * MESSAGES - 1) {
 			w = m / MESSAGES;
 			if
-			:: large[m] && into[m] == NONE && !early[m] && !(w == 1 && (GONE || LIES)) ->
+			:: large[m] && into[m] == NONE && !early[m] && !WITHDRAWN(m) &&
+			   !(w == 1 && (GONE || LIES)) ->
 				/* an earlier short one of the same sender may stand before */
 				big = false;
 				for (p : M(w, 0) .. m - 1) {
@@ -680,15 +753,17 @@ inline check_all()
 	atomic {
 		for (m : 0 .. (SENDERS - SILENT) * MESSAGES - 1) {
 			w = m / MESSAGES;
-			assert(early[m] || into[m] != NONE || (w == 1 && (GONE || LIES))); /* ALL */
+			assert(early[m] || into[m] != NONE || WITHDRAWN(m) ||
+			       (w == 1 && (GONE || LIES))); /* ALL */
+			assert(!early[m] || !ASKED(m) || (w == 1 && GONE)); /* EITHER */
 			for (p : 0 .. POSTS - 1) {
 				assert(!early[m] || !queued[p] || !MATCHES(p, w) ||
 				       (held[p] && !over) || (w == 1 && GONE)) /* ALL */
 			}
 			if
 			:: m % MESSAGES && into[m] != NONE && !(w == 1 && (GONE || LIES)) ->
-				assert(into[m - 1] != NONE); /* ORDER */
-				assert(into[m - 1] < into[m]) /* ORDER */
+				assert(into[m - 1] != NONE || WITHDRAWN(m - 1)); /* ORDER */
+				assert(into[m - 1] < into[m] || WITHDRAWN(m - 1)) /* ORDER */
 			:: else
 			fi
 		}

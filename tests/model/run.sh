@@ -62,6 +62,8 @@ runs()
 		echo "two_senders_two yes -DMESSAGES=2 -DSHORT=0"
 		echo "one_dies_short yes -DMESSAGES=1 -DDEATH=1"
 		echo "one_lies_short yes -DMESSAGES=1 -DLIES=2"
+		echo "withdraws_two yes -DMESSAGES=1 -DWITHDRAWS=1 -DSHORT=0"
+		echo "withdraws_dies yes -DMESSAGES=1 -DWITHDRAWS=1 -DDEATH=1 -DSHORT=0"
 	}
 	[ "${BEELINE_LONG:-0}" = 1 ] || echo "one_lies_once yes -DMESSAGES=1 -DLIES=1 -DSHORT=0"
 	echo "two_senders yes -DMESSAGES=1"
@@ -71,6 +73,7 @@ runs()
 		echo "break_believe_disowned no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=10"
 		echo "break_forget_passed no -DMESSAGES=1 -DLIES=3 -DSHORT=0 -DBREAK=9"
 	}
+	echo "withdraws yes -DSENDERS=1 -DWITHDRAWS=1"
 	echo "one_sender yes -DSENDERS=1"
 	echo "one_sender_places yes -DSENDERS=1 -DPOSTS=3 -DSLOTS=2 -DSHORT=0"
 	echo "break_second_look no -DSENDERS=1 -DPOSTS=3 -DSLOTS=2 -DSHORT=0 -DBREAK=1"
@@ -80,6 +83,8 @@ runs()
 	echo "break_private_receive no -DSENDERS=1 -DBREAK=5"
 	echo "break_one_board no -DSHORT=0 -DSILENT=1 -DBREAK=6"
 	echo "break_look_at_rings no -DSENDERS=1 -DSHORT=0 -DBREAK=7"
+	echo "break_withdraw_untold no -DSENDERS=1 -DWITHDRAWS=1 -DSHORT=0 -DBREAK=11"
+	echo "break_withdraw_word no -DSENDERS=1 -DWITHDRAWS=1 -DSHORT=0 -DBREAK=12"
 	echo "serve yes"
 	echo "serve_break_look_at_ours no -DBREAK=1"
 	echo "serve_break_look_at_serving no -DBREAK=2"

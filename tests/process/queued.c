@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE 10000 /* ms */
@@ -682,6 +683,40 @@ static void close_sends(void)
 	}
 }
 
+/* The same to an endpoint of the same domain: closing makes it receive, and is soon over. */
+static void close_beside(void)
+{
+	enum { MANY = 1000 };
+	static const enum fi_threading threading[] = {FI_THREAD_DOMAIN, FI_THREAD_SAFE};
+
+	for (int i = 0; i < 2; i++) {
+		const struct t_opts o = {.threading = threading[i]};
+		struct t_node receiver, sender;
+		struct timespec began, ended;
+		fi_addr_t to;
+		uint64_t got;
+
+		t_open(&receiver, &o);
+		t_open_beside(&sender, &receiver, &o);
+		to = t_insert(&sender, receiver.name);
+		for (uint64_t k = 0; k < MANY; k++)
+			T_EQ(fi_tinject(sender.ep, &k, 8, to, 2), 0);
+		clock_gettime(CLOCK_MONOTONIC, &began);
+		t_close(&sender);
+		clock_gettime(CLOCK_MONOTONIC, &ended);
+		T_CHECK(ended.tv_sec - began.tv_sec < 5, "closing took %ld s",
+			(long)(ended.tv_sec - began.tv_sec));
+		for (uint64_t k = 0; k < MANY; k++) {
+			struct t_op rx = {0};
+
+			t_trecv(&receiver, FI_ADDR_UNSPEC, &got, 8, 2, 0, &rx);
+			T_WAIT(&rx);
+			T_EQ(got, k);
+		}
+		t_close(&receiver);
+	}
+}
+
 static const struct t_case cases[] = {
 	{"queued_first_atomic", 2, first_atomic, "what it waits for comes before it sleeps", 120},
 	{"queued_behind_a_lock", 3, behind_a_lock, "a lock is let go of, and nobody rings", 120},
@@ -698,5 +733,6 @@ static const struct t_case cases[] = {
 	{"queued_kept_bytes", 2, kept_bytes, "what is injected is bounded, others aren't", 120},
 	{"queued_taken_back", 2, taken_back, "fi_cancel finds what is queued", 120},
 	{"queued_close_sends", 2, close_sends, "closing loses what was injected", 120},
+	{"queued_close_beside", 1, close_beside, "closing waits for itself", 120},
 };
 const struct t_group group_queued = T_GROUP("queued", cases);

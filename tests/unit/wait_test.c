@@ -428,6 +428,49 @@ static void room_is_lost(void **state)
 	node_close(&node);
 }
 
+/* While one has a queue, none of its names goes the short way, which would overtake. */
+static void two_names(void **state)
+{
+	struct bl_addr addr;
+	uint64_t other;
+
+	open_two();
+	settle_credit();
+	bl_ep_getname(node.ep[1], &addr);
+	assert_int_equal(bl_av_insert(node.av[0], &addr, &other), 0);
+	node_send(&node, 0, other, from, 8, 3, NULL, BL_TAGGED);
+	assert_ptr_equal(node.ep[0]->dest[other], node.ep[0]->dest[1]);
+	fill(1);
+	assert_ptr_equal(node.ep[0]->dest[other], &bl_nobody);
+	assert_ptr_equal(node.ep[0]->dest[1], &bl_nobody);
+	node_settle(&node, 1);
+	node_close(&node);
+}
+
+/* What waits for a connection costs whoever polls no look at all neighbours. */
+static void while_connecting(void **state)
+{
+	uint64_t later = bl_ticks() + BL_TICKS_AHEAD;
+	struct bl_peer *peer;
+
+	open_two();
+	settle_credit();
+	peer = fill(1);
+	peer->adopted = false;
+	atomic_store(&peer->state, BL_PEER_CONNECTING);
+	node.ep[0]->next_look = later;
+	for (int i = 0; i < 10; i++)
+		bl_ep_progress(node.ep[0]);
+	assert_true(node.ep[0]->next_look == later);
+	assert_false(bl_txq_needs_hand(node.ep[0]));
+	peer->adopted = true;
+	atomic_store(&peer->state, BL_PEER_READY);
+	node_settle(&node, 1);
+	bl_ep_progress(node.ep[0]);
+	assert_int_equal(node.ep[0]->ntxq, 0);
+	node_close(&node);
+}
+
 /* Too many injected bytes wait: whoever was refused tries again before it sleeps, once. */
 static void refused_thread_tries(void **state)
 {
@@ -523,6 +566,8 @@ int main(void)
 	TABLE_TEST(room_without_drain);
 	TABLE_TEST(room_of_several);
 	TABLE_TEST(room_is_lost);
+	TABLE_TEST(two_names);
+	TABLE_TEST(while_connecting);
 	TABLE_TEST(refused_thread_tries);
 	TABLE_TEST(woken_by_a_count);
 	TABLE_TEST(woken_not_risen);

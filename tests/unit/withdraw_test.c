@@ -19,7 +19,6 @@ enum state {
 
 enum end {
 	AT_ONCE,    /* and it is dropped */
-	DELIVERED,  /* at once for its sender, and it is received all the same */
 	WITH_REPLY, /* cancelled when the receiver has answered */
 	TOO_LATE,   /* it is received, and its sender hears of that */
 };
@@ -37,21 +36,27 @@ struct row_of {
 #define DELIVER BL_DELIVERY_COMPLETE
 
 static const struct row_of rows[] = {
-	{{"slot, unread", "its receiver never comes"}, 60, DELIVER, false, false, UNREAD, AT_ONCE},
-	{{"slot, early", "it waits there"}, 60, DELIVER, false, false, EARLY, AT_ONCE},
-	{{"slot, posted", "it is received"}, 60, DELIVER, false, false, POSTED, DELIVERED},
-	{{"slot, set aside", "it is received"}, 60, DELIVER, false, false, TAKEN, DELIVERED},
-	{{"nothing, unread", "but its number"}, 0, DELIVER, false, false, UNREAD, AT_ONCE},
+	{{"slot, unread", "its receiver never comes"},
+	 60,
+	 DELIVER,
+	 false,
+	 false,
+	 UNREAD,
+	 WITH_REPLY},
+	{{"slot, early", "it waits there"}, 60, DELIVER, false, false, EARLY, WITH_REPLY},
+	{{"slot, posted", "it is received"}, 60, DELIVER, false, false, POSTED, TOO_LATE},
+	{{"slot, set aside", "it is received"}, 60, DELIVER, false, false, TAKEN, TOO_LATE},
+	{{"nothing, unread", "but its number"}, 0, DELIVER, false, false, UNREAD, WITH_REPLY},
 	{{"ring, unread", "its number lies elsewhere"},
 	 EAGER,
 	 DELIVER,
 	 false,
 	 false,
 	 UNREAD,
-	 AT_ONCE},
-	{{"ring, early", "it waits there"}, EAGER, DELIVER, false, false, EARLY, AT_ONCE},
-	{{"ring, posted", "it is received"}, EAGER, DELIVER, false, false, POSTED, DELIVERED},
-	{{"ring, early, full", "a bit names it"}, EAGER, DELIVER, false, true, EARLY, AT_ONCE},
+	 WITH_REPLY},
+	{{"ring, early", "it waits there"}, EAGER, DELIVER, false, false, EARLY, WITH_REPLY},
+	{{"ring, posted", "it is received"}, EAGER, DELIVER, false, false, POSTED, TOO_LATE},
+	{{"ring, early, full", "a bit names it"}, EAGER, DELIVER, false, true, EARLY, WITH_REPLY},
 	{{"ahead, unread", "its first bytes follow"}, 40000, 0, false, false, UNREAD, WITH_REPLY},
 	{{"ahead, early", "they are kept"}, 40000, 0, false, false, EARLY, WITH_REPLY},
 	{{"ahead, posted", "it is received"}, 40000, 0, false, false, POSTED, TOO_LATE},
@@ -136,16 +141,16 @@ static void next_comes(bool posted)
 static void cancels(void **state)
 {
 	const struct row_of *row = TABLE_ROW(struct row_of, state);
-	bool comes = row->end == DELIVERED || row->end == TOO_LATE;
+	bool comes = row->end == TOO_LATE;
 
 	open_one(row->open);
 	bring_to(row);
 	assert_int_equal(bl_cancel(sender, sender), -ENOENT); /* another's */
 	assert_int_equal(bl_cancel(sender, from), 0);
-	if (row->end == AT_ONCE || row->end == DELIVERED)
+	if (row->end == AT_ONCE) {
 		cancelled();
-	if (!(row->flags & DELIVER) && row->end == AT_ONCE)
 		assert_int_equal(sender->requests, 0);
+	}
 	assert_int_equal(bl_cancel(sender, from), -ENOENT); /* already */
 	if (!comes || row->state == TAKEN)
 		node_settle(&node, 0);
@@ -170,6 +175,27 @@ static void cancels(void **state)
 	node_close(&node);
 }
 
+/* Its receive is posted once it has been cancelled, before its receiver has heard of that. */
+static void posted_later(void **state)
+{
+	static const size_t lens[] = {60, EAGER, LARGE};
+
+	(void)state;
+	for (size_t i = 0; i < bl_countof(lens); i++) {
+		open_pair();
+		send_by(lens[i], 1, DELIVER);
+		bl_ep_progress(receiver);
+		assert_int_equal(bl_cancel(sender, from), 0);
+		post(LONGEST - 1);
+		assert_int_equal(node_completion(&node, 0, NULL).len, lens[i]);
+		check(lens[i]);
+		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
+		assert_int_equal(sender->requests, 0);
+		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+		node_close(&node);
+	}
+}
+
 /* Of several with one context each cancel ends one, and a cancel of none none. */
 static void one_by_one(void **state)
 {
@@ -180,33 +206,29 @@ static void one_by_one(void **state)
 		send_by(60, 1, DELIVER);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(bl_cancel(sender, from), 0);
+		node_settle(&node, 0);
 		cancelled();
 		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+		assert_int_equal(sender->requests, 2 - i);
 	}
 	assert_int_equal(bl_cancel(sender, from), -ENOENT);
-	assert_int_equal(sender->requests, 3); /* until their numbers are free */
-	node_settle(&node, 0);
-	node_settle(&node, 1);
 	assert_int_equal(sender->requests, 0);
 	next_comes(false);
 	node_close(&node);
 }
 
-/* The receiver ends: who has been told hears nothing more, who hasn't hears of that. */
+/* The receiver ends without an answer: its sender hears of that. */
 static void receiver_ends(void **state)
 {
 	struct bl_sink none = BL_SINK_NONE;
 
 	(void)state;
-	for (int told = 0; told < 2; told++) {
+	for (int large = 0; large < 2; large++) {
 		open_pair();
-		send_by(told ? 60 : LARGE, 1, DELIVER);
+		send_by(large ? LARGE : 60, 1, DELIVER);
 		assert_int_equal(bl_cancel(sender, from), 0);
-		if (told)
-			cancelled();
 		bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
-		if (!told)
-			assert_int_equal(node_error(&node, 1).err, ECONNRESET);
+		assert_int_equal(node_error(&node, 1).err, ECONNRESET);
 		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
 		assert_int_equal(sender->requests, 0);
 		node_close(&node);
@@ -261,6 +283,7 @@ int main(void)
 {
 	set_limits();
 	TABLE_ROWS("cancel", cancels, rows);
+	TABLE_TEST(posted_later);
 	TABLE_TEST(one_by_one);
 	TABLE_TEST(receiver_ends);
 	TABLE_TEST(not_counted);
