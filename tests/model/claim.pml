@@ -14,9 +14,10 @@
  * what it does is chosen freely, as are who sends what, and to which sender a receive
  * from anybody is shown (the code guesses; no property depends on how well). With
  * DEATH the second sender may die at any of its steps, with LIES it writes that many
- * times whatever it likes where it may: its own messages, its own board. With WITHDRAWS a sender may
- * cancel what it has sent (src/core/withdraw.c): by the message's word, or it asks the receiver. Its
- * WITHDRAW may be read here before later messages that were sent earlier: the more orders.
+ * times whatever it likes where it may: its own messages, its own board. With WITHDRAWS a sender
+ * may cancel what it has sent (src/core/withdraw.c): by the message's word, or it asks the
+ * receiver. Its WITHDRAW may be read before later messages that were sent earlier, which only
+ * adds orders.
  *
  * Properties, by name in the assertions below:
  *  ONCE    no message comes into two receives, no receive takes two messages
