@@ -28,6 +28,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **kwargs)
         self.set_defaults(parser=self)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Newer argparse says nothing of help that couldn't be written."""
+        (file or sys.stderr).write(message)
+
 
 def build_parser(argv: list[str]) -> Parser:
     parser = Parser(
