@@ -38,7 +38,7 @@ struct test {
 	const char *name;
 	const char *sizes; /* unless -s names others */
 	int unit;	   /* sizes are multiples of it */
-	int in_turn;	   /* operations that one call of run() does one after the other */
+	int copybuf;	   /* operations that one call of run() does one after the other */
 	void (*run)(struct job *job);
 	void (*fill)(struct job *job);
 	/* The offset of the first wrong byte; -1: there is none. */
@@ -163,7 +163,7 @@ static double measure(const struct test *test, struct job *job, double sample_ns
 		calls += batch;
 		counted += spent[0];
 		if (counted >= sample_ns || spent[1] >= LONG_NS)
-			return counted / (double)calls / test->in_turn;
+			return counted / (double)calls / test->copybuf;
 	}
 }
 

@@ -113,7 +113,7 @@ def settings(
             Setting("MPIR_CVAR_CH4_NETMOD", "ofi"),
             Setting("MPIR_CVAR_NOLOCAL", "1"),  # else neighbours use MPICH's own shared memory
             # It yields for the completion of what it doesn't inject.
-            Setting("FI_BEELINE_INJECT", "dialogue", yields=True),
+            Setting("FI_BEELINE_INJECT", "pingpong", yields=True),
         ]
     if kind == "openmpi":
         return common + [
@@ -138,7 +138,7 @@ def settings(
             # as long where cores are shared. By itself it injects 4 KiB of an MPI_Isend, and of an
             # MPI_Send all that it may; more than it may is as much.
             Setting("I_MPI_OFI_ISEND_INJECT_THRESHOLD", "65536", yields=True),
-            Setting("FI_BEELINE_INJECT", "dialogue", yields=True),
+            Setting("FI_BEELINE_INJECT", "pingpong", yields=True),
             # And of what it can't inject, though MPI only wants the buffer back.
             Setting("FI_BEELINE_DELIVERY", "rma", yields=True),
             *(collectives(libdir) if wishes.one_node else []),

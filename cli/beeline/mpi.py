@@ -45,12 +45,12 @@ MANUAL = """\
   or set by hand what its libfabric needs:
     FI_PROVIDER_PATH=<the folder of libbeeline-fi.so> FI_PROVIDER=beeline
   MPICH and its relatives:  MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1
-                            FI_BEELINE_INJECT=dialogue
+                            FI_BEELINE_INJECT=pingpong
   Open MPI:                 OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi
                             OMPI_MCA_opal_common_ofi_provider_include=beeline
   Intel MPI:                I_MPI_FABRICS=ofi MPIR_CVAR_CH4_OFI_ENABLE_DATA=1
                             I_MPI_OFI_ISEND_INJECT_THRESHOLD=65536
-                            FI_BEELINE_INJECT=dialogue FI_BEELINE_DELIVERY=rma
+                            FI_BEELINE_INJECT=pingpong FI_BEELINE_DELIVERY=rma
   (`beeline env --mpi KIND` prints them with the folder filled in)"""
 
 

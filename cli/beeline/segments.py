@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Reads what running endpoints show of themselves: src/local/stats.h says what that
+"""Reads what running endpoints show of themselves: src/transport/local/lane/stats.h says what that
 is and where it lies.
 
 An endpoint's header is a memfd that its process keeps open; it is found among
@@ -26,7 +26,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 LINK = re.compile(r"^/memfd:beeline(?: |$)")
-FILE = re.compile(r"^/memfd:beeline(?:-[a-z]+)?(?: |$)")  # src/local/segment.c makes them
+FILE = re.compile(r"^/memfd:beeline(?:-[a-z]+)?(?: |$)")  # by link/segment.c
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
@@ -97,7 +97,7 @@ class Peer:
     endpoint: str
     state: str
     error: int
-    polled: bool | None  # it polls the lane; else we ring its bell; None: not known
+    polled: bool | None  # it polls the lane; else we ring its doorbell; None: not known
     pull: str  # how we read its memory, and how we write it
     push: str
     pull_errno: int
@@ -503,7 +503,7 @@ def _read(fd: int, pid: int, memory: _Memory) -> Endpoint | None:
         received=_short(received, counters, "in") | _paths(counters, "received_"),
         counters=counters,
         peers=peers,
-        segment_bytes=size + BELLS_SIZE + lanes * lane_size + counters.get("stretched_bytes", 0),
+        segment_bytes=size + BELLS_SIZE + lanes * lane_size + counters.get("longring_bytes", 0),
     )
 
 

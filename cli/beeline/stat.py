@@ -24,13 +24,13 @@ PATHS = {
     "inline": ("inline", "short enough to lie in one slot of the ring between the two"),
     "eager": ("eager", "longer, whole, through that ring"),
     "one_copy": ("one copy", "larger: copied once, by the receiver"),
-    "both_hands": ("both hands", "copied once, by both processes together"),
+    "split": ("split copies", "copied once, by both processes together"),
     "by_proxy": (
         "by proxy",
         "copied once, by the sender for the receiver, which may not read its memory, or can't",
     ),
-    "streamed": (
-        "streamed",
+    "fragmented": (
+        "fragmented",
         "copied twice, in part or wholly, through the ring: no other way was permitted,"
         " both processes waited where a system call is dear, or its sender wanted to hear"
         " that a short one was delivered",
@@ -307,9 +307,9 @@ def remarks(endpoint: Endpoint) -> list[str]:
     ]
     if shown:
         lines.append("one-sided: " + "; ".join(shown))
-    if counters.get("in_turn"):
+    if counters.get("copybuf"):
         lines.append(
-            f"in turn: {human(counters['in_turn'])} messages sent in one place with the "
+            f"in turn: {human(counters['copybuf'])} messages sent in one place with the "
             "neighbour's, of two that answer each other"
         )
     failed = counters.get("failed_sends", 0), counters.get("failed_receives", 0)

@@ -63,8 +63,8 @@ bl_always_inline void bl_prefetch_write(const void *p)
 /* We have written the line at p and another core reads it next: have it put into the cache that all
  * cores share, where it is found sooner than in ours: cldemote (%rax), in bytes for assemblers that
  * don't know it. Where there is no such instruction it is a no-op, by its encoding. The next locked
- * instruction waits for it, 80 ns (core/pass.h). */
-bl_always_inline void bl_pass_on(const void *p)
+ * instruction waits for it, 80 ns (transport/local/adapt/demote.h). */
+bl_always_inline void bl_demote_line(const void *p)
 {
 #if defined(__x86_64__)
 	__asm__ __volatile__(".byte 0x0f, 0x1c, 0x00" : : "a"(p), "m"(*(const char *)p));

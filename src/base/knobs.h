@@ -28,9 +28,9 @@ enum bl_knob_kind {
 	  "copied once, when it has been matched. auto: where one copy was found faster, "         \
 	  "measured at start; where that is 6 KiB, up to 8 KiB go through the ring while their "   \
 	  "receiver is seen to wait for them.")                                                    \
-	X(inject, BL_KNOB_CHOICE, 0, 0, 1, "eager|dialogue",                                       \
+	X(inject, BL_KNOB_CHOICE, 0, 0, 1, "eager|pingpong",                                       \
 	  "The longest message that a library is offered to inject (inject_size): eager is "       \
-	  "the eager limit; dialogue is what goes through the ring otherwise only while its "      \
+	  "the eager limit; ping-pong is what goes through the ring otherwise only while its "     \
 	  "receiver is seen to wait for it, where that is more. What is injected always goes "     \
 	  "through the ring, so that is for a library that waits, or yields, for the "             \
 	  "completion of what it doesn't inject, as Intel MPI and MPICH do.")                      \
@@ -46,47 +46,48 @@ enum bl_knob_kind {
 	  "call, of an alias and those set later hold in any case. For a library that asks "       \
 	  "for the sake of one-sided operations, as Intel MPI does: of a send MPI wants the "      \
 	  "buffer back.")                                                                          \
-	X(carry_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                                  \
+	X(eager_long_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                             \
 	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
-	  "eager limit: whole, where the ring is long (FI_BEELINE_STRETCH), from 64 KiB on only "  \
+	  "eager limit: whole, where the ring is long (FI_BEELINE_LONG_RING), from 64 KiB on "     \
+	  "only "                                                                                  \
 	  "while both processes are in the library; where it is short, piece by piece, below "     \
 	  "64 KiB. auto: 96 KiB (AMD from Zen 3 on: 128) where a system call was measured to be "  \
 	  "dear, and less to a neighbour that is far away; else none, but those of streams that "  \
-	  "FI_BEELINE_STRETCH names and, where FI_BEELINE_TURNS has two use one place, up to "     \
+	  "FI_BEELINE_LONG_RING names and, where FI_BEELINE_COPYBUF has two use one place, up to " \
 	  "512 KiB what its sender has just written, which one copy was seen to take longer for "  \
 	  "(AMD from Zen 3 on: that as well, and what its receiver uses; from Zen 5 on near "      \
 	  "by up to 256 KiB of anything). "                                                        \
 	  "0: none, but those of streams.")                                                        \
-	X(stretch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
+	X(long_ring, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                 \
 	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \
-	  "are FI_BEELINE_TURNS's, if it is used, or up to 512, and all 868, once there is "       \
+	  "are FI_BEELINE_COPYBUF's, if it is used, or up to 512, and all 868, once there is "     \
 	  "something longer for them that was just written). Where messages are carried "          \
-	  "(FI_BEELINE_CARRY_MAX), so that those up to that length go through it whole, and "      \
+	  "(FI_BEELINE_EAGER_LONG_MAX), so that those up to that length go through it whole, and " \
 	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB, or that " \
 	  "much on AMD from Zen 3 on, and less than 2 MiB; elsewhere for streams, many messages "  \
 	  "one after the other, those of "                                                         \
 	  "up to 32 KiB whole unless system calls are very cheap, and for those who use "          \
-	  "FI_BEELINE_TURNS, but only where address space isn't limited (ulimit -v). auto is "     \
+	  "FI_BEELINE_COPYBUF, but only where address space isn't limited (ulimit -v). auto is "   \
 	  "for up to 16 neighbours: where messages are carried, to whom packets of 4 KiB and "     \
 	  "more go, or very many shorter ones; elsewhere to whom such a stream goes. always is "   \
 	  "for 16, at once.")                                                                      \
-	X(turns, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|crossing",                            \
+	X(copybuf, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|exchange",                          \
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
-	  "to one place behind a longer ring (FI_BEELINE_STRETCH), in turn. crossing: only if "    \
+	  "to one place behind a longer ring (FI_BEELINE_LONG_RING), in turn. crossing: only if "  \
 	  "both send at once, and 1 KiB and more, or what they have just written "                 \
-	  "(FI_BEELINE_CARRY_MAX). auto: where that was found faster, AMD from Zen 3 on; "         \
+	  "(FI_BEELINE_EAGER_LONG_MAX). auto: where that was found faster, AMD from Zen 3 on; "    \
 	  "crossing on Intel Xeon with 2 MiB, from Sapphire Rapids "                               \
 	  "on; else never. always has messages of 8 KiB and more grow there while they are "       \
 	  "read, even where both send at once; never offers no such place, but uses "              \
 	  "another's.")                                                                            \
-	X(own, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                          \
+	X(prefetch, BL_KNOB_CHOICE, 0, 0, 2, "auto|ask|store",                                     \
 	  "How a sender has what it writes next brought from the receiver's cache ahead: ask is "  \
 	  "by a prefetch; store is by storing something there (for an answer only where its "      \
 	  "receiver was found to be far away, which shows in a line's time on AMD from Zen 3 "     \
 	  "on). auto: store where what was asked for was found to be lost again by the time that " \
 	  "it is written to, AMD's Zen 4; else "                                                   \
 	  "ask.")                                                                                  \
-	X(both_hands_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                      \
+	X(split_min, BL_KNOB_SIZE, BL_KNOB_AUTO, 8192, 1073741824, NULL,                           \
 	  "Shortest message that sender and receiver copy together. auto: from the measured "      \
 	  "cost of a system call.")                                                                \
 	X(chunk_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 4096, 67108864, NULL,                             \
@@ -102,13 +103,13 @@ enum bl_knob_kind {
 	  "copied, finishes what can be finished before it returns, for a process that computes "  \
 	  "then: auto is for one that is used to go away; always also shows shorter receives to "  \
 	  "senders from the first on; never leaves all posted receives to their owners.")          \
-	X(serve, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                     \
+	X(rma_delegate, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                              \
 	  "Whether one-sided operations of up to 256 bytes (176, if any come back) are done by "   \
 	  "their target: auto is if it waits in the library, where a system call was measured to " \
 	  "take longer, and what it doesn't take up within 2 to 4 us is done directly; "           \
 	  "always asks each time, for tests; never is for programs that unmap registered memory "  \
 	  "while others use it.")                                                                  \
-	X(combine, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                   \
+	X(rma_batch, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                 \
 	  "Whether one-sided reads and writes of up to 4 KiB that follow each other closely are "  \
 	  "kept, up to 64 of them, and done together with the next progress of their origin: "     \
 	  "auto is from the second one on, always is the first one, too, for tests; never is for " \
@@ -130,7 +131,7 @@ enum bl_knob_kind {
 	  "memory changed, or has other threads on the same core that wait for each turn. No "     \
 	  "other library's calls are answered, nor the program's, unless the MPI library is a "    \
 	  "part of it.")                                                                           \
-	X(quiet, BL_KNOB_CHOICE, 0, 0, 1, "poll|nap",                                              \
+	X(idle, BL_KNOB_CHOICE, 0, 0, 1, "poll|nap",                                               \
 	  "What a wait does to which nothing has come for 20 ms: poll goes on asking; nap sleeps " \
 	  "until a message comes, but at most for a hundredth of the time waited so far and for "  \
 	  "1 ms, so that a rank that waits in MPI for long keeps no core busy. nap is for "        \
@@ -139,7 +140,7 @@ enum bl_knob_kind {
 	  "works less than 12 us at a time in between, loses up to 1 ms each time once nothing "   \
 	  "has come for 20 ms; so does one in MPI's one-sided epochs in memory that an MPI "       \
 	  "library shares by itself.")                                                             \
-	X(apart, BL_KNOB_CHOICE, 0, 0, 1, "auto|never",                                            \
+	X(migrate, BL_KNOB_CHOICE, 0, 0, 1, "auto|never",                                          \
 	  "Whether of two processes that talk with each other alone, on a core that they share "   \
 	  "where a job has more processes than cores, one goes to another core of those that it "  \
 	  "may run on. With auto it does, and stays there as long as messages take at most two "   \

@@ -22,7 +22,7 @@ enum bl_window {
 	BL_WINDOW_ADOPTED, /* the owner has taken the neighbour in */
 	BL_WINDOW_PACKET,  /* written, but its number; what: the slot */
 	BL_WINDOW_PASSED,  /* published, and about to be passed on; what: its payload, if that is */
-	BL_WINDOW_GROWING, /* a piece of a message is, and isn't said to be; what: the slot */
+	BL_WINDOW_STREAMED, /* a piece of a message is, and isn't said to be; what: the slot */
 	/* a large message: its receiver */
 	BL_WINDOW_MATCHED, /* it has met its receive, nothing is copied */
 	BL_WINDOW_TAKEN,   /* a chunk is taken, not copied */
@@ -30,10 +30,10 @@ enum bl_window {
 	BL_WINDOW_COPIED,  /* all of it is there, its sender hasn't been told */
 	BL_WINDOW_CARRIED, /* the same, and it came through the ring, piece by piece */
 	/* its sender */
-	BL_WINDOW_HELPING,   /* a chunk is taken, not written */
-	BL_WINDOW_PUSHED,    /* a chunk is written, not counted */
-	BL_WINDOW_STREAMING, /* some fragments are out, some not */
-	BL_WINDOW_TOLD,	     /* the end is read, not yet reported */
+	BL_WINDOW_HELPING,     /* a chunk is taken, not written */
+	BL_WINDOW_PUSHED,      /* a chunk is written, not counted */
+	BL_WINDOW_FRAGMENTING, /* some fragments are out, some not */
+	BL_WINDOW_TOLD,	       /* the end is read, not yet reported */
 	/* the same, for a receiver that has gone away: a claim */
 	BL_WINDOW_WON,	     /* the message is the sender's, no receive is */
 	BL_WINDOW_CLAIMED,   /* a receive is as well, the message doesn't say which */

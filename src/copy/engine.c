@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
-#include "copy/coop.h"
-#include "copy/kind.h"
+#include "copy/chunks.h"
+#include "copy/machine.h"
 #include "copy/leader.h"
 #include "copy/move.h"
 
@@ -180,7 +180,7 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 	return -EOPNOTSUPP;
 }
 
-int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_rkey *key, const struct iovec *mine,
 		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
 		    size_t len)
 {
@@ -205,7 +205,7 @@ int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const s
 	return err;
 }
 
-int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_rkey *key, const struct iovec *mine,
 		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
 		    size_t len)
 {
@@ -242,11 +242,11 @@ int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
 	return bl_copy_push_by(pair, NULL, mine, nmine, theirs, ntheirs, off, len);
 }
 
-size_t bl_copy_fresh_max(size_t cache)
+size_t bl_copy_dirty_max(size_t cache)
 {
 	size_t most = cache / 4 / PAGE * PAGE;
 
-	return most < BL_FRESH_LEAST ? BL_FRESH_LEAST : bl_min(most, (size_t)BL_FRESH_MAX);
+	return most < BL_DIRTY_LEAST ? BL_DIRTY_LEAST : bl_min(most, (size_t)BL_DIRTY_MAX);
 }
 
 size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
@@ -258,7 +258,7 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 		piece = piece < plan->chunk_half ? plan->chunk_half
 						 : bl_min(piece, plan->chunk_max);
 	}
-	while (len / piece >= BL_COOP_MOST)
+	while (len / piece >= BL_CHUNKS_MOST)
 		piece *= 2;
 	*count = (uint32_t)((len + piece - 1) / piece);
 	return piece;
@@ -274,8 +274,10 @@ size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
 #define CHEAP_NS    250.0 /* a system call: one copy is as good as two, however short */
 #define FRESH_CALL  2.3	  /* as much longer lines of another's cache take than ours: the call, */
 #define FRESH_BYTES 1.27  /* and each KiB; */
-#define FRESH_MOST  4.0	  /* if more than so much, it isn't lines, but new pages; core/fresh.h */
-#define STREAM_MAX  32768 /* bytes in a stream through a longer ring, where it is neither */
+#define FRESH_MOST                                                                                 \
+	4.0 /* if more than so much, it isn't lines, but new pages; transport/local/adapt/dirty.h  \
+	     */
+#define STREAM_MAX 32768 /* bytes in a stream through a longer ring, where it is neither */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -312,19 +314,19 @@ static size_t clamp_page(double value, size_t least, size_t most)
  * wide classes, so that the processes of a job agree on it even where one of them
  * measured on a busy core. See docs/performance.md for how the numbers were found.
  */
-static size_t eager_class(const struct bl_kind *kind, double enter_ns, size_t *dialogue_max)
+static size_t eager_class(const struct bl_machine *kind, double enter_ns, size_t *pingpong_max)
 {
 	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < kind->dear_ns ? 6144 : 14336;
 
 	/* Not above BL_EAGER_MOST: what is injected must find room in any drained ring. */
-	*dialogue_max = max == 6144 ? 8192 : max;
+	*pingpong_max = max == 6144 ? 8192 : max;
 	return max;
 }
 
-const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_in_turn = {760, 80};
+const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_copybuf = {760, 80};
 
-size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
-			 size_t eager, size_t carry)
+size_t bl_copy_eager_long_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
+			      size_t eager, size_t carry)
 {
 	double slope = twice->per_kb - once->per_kb / 2, least = (double)bl_min(eager, carry);
 
@@ -340,40 +342,42 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
 	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
 }
 
-static void choose_turns(uint64_t turns, enum bl_turns kind)
+static void choose_turns(uint64_t turns, enum bl_copybuf_use kind)
 {
-	plan.in_turn = turns == TURNS_ALWAYS || turns == TURNS_CROSSING ||
-		       (turns == TURNS_AUTO && kind != BL_TURNS_NONE);
-	plan.crossing_only =
-		turns == TURNS_CROSSING || (turns == TURNS_AUTO && kind == BL_TURNS_CROSSING);
+	plan.copybuf = turns == TURNS_ALWAYS || turns == TURNS_CROSSING ||
+		       (turns == TURNS_AUTO && kind != BL_COPYBUF_NONE);
+	plan.exchange_only =
+		turns == TURNS_CROSSING || (turns == TURNS_AUTO && kind == BL_COPYBUF_EXCHANGE);
 	plan.grows = turns == TURNS_ALWAYS;
 }
 
-static size_t carry_far(size_t known, const struct bl_copy_cost *once,
-			const struct bl_copy_cost *twice)
+static size_t eager_long_far(size_t known, const struct bl_copy_cost *once,
+			     const struct bl_copy_cost *twice)
 {
-	if (bl_knobs()->carry_max != BL_KNOB_AUTO || !plan.carry_max)
-		return plan.carry_max;
-	return known ? known : bl_copy_carry_far(once, twice, plan.eager_max, plan.carry_max);
+	if (bl_knobs()->eager_long_max != BL_KNOB_AUTO || !plan.eager_long_max)
+		return plan.eager_long_max;
+	return known ? known
+		     : bl_copy_eager_long_far(once, twice, plan.eager_max, plan.eager_long_max);
 }
 
-static void choose_fresh(const struct bl_kind *kind, const struct bl_copy_cost *once, size_t cache)
+static void choose_dirty(const struct bl_machine *kind, const struct bl_copy_cost *once,
+			 size_t cache)
 {
-	size_t most = plan.by_stream ? bl_copy_fresh_max(cache) : kind->fresh_max;
+	size_t most = plan.by_stream ? bl_copy_dirty_max(cache) : kind->dirty_max;
 
-	if (plan.in_turn && bl_knobs()->carry_max == BL_KNOB_AUTO)
-		plan.fresh_max = most;
-	if (plan.fresh_max && !plan.by_stream)
+	if (plan.copybuf && bl_knobs()->eager_long_max == BL_KNOB_AUTO)
+		plan.dirty_max = most;
+	if (plan.dirty_max && !plan.by_stream)
 		plan.turn_max = kind->turn_max;
 	plan.used_near = kind->used_near;
 	plan.used_far_ns_kb = kind->used_far_ns_kb;
-	plan.fresh_ns = (uint32_t)(FRESH_CALL * once->ns);
-	plan.fresh_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
-	plan.fresh_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
-	if (kind->fresh_per_kb && !plan.by_stream) {
-		plan.fresh_ns = (uint32_t)once->ns;
-		plan.fresh_per_kb = kind->fresh_per_kb;
-		plan.fresh_per_kb_most = kind->fresh_per_kb_most;
+	plan.dirty_ns = (uint32_t)(FRESH_CALL * once->ns);
+	plan.dirty_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
+	plan.dirty_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
+	if (kind->dirty_per_kb && !plan.by_stream) {
+		plan.dirty_ns = (uint32_t)once->ns;
+		plan.dirty_per_kb = kind->dirty_per_kb;
+		plan.dirty_per_kb_most = kind->dirty_per_kb_most;
 	}
 }
 
@@ -381,7 +385,7 @@ static void measure(void)
 {
 	const struct bl_knobs *knobs = bl_knobs();
 	const struct bl_cpu cpu = bl_cpu_read();
-	const struct bl_kind *kind = bl_kind_of(&cpu);
+	const struct bl_machine *kind = bl_machine_of(&cpu);
 	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
@@ -398,29 +402,28 @@ static void measure(void)
 	free(memory);
 	plan.call_ns = (uint32_t)once.ns;
 	plan.serve = once.ns >= SERVED_NS;
-	plan.eager_max = eager_class(kind, once.ns, &plan.dialogue_max);
+	plan.eager_max = eager_class(kind, once.ns, &plan.pingpong_max);
 	if (knobs->eager_max != BL_KNOB_AUTO)
-		plan.eager_max = plan.dialogue_max = knobs->eager_max;
-	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.dialogue_max : plan.eager_max;
+		plan.eager_max = plan.pingpong_max = knobs->eager_max;
+	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.pingpong_max : plan.eager_max;
 	/* Half of the copy must be worth a second entry and the handshake. */
-	plan.both_hands_min =
-		knobs->both_hands_min != BL_KNOB_AUTO
-			? knobs->both_hands_min
-			: clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
-	plan.carry_max = knobs->carry_max != BL_KNOB_AUTO ? knobs->carry_max
-			 : once.ns < kind->dear_ns	  ? 0
-							  : kind->carry_max;
-	plan.by_stream = !plan.carry_max;
+	plan.split_min = knobs->split_min != BL_KNOB_AUTO
+				 ? knobs->split_min
+				 : clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
+	plan.eager_long_max = knobs->eager_long_max != BL_KNOB_AUTO ? knobs->eager_long_max
+			      : once.ns < kind->dear_ns		    ? 0
+								    : kind->eager_long_max;
+	plan.by_stream = !plan.eager_long_max;
 	plan.deep = kind->deep && !plan.by_stream;
-	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.carry_max);
-	plan.carry_far = carry_far(kind->carry_far, &once, &bl_copy_past);
-	plan.carry_turn = carry_far(kind->carry_turn, &once, &bl_copy_in_turn);
-	plan.carry_far = bl_min(plan.carry_far, plan.carry_turn);
-	choose_turns(knobs->turns, kind->turns);
-	plan.grows_far = kind->grows_far;
-	choose_fresh(kind, &once, cpu.cache);
+	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.eager_long_max);
+	plan.eager_long_far = eager_long_far(kind->eager_long_far, &once, &bl_copy_past);
+	plan.eager_long_copybuf = eager_long_far(kind->eager_long_copybuf, &once, &bl_copy_copybuf);
+	plan.eager_long_far = bl_min(plan.eager_long_far, plan.eager_long_copybuf);
+	choose_turns(knobs->copybuf, kind->turns);
+	plan.streamed_far = kind->streamed_far;
+	choose_dirty(kind, &once, cpu.cache);
 	plan.own_by_store =
-		knobs->own == OWN_STORE || (knobs->own == OWN_AUTO && kind->own_by_store);
+		knobs->prefetch == OWN_STORE || (knobs->prefetch == OWN_AUTO && kind->own_by_store);
 	plan.past_min = kind->past_min;
 	plan.far_ns = kind->far_ns;
 	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
@@ -435,12 +438,12 @@ static void measure(void)
 		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
 		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
 		 "both hands from %zu, pieces of %zu to %zu; in turn: %s; served: %s",
-		 plan.kind, once.ns, once.per_kb, plan.eager_max, plan.dialogue_max,
-		 plan.inject_max, plan.carry_max, plan.carry_far, plan.carry_turn, plan.stream_max,
-		 plan.fresh_max, plan.fresh_ns, plan.fresh_per_kb, plan.fresh_per_kb_most,
-		 plan.both_hands_min, plan.chunk_half, plan.chunk_max,
-		 plan.crossing_only ? "what crosses"
-		 : plan.in_turn	    ? "all"
+		 plan.kind, once.ns, once.per_kb, plan.eager_max, plan.pingpong_max,
+		 plan.inject_max, plan.eager_long_max, plan.eager_long_far, plan.eager_long_copybuf,
+		 plan.stream_max, plan.dirty_max, plan.dirty_ns, plan.dirty_per_kb,
+		 plan.dirty_per_kb_most, plan.split_min, plan.chunk_half, plan.chunk_max,
+		 plan.exchange_only ? "what crosses"
+		 : plan.copybuf	    ? "all"
 				    : "nothing",
 		 plan.serve ? "yes" : "no");
 }

@@ -60,10 +60,10 @@ int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
  * been refused: our own refusal tells us, and what the peer asks for tells us of
  * its: see bl_copy_unreached().
  */
-int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+int bl_copy_pull_by(struct bl_copy_pair *pair, const struct bl_rkey *key, const struct iovec *mine,
 		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
 		    size_t len);
-int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_key *key, const struct iovec *mine,
+int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_rkey *key, const struct iovec *mine,
 		    size_t nmine, const struct iovec *theirs, size_t ntheirs, size_t off,
 		    size_t len);
 
@@ -74,36 +74,41 @@ bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n);
 /* The peer was not allowed to reach a buffer of ours, which had been lent or not. */
 bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
 
-#define BL_FRESH_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
-#define BL_FRESH_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 3 or later */
+#define BL_DIRTY_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
+#define BL_DIRTY_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 3 or later */
 
 /* Thresholds in bytes, from the knobs or measured on this machine. */
 struct bl_copy_plan {
-	const char *kind;      /* of processor; kind.h */
+	const char *kind;      /* of processor; machine.h */
 	size_t eager_max;      /* up to here two short copies win */
-	size_t dialogue_max;   /* and up to here while the receiver waits for just this message */
+	size_t pingpong_max;   /* and up to here while the receiver waits for just this message */
 	size_t inject_max;     /* one of these two */
-	size_t both_hands_min; /* from here on a second core pays for its system call */
-	size_t carry_max;  /* up to here two copies do, if both wait or in one packet; 0: never */
-	size_t carry_far;  /* the same where each line takes long to cross; at most carry_max */
-	size_t carry_turn; /* the same where both write to one place in turn */
-	size_t stream_max; /* up to here one packet does, through a longer ring: carry_max, or,
+	size_t split_min;      /* from here on a second core pays for its system call */
+	size_t eager_long_max; /* up to here two copies do, if both wait or in one packet; 0: never
+				*/
+	size_t eager_long_far; /* the same where each line takes long to cross; at most
+				  eager_long_max */
+	size_t eager_long_copybuf; /* the same where both write to one place in turn */
+	size_t stream_max; /* up to here one packet does, through a longer ring: eager_long_max, or,
 			    * where nothing is carried, in a stream */
 	size_t turn_max;  /* up to here, to a receiver that is near, who answers or sends as well */
-	size_t fresh_max; /* up to here they do in turn, if one was seen to take longer than */
-	uint32_t fresh_ns, fresh_per_kb; /* that for its bytes, */
-	uint32_t fresh_per_kb_most;	 /* and less than that: core/fresh.h */
+	size_t dirty_max; /* up to here they do in turn, if one was seen to take longer than */
+	uint32_t dirty_ns, dirty_per_kb; /* that for its bytes, */
+	uint32_t dirty_per_kb_most;	 /* and less than that: transport/local/adapt/dirty.h */
 	size_t used_near;		 /* what is used goes in turn near by, too, up to here */
 	size_t past_min;	 /* from here on stores pass the caches by where the other is far */
-	uint32_t far_ns;	 /* which it is if one of its lines takes so long; local/ring.c */
-	uint32_t used_far_ns_kb; /* the least that use takes there; core/fresh.h */
-	bool in_turn;		 /* two in a dialogue write to one place in turn; local/ring.h */
-	bool crossing_only;	 /* but only if both send at once, BL_CROSSING_MIN and more */
-	bool own_by_store;	 /* a line is to be stored to, to be ours; local/ring.h */
-	bool by_stream;	   /* nothing is carried: longer rings are for streams; local/stretch.c */
-	bool deep;	   /* large messages of a stream go through them, too; core/send.c */
-	bool grows;	   /* and what they write grows there, whether it is waited for or not */
-	bool grows_far;	   /* what is waited for does far away, too; core/send.c */
+	uint32_t far_ns;	 /* which it is if one of its lines takes so long;
+				    transport/local/lane/ring.c */
+	uint32_t used_far_ns_kb; /* the least that use takes there; transport/local/adapt/dirty.h */
+	bool copybuf; /* two in a ping-pong write to one place in turn; transport/local/lane/ring.h
+		       */
+	bool exchange_only; /* but only if both send at once, BL_EXCHANGE_MIN and more */
+	bool own_by_store;  /* a line is to be stored to, to be ours; transport/local/lane/ring.h */
+	bool by_stream;	    /* nothing is carried: longer rings are for streams;
+			       transport/local/adapt/longring.c */
+	bool deep;	    /* large messages of a stream go through them, too; endpoint/send.c */
+	bool grows;	    /* and what they write grows there, whether it is waited for or not */
+	bool streamed_far;  /* what is waited for does far away, too; endpoint/send.c */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */
 	uint32_t call_ns;  /* a system call, with a few bytes, as measured */
@@ -122,7 +127,7 @@ struct bl_copy_cost {
 };
 
 /* Two copies, to a receiver that is far away: past the caches; and in turn to one place. */
-extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
+extern const struct bl_copy_cost bl_copy_past, bl_copy_copybuf;
 
 /*
  * Bytes up to which two copies take less time than one, to a receiver that is far away: from
@@ -130,8 +135,8 @@ extern const struct bl_copy_cost bl_copy_past, bl_copy_in_turn;
  * copy takes 2.6 us and 30 ns/KiB there where that took 1.24 us and 65 ns/KiB: twice the one, half
  * of the other. (A page more or less, from one process to the next, harms nobody.)
  */
-size_t bl_copy_carry_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
-			 size_t eager, size_t carry);
+size_t bl_copy_eager_long_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
+			      size_t eager, size_t carry);
 
 /*
  * Bytes up to which a message of a stream goes through a longer ring. Where nothing is carried
@@ -145,7 +150,7 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
  * core has so much of a cache of its own (0: not known): the message in the sender's memory, in the
  * receiver's and between them, and another that crosses it, have to lie there.
  */
-size_t bl_copy_fresh_max(size_t cache);
+size_t bl_copy_dirty_max(size_t cache);
 
 /* How one message of len bytes is cut for two processes: the piece, a multiple
  * of the page, and through *count the number of pieces. */

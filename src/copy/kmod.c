@@ -23,7 +23,7 @@
 #define DEVICE "/dev/beeline"
 #define PIECES 8 /* of our side of one copy */
 
-static_assert(sizeof(struct bl_key) == sizeof(struct beeline_handle), "a key is a handle");
+static_assert(sizeof(struct bl_rkey) == sizeof(struct beeline_handle), "a key is a handle");
 static_assert(sizeof(struct iovec) == sizeof(struct beeline_iov), "passed as it is");
 
 enum { UNKNOWN = -2, ABSENT = -1 };
@@ -88,7 +88,7 @@ bool bl_kmod_there(void)
 
 /* --- the owner's side ----------------------------------------------------- */
 
-static int lend_one(int fd, const struct iovec *iov, bool write, struct bl_key *key)
+static int lend_one(int fd, const struct iovec *iov, bool write, struct bl_rkey *key)
 {
 	struct beeline_export e = {
 		.addr = (uintptr_t)iov->iov_base,
@@ -111,25 +111,25 @@ static int lend_one(int fd, const struct iovec *iov, bool write, struct bl_key *
 	return 0;
 }
 
-bool bl_kmod_lend(const struct iovec *iov, size_t n, bool write, struct bl_key *key)
+bool bl_kmod_register(const struct iovec *iov, size_t n, bool write, struct bl_rkey *key)
 {
 	int fd = device_get();
 
-	if (fd < 0 || !n || n > BL_KEYS)
+	if (fd < 0 || !n || n > BL_RKEYS)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		int err = lend_one(fd, &iov[i], write, &key[i]);
 
 		if (unlikely(err)) {
 			bl_debug(DEVICE ": export: %s", strerror(-err));
-			bl_kmod_take_back(key, i);
+			bl_kmod_deregister(key, i);
 			return false;
 		}
 	}
 	return true;
 }
 
-void bl_kmod_take_back(const struct bl_key *key, size_t n)
+void bl_kmod_deregister(const struct bl_rkey *key, size_t n)
 {
 	int fd = device_get();
 
@@ -146,7 +146,7 @@ void bl_kmod_take_back(const struct bl_key *key, size_t n)
 /* --- the holder's side ------------------------------------------------------ */
 
 /* One range of one of the peer's pieces; ours begins at `off` of the message. */
-static int copy_piece(int fd, bool to, const struct bl_key *key, const struct iovec *mine,
+static int copy_piece(int fd, bool to, const struct bl_rkey *key, const struct iovec *mine,
 		      size_t nmine, size_t off, uint64_t theirs, size_t len)
 {
 	struct beeline_copy c = {
@@ -180,7 +180,7 @@ static int copy_piece(int fd, bool to, const struct bl_key *key, const struct io
 	return 0;
 }
 
-int bl_kmod_copy(bool to, const struct bl_key *key, const struct iovec *mine, size_t nmine,
+int bl_kmod_copy(bool to, const struct bl_rkey *key, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len)
 {
 	int fd = device_get();

@@ -17,10 +17,10 @@
 #include "base/compiler.h"
 
 /* A handle, as it travels; what a peer sent is a number that the kernel checks. */
-struct bl_key {
+struct bl_rkey {
 	uint64_t w[2];
 };
-#define BL_KEYS 8 /* most pieces of a message, and so keys */
+#define BL_RKEYS 8 /* most pieces of a message, and so keys */
 
 /* /dev/beeline is there and may be opened. */
 bool bl_kmod_there(void);
@@ -29,9 +29,9 @@ bool bl_kmod_there(void);
  * Lend n pieces to processes of this user, to be read or written; a key for each.
  * True: done. False: nothing is lent (too many, no module, no room in it).
  */
-bool bl_kmod_lend(const struct iovec *iov, size_t n, bool write, struct bl_key *key);
+bool bl_kmod_register(const struct iovec *iov, size_t n, bool write, struct bl_rkey *key);
 /* When it returns nobody touches them any more. */
-void bl_kmod_take_back(const struct bl_key *key, size_t n);
+void bl_kmod_deregister(const struct bl_rkey *key, size_t n);
 
 /*
  * Copy bytes [off, off+len) of a message between our pieces and a peer's, to the
@@ -39,7 +39,7 @@ void bl_kmod_take_back(const struct bl_key *key, size_t n);
  * -EOPNOTSUPP: not this way; nothing that was copied counts. -EFAULT: our own
  * memory isn't there.
  */
-int bl_kmod_copy(bool to, const struct bl_key *key, const struct iovec *mine, size_t nmine,
+int bl_kmod_copy(bool to, const struct bl_rkey *key, const struct iovec *mine, size_t nmine,
 		 const struct iovec *theirs, size_t ntheirs, size_t off, size_t len);
 
 #endif

@@ -3,20 +3,20 @@
 
 #include <stdlib.h>
 
-#include "core/shared.h"
+#include "endpoint/srx.h"
 
-static struct bl_kind kind_of(const struct bl_post *post)
+static struct bl_machine kind_of(const struct bl_post *post)
 {
-	return (struct bl_kind){post->ignore, !post->src};
+	return (struct bl_machine){post->ignore, !post->src};
 }
 
-static bool same_kind(struct bl_kind a, struct bl_kind b)
+static bool same_kind(struct bl_machine a, struct bl_machine b)
 {
 	return a.ignore == b.ignore && a.anybody == b.anybody;
 }
 
 /* Of all that counts for receives of this kind. */
-static uint64_t hash_of(struct bl_kind kind, uint64_t number, const struct bl_peer *peer,
+static uint64_t hash_of(struct bl_machine kind, uint64_t number, const struct bl_peer *peer,
 			uint64_t tag)
 {
 	uint64_t z = (tag & ~kind.ignore) + number * 0x9e3779b97f4a7c15u;
@@ -34,25 +34,25 @@ static struct bl_post *post_of(struct bl_node *node)
 	return bl_containerof(node, struct bl_post, node);
 }
 
-/* Its kind's number; BL_KINDS: none is left. */
-static uint32_t number_of(struct bl_post_index *x, struct bl_kind kind)
+/* Its kind's number; BL_MACHINES: none is left. */
+static uint32_t number_of(struct bl_post_index *x, struct bl_machine kind)
 {
 	for (uint32_t k = 0; k < x->nkind; k++)
 		if (same_kind(x->kind[k], kind))
 			return k;
-	for (uint32_t k = 0; k < BL_KINDS; k++)
+	for (uint32_t k = 0; k < BL_MACHINES; k++)
 		if (k == x->nkind || !x->count[k]) {
 			x->nkind += k == x->nkind;
 			x->kind[k] = kind;
 			return k;
 		}
-	return BL_KINDS;
+	return BL_MACHINES;
 }
 
 static uint64_t post_hash(const struct bl_post_index *x, uint32_t k, const struct bl_peer *peer,
 			  uint64_t tag)
 {
-	return k < BL_KINDS ? hash_of(x->kind[k], k, peer, tag) : 0;
+	return k < BL_MACHINES ? hash_of(x->kind[k], k, peer, tag) : 0;
 }
 
 /* link: what points to it in the queue. */
@@ -113,7 +113,7 @@ static struct bl_post **find_behind(struct bl_post_queue *queue, uint64_t place,
 	const struct bl_post_index *x = queue->index;
 	struct bl_post *best = NULL;
 
-	for (uint32_t k = 0; k <= BL_KINDS; k++) {
+	for (uint32_t k = 0; k <= BL_MACHINES; k++) {
 		uint64_t before = best ? best->place : UINT64_MAX;
 		struct bl_post *post =
 			x->count[k] ? oldest_of(x, k, place, before, peer, tag) : NULL;
@@ -183,12 +183,12 @@ struct bl_post **bl_post_link(struct bl_post_queue *queue, const struct bl_post 
 
 /* --- early messages ------------------------------------------------------- */
 
-static struct bl_unex *unex_of(struct bl_node *node, uint32_t view)
+static struct bl_unexpected *unex_of(struct bl_node *node, uint32_t view)
 {
-	return bl_containerof(node - view, struct bl_unex, node[0]);
+	return bl_containerof(node - view, struct bl_unexpected, node[0]);
 }
 
-static bool takes(const struct bl_post *post, const struct bl_unex *u, bool tagged)
+static bool takes(const struct bl_post *post, const struct bl_unexpected *u, bool tagged)
 {
 	struct bl_peer *name = bl_source_name(bl_ep_of(u->peer), u->peer);
 
@@ -196,14 +196,14 @@ static bool takes(const struct bl_post *post, const struct bl_unex *u, bool tagg
 }
 
 /* Whoever looks for untagged messages ignores all bits of a tag. */
-static void show_in(struct bl_unex_index *x, uint32_t view, struct bl_unex *u)
+static void show_in(struct bl_unexpected_index *x, uint32_t view, struct bl_unexpected *u)
 {
 	bl_table_add(&x->view[view].table, &u->node[view],
 		     hash_of(x->view[view].kind, view, u->peer, u->tag));
 }
 
 /* The view for receives of this kind; nview: there is none. */
-static uint32_t view_for(const struct bl_unex_index *x, struct bl_kind kind)
+static uint32_t view_for(const struct bl_unexpected_index *x, struct bl_machine kind)
 {
 	uint32_t view = 0;
 
@@ -212,7 +212,7 @@ static uint32_t view_for(const struct bl_unex_index *x, struct bl_kind kind)
 	return view;
 }
 
-static bool named_alike(const struct bl_unex *u)
+static bool named_alike(const struct bl_unexpected *u)
 {
 	const struct bl_ep *ep = bl_ep_of(u->peer);
 
@@ -221,7 +221,7 @@ static bool named_alike(const struct bl_unex *u)
 
 /* A place for one more view: when there is none, of the one that is used least, as soon as
  * searches without one have cost several times as much as it does. BL_VIEWS: not now. */
-static uint32_t place_for_view(struct bl_unex_index *x, uint32_t passed)
+static uint32_t place_for_view(struct bl_unexpected_index *x, uint32_t passed)
 {
 	uint32_t least = 0;
 
@@ -239,9 +239,10 @@ static uint32_t place_for_view(struct bl_unex_index *x, uint32_t passed)
 	return least;
 }
 
-bl_cold static void build_view(struct bl_unex_queue *early, struct bl_kind kind, uint32_t passed)
+bl_cold static void build_view(struct bl_unexpected_queue *early, struct bl_machine kind,
+			       uint32_t passed)
 {
-	struct bl_unex_index *x = early->index;
+	struct bl_unexpected_index *x = early->index;
 	struct bl_table table;
 	uint32_t view;
 
@@ -261,12 +262,12 @@ bl_cold static void build_view(struct bl_unex_queue *early, struct bl_kind kind,
 		x->nview++;
 	x->view[view].kind = kind;
 	x->view[view].table = table;
-	for (struct bl_unex *u = early->head; u; u = u->next)
+	for (struct bl_unexpected *u = early->head; u; u = u->next)
 		show_in(x, view, u);
 	early->index = x;
 }
 
-void bl_unex_unindex(struct bl_unex_queue *early)
+void bl_unexpected_unindex(struct bl_unexpected_queue *early)
 {
 	for (uint32_t view = 0; early->index && view < early->index->nview; view++)
 		bl_table_fini(&early->index->view[view].table);
@@ -274,10 +275,10 @@ void bl_unex_unindex(struct bl_unex_queue *early)
 	early->index = NULL;
 }
 
-static struct bl_unex **find_in(struct bl_unex_queue *early, uint32_t view,
-				const struct bl_post *post, bool tagged)
+static struct bl_unexpected **find_in(struct bl_unexpected_queue *early, uint32_t view,
+				      const struct bl_post *post, bool tagged)
 {
-	struct bl_unex_index *x = early->index;
+	struct bl_unexpected_index *x = early->index;
 	uint64_t hash = hash_of(x->view[view].kind, view, post->src, post->tag);
 
 	x->view[view].used++;
@@ -288,10 +289,11 @@ static struct bl_unex **find_in(struct bl_unex_queue *early, uint32_t view,
 	return early->tail;
 }
 
-struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged)
+struct bl_unexpected **bl_unexpected_find(struct bl_unexpected_queue *early,
+					  const struct bl_post *post, bool tagged)
 {
-	struct bl_unex **at = &early->head;
-	struct bl_kind kind = kind_of(post);
+	struct bl_unexpected **at = &early->head;
+	struct bl_machine kind = kind_of(post);
 	uint32_t passed = 0, view;
 
 	for (; *at && !takes(post, *at, tagged); at = &(*at)->next) {
@@ -306,7 +308,7 @@ struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post 
 	return at;
 }
 
-void bl_unex_append(struct bl_unex_queue *early, struct bl_unex *u)
+void bl_unexpected_append(struct bl_unexpected_queue *early, struct bl_unexpected *u)
 {
 	u->next = NULL;
 	u->link = early->tail;
@@ -316,9 +318,10 @@ void bl_unex_append(struct bl_unex_queue *early, struct bl_unex *u)
 	early->tail = &u->next;
 }
 
-struct bl_unex *bl_unex_unlink(struct bl_unex_queue *early, struct bl_unex **at)
+struct bl_unexpected *bl_unexpected_unlink(struct bl_unexpected_queue *early,
+					   struct bl_unexpected **at)
 {
-	struct bl_unex *u = *at;
+	struct bl_unexpected *u = *at;
 
 	*at = u->next;
 	if (u->next)
@@ -330,6 +333,6 @@ struct bl_unex *bl_unex_unlink(struct bl_unex_queue *early, struct bl_unex **at)
 	for (uint32_t view = 0; view < early->index->nview; view++)
 		bl_table_remove(&early->index->view[view].table, &u->node[view]);
 	if (early->index->view[0].table.count <= BL_MATCH_SHORT)
-		bl_unex_unindex(early);
+		bl_unexpected_unindex(early);
 	return u;
 }

@@ -28,16 +28,16 @@
 #ifndef BL_CORE_MATCH_H
 #define BL_CORE_MATCH_H
 
-#include "core/core.h"
-#include "core/ep.h"
+#include "endpoint/api.h"
+#include "endpoint/endpoint.h"
 
 #define BL_MATCH_FAR   64
 #define BL_MATCH_SHORT (BL_MATCH_NEAR / 2)
 
-#define BL_KINDS 8u /* of receives; MPI has two sorts of tags and two of sources */
+#define BL_MACHINES 8u /* of receives; MPI has two sorts of tags and two of sources */
 
 /* What a receive leaves open. */
-struct bl_kind {
+struct bl_machine {
 	uint64_t ignore;
 	bool anybody;
 };
@@ -46,15 +46,15 @@ struct bl_post_index {
 	struct bl_table table;
 	uint64_t place; /* of the last one */
 	uint32_t nkind;
-	struct bl_kind kind[BL_KINDS];
-	uint32_t count[BL_KINDS + 1]; /* of each, and of none */
+	struct bl_machine kind[BL_MACHINES];
+	uint32_t count[BL_MACHINES + 1]; /* of each, and of none */
 };
 
-struct bl_unex_index {
+struct bl_unexpected_index {
 	uint32_t nview;
 	uint64_t passed; /* one by one, since there was no place for another view */
 	struct {
-		struct bl_kind kind;
+		struct bl_machine kind;
 		uint64_t used; /* searches, since one was replaced */
 		struct bl_table table;
 	} view[BL_VIEWS];
@@ -69,9 +69,11 @@ struct bl_post **bl_post_link(struct bl_post_queue *queue, const struct bl_post 
 void bl_post_unindex(struct bl_post_queue *queue);
 
 /* The first early message that a receive takes, or the link to NULL. */
-struct bl_unex **bl_unex_find(struct bl_unex_queue *early, const struct bl_post *post, bool tagged);
-void bl_unex_append(struct bl_unex_queue *early, struct bl_unex *u);
-struct bl_unex *bl_unex_unlink(struct bl_unex_queue *early, struct bl_unex **at);
-void bl_unex_unindex(struct bl_unex_queue *early);
+struct bl_unexpected **bl_unexpected_find(struct bl_unexpected_queue *early,
+					  const struct bl_post *post, bool tagged);
+void bl_unexpected_append(struct bl_unexpected_queue *early, struct bl_unexpected *u);
+struct bl_unexpected *bl_unexpected_unlink(struct bl_unexpected_queue *early,
+					   struct bl_unexpected **at);
+void bl_unexpected_unindex(struct bl_unexpected_queue *early);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memcheck.h"
-#include "core/counts.h"
+#include "transport/local/rma/count.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -70,8 +70,8 @@ void bl_mr_events(struct bl_ep *ep)
 {
 	uint32_t events = (ep->remote_read_cntr ? BL_MR_EVENT_READ : 0) |
 			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0) |
-			  BL_MR_COUNT(bl_counts_number(ep->remote_read_cntr)) |
-			  BL_MR_COUNT_WRITES(bl_counts_number(ep->remote_write_cntr));
+			  BL_MR_COUNT(bl_rma_count_number(ep->remote_read_cntr)) |
+			  BL_MR_COUNT_WRITES(bl_rma_count_number(ep->remote_write_cntr));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -291,7 +291,7 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
-		bl_counts_settle(domain); /* who reads it may make no such progress any more */
+		bl_rma_count_settle(domain); /* who reads it may make no such progress any more */
 		mr->cntr->users--;
 		if (!--mr->cntr->regions)
 			bl_wait_narrow(mr->cntr);
@@ -319,7 +319,7 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 	cntr->regions++;
 	if (at < 0)
 		return 0;
-	events |= BL_MR_COUNT(bl_counts_number(cntr));
+	events |= BL_MR_COUNT(bl_rma_count_number(cntr));
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
 	mr->domain->mr.entry[at].flags |= events;

@@ -20,7 +20,7 @@
 #ifndef BL_CORE_MR_H
 #define BL_CORE_MR_H
 
-#include "core/core.h"
+#include "endpoint/api.h"
 
 /* What a registration is, and what an owner wants to hear of (bl_seg_mr.events). */
 #define BL_MR_READ	  0x01u /* others may read it */
@@ -29,13 +29,13 @@
 #define BL_MR_EVENT_READ  0x10u /* reads are counted */
 #define BL_MR_EVENT_WRITE 0x20u
 #define BL_MR_USED	  0x80u
-/* Which of bl_lane.count an origin counts in, from 1 on, or 0: none, a packet goes (counts.h). Of a
+/* Which of bl_lane.count an origin counts in, from 1 on, or 0: none, a packet goes (count.h). Of a
  * region; of an endpoint's reads; and of its writes. */
 #define BL_MR_COUNT(n)		     ((uint32_t)(n) << 8)
 #define BL_MR_COUNT_OF(flags)	     ((flags) >> 8 & 7)
 #define BL_MR_COUNT_WRITES(n)	     ((uint32_t)(n) << 12)
 #define BL_MR_COUNT_WRITES_OF(flags) ((flags) >> 12 & 7)
-static_assert(BL_COUNTS <= 7, "a number of one fits there");
+static_assert(BL_RMA_COUNTS <= 7, "a number of one fits there");
 
 /* Others' processes read these: fixed widths. */
 struct bl_mr_entry {

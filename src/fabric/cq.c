@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/yields.h"
+#include "wait/yield_hook.h"
 
 ssize_t bl_fi_cq_error(struct bl_fi_cq *cq, const struct bl_comp_err *from,
 		       struct fi_cq_err_entry *to)
@@ -169,6 +169,6 @@ int bl_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 		return ret;
 	}
 	*out = &cq->fid;
-	bl_yields_adopt(__builtin_return_address(0));
+	bl_yield_hook_adopt(__builtin_return_address(0));
 	return 0;
 }

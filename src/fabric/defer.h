@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * defer.h: how operations that wait reach the core's queue (core/work.h). Deferred work
+ * defer.h: how operations that wait reach the core's queue (endpoint/trigger.h). Deferred work
  * of one-sided operations goes from deferred.c through rma.c or atomic.c, which translate
  * it, down to bl_fi_defer_rma() in trigger.c, which queues it.
  */
 #ifndef BL_FABRIC_DEFER_H
 #define BL_FABRIC_DEFER_H
 
-#include "core/work.h"
+#include "endpoint/trigger.h"
 #include "fabric/fabric.h"
 
 /* trigger.c */

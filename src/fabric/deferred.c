@@ -2,7 +2,7 @@
 /*
  * deferred.c: a domain's deferred work: FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK. All
  * but the buffers is read when it is queued: its structures may be used again at once.
- * The waiting is the core's (core/work.h).
+ * The waiting is the core's (endpoint/trigger.h).
  */
 #include "fabric/defer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ep.c: endpoints: opening, binding, enabling, options. What moves messages is
+ * endpoint.c: endpoints: opening, binding, enabling, options. What moves messages is
  * in path.h. libfabric asks applications to serialise these calls against all
  * others on the endpoint; with a locked domain each also holds its lock.
  */
@@ -88,7 +88,7 @@ static void choose(struct bl_fi_ep *ep)
 		ep->msg.recv = bl_fi_no_msg.recv;
 		ep->msg.recvv = bl_fi_no_msg.recvv;
 		ep->msg.recvmsg = bl_fi_no_msg.recvmsg;
-		bl_ep_report_shared(ep->core, ep->rx_always & BL_COMPLETION);
+		bl_ep_report_srx(ep->core, ep->rx_always & BL_COMPLETION);
 	}
 	ep->tx_trigger = ep->tx_op_flags & FI_TRIGGER;
 	bl_fi_trigger_tables(ep);
@@ -353,7 +353,7 @@ static int bind_srx(struct bl_fi_ep *ep, struct fid *fid, uint64_t flags)
 	if (!ep->shares_rx || ep->has_srx || exceeds(ep->rx_caps, srx->rx_caps))
 		return -FI_EINVAL;
 	bl_fi_enter(ep->domain);
-	ret = bl_shared_join(ep->core, srx->core);
+	ret = bl_srx_join(ep->core, srx->core);
 	bl_fi_leave(ep->domain);
 	if (!ret)
 		ep->has_srx = true;
@@ -415,7 +415,7 @@ static int ep_enable(struct bl_fi_ep *ep)
 		return -FI_EOPBADSTATE;
 	bl_fi_enter(ep->domain);
 	choose(ep);
-	ret = bl_shared_ready(ep->core);
+	ret = bl_srx_ready(ep->core);
 	if (!ret)
 		ret = bl_ep_enable(ep->core);
 	bl_fi_leave(ep->domain);

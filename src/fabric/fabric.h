@@ -33,8 +33,8 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "base/compiler.h"
-#include "core/atomic.h"
-#include "core/core.h"
+#include "transport/local/rma/atomic.h"
+#include "endpoint/api.h"
 
 #define BL_FI_PROVIDER	  "beeline"
 #define BL_FI_FABRIC	  "beeline"
@@ -211,7 +211,7 @@ int bl_fi_name(struct bl_addr *addr, const char *node, const char *service);
 /* Have the endpoint's address be fi_info's, if that names a service. */
 int bl_fi_take_name(struct bl_ep *ep, const void *src, size_t len);
 
-/* domain.c, av.c, cq.c, cntr.c, eq.c, ep.c: opening each kind of object */
+/* domain.c, av.c, cq.c, cntr.c, eq.c, endpoint.c: opening each kind of object */
 int bl_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		      void *context);
 int bl_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -225,7 +225,7 @@ int bl_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 int bl_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		  void *context);
 
-/* ep.c */
+/* endpoint.c */
 extern struct fi_ops_ep bl_fi_ep_ops;
 extern struct fi_ops_cm bl_fi_cm_ops;
 
@@ -311,7 +311,7 @@ int bl_fi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **
 int bl_fi_no_tostr(const struct fid *fid, char *buf, size_t len);
 int bl_fi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
-/* path.h, compiled twice: without and with the domain's lock. choose() in ep.c
+/* path.h, compiled twice: without and with the domain's lock. choose() in endpoint.c
  * makes each endpoint's tables from these. */
 struct bl_fi_path {
 	/* Constant flags: each operation reports its completion, injects don't count. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rma.c: libfabric's calls for reading and writing remote memory; core/rma.h does
+ * rma.c: libfabric's calls for reading and writing remote memory; endpoint/rma.h does
  * it. One table for both threading levels: beside a system call, asking whether to
  * lock costs nothing.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * shared.c: shared receive contexts and shared transmit contexts. The former is an
- * endpoint without an address (core/shared.h), to which receives are posted instead
+ * endpoint without an address (endpoint/srx.h), to which receives are posted instead
  * of to the endpoints that are bound to it. The latter holds nothing: sends have no
  * queue that could be shared, each goes straight into its peer's ring. It is there
  * for programs that want one, with the life that libfabric gives it.
@@ -19,7 +19,7 @@ static int srx_close(struct fid *fid)
 	int ret;
 
 	bl_fi_enter(domain);
-	ret = bl_shared_close(srx->core);
+	ret = bl_srx_close(srx->core);
 	bl_fi_leave(domain);
 	if (!ret)
 		free(srx);
@@ -78,7 +78,7 @@ int bl_fi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
 	if (!srx)
 		return -FI_ENOMEM;
 	bl_fi_enter(domain);
-	ret = bl_shared_open(domain->core, &srx->core);
+	ret = bl_srx_open(domain->core, &srx->core);
 	bl_fi_leave(domain);
 	if (ret) {
 		free(srx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * trigger.c: FI_TRIGGER and FI_FENCE: libfabric's calls for operations that wait. The
- * waiting is the core's (core/work.h). What a triggered operation waits for is read
+ * waiting is the core's (endpoint/trigger.h). What a triggered operation waits for is read
  * from its context when it is posted. A domain's deferred work is in deferred.c.
  */
 #include "fabric/defer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * wait.c: waiting objects: what fi_control(FI_GETWAIT) hands out, fi_trywait, wait
- * sets and poll sets. The sleeping itself is the core's (core/wait.h) for queues of
+ * sets and poll sets. The sleeping itself is the core's (endpoint/wait.h) for queues of
  * completions and counters, eq.c's for event queues. A wait set is an epoll
  * instance with its members' descriptors in it.
  *

@@ -59,15 +59,15 @@ const char *beeline_strerror(int error)
 
 /* --- requests ---------------------------------------------------------------- */
 
-struct bl_request_slab {
-	struct bl_request_slab *next;
+struct bl_send_op_slab {
+	struct bl_send_op_slab *next;
 	alignas(BL_LINE) struct beeline_request request[REQUESTS_AT_ONCE];
 };
 static_assert(sizeof(struct beeline_request) <= BL_LINE, "one line each");
 
 bl_cold bool bl_lib_more_requests(struct beeline_endpoint *ep)
 {
-	struct bl_request_slab *slab = aligned_alloc(BL_LINE, sizeof *slab);
+	struct bl_send_op_slab *slab = aligned_alloc(BL_LINE, sizeof *slab);
 
 	if (!slab)
 		return false;
@@ -84,7 +84,7 @@ bl_cold bool bl_lib_more_requests(struct beeline_endpoint *ep)
 
 static void free_requests(struct beeline_endpoint *ep)
 {
-	for (struct bl_request_slab *slab = ep->slabs, *next; slab; slab = next) {
+	for (struct bl_send_op_slab *slab = ep->slabs, *next; slab; slab = next) {
 		next = slab->next;
 		free(slab);
 	}
@@ -98,7 +98,7 @@ static int open_core(struct beeline_endpoint *ep)
 
 	if (err)
 		return err;
-	bl_domain_hurry(ep->domain); /* sends wait in their peer's queue */
+	bl_domain_nonblocking(ep->domain); /* sends wait in their peer's queue */
 	if (ep->safe)
 		bl_domain_locks(ep->domain);
 	err = bl_av_open(ep->domain, &ep->av);

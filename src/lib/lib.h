@@ -9,14 +9,14 @@
 #define BL_LIB_LIB_H
 
 #include "beeline.h"
-#include "core/core.h"
+#include "endpoint/api.h"
 
-enum bl_request_state {
-	BL_REQUEST_FREE,    /* in the pool */
-	BL_REQUEST_SENDING, /* the core completes it */
-	BL_REQUEST_POSTED,  /* a receive; the core completes it */
-	BL_REQUEST_CLAIMED, /* a struct beeline_message */
-	BL_REQUEST_DONE,    /* its result is in it */
+enum bl_send_op_state {
+	BL_SEND_OP_FREE,    /* in the pool */
+	BL_SEND_OP_SENDING, /* the core completes it */
+	BL_SEND_OP_POSTED,  /* a receive; the core completes it */
+	BL_SEND_OP_CLAIMED, /* a struct beeline_message */
+	BL_SEND_OP_DONE,    /* its result is in it */
 };
 
 /* Also stands behind struct beeline_message, until that is received. */
@@ -28,11 +28,11 @@ struct beeline_request {
 	uint64_t tag;		      /* context << 32 | tag */
 	int peer;
 	int error;
-	enum bl_request_state state;
+	enum bl_send_op_state state;
 	bool synchronous;
 };
 
-struct bl_request_slab;
+struct bl_send_op_slab;
 
 struct beeline_endpoint {
 	struct bl_ep *core;
@@ -42,7 +42,7 @@ struct beeline_endpoint {
 	int npeer;
 	struct bl_domain *domain;
 	struct bl_av *av;
-	struct bl_request_slab *slabs;
+	struct bl_send_op_slab *slabs;
 };
 
 static inline void bl_lib_enter(struct beeline_endpoint *ep)

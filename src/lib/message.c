@@ -36,7 +36,7 @@ bl_always_inline struct beeline_request *request_new(struct beeline_endpoint *ep
 
 bl_always_inline void request_free(struct beeline_request *req)
 {
-	req->state = BL_REQUEST_FREE;
+	req->state = BL_SEND_OP_FREE;
 	req->next = req->ep->pool;
 	req->ep->pool = req;
 }
@@ -82,7 +82,7 @@ static bl_cold void take_error(struct beeline_endpoint *ep)
 		return;
 	req = err.comp.context;
 	req->error = err.err == BL_ETRUNC ? -EMSGSIZE : -err.err;
-	if (req->state == BL_REQUEST_POSTED) {
+	if (req->state == BL_SEND_OP_POSTED) {
 		req->tag = err.comp.tag;
 		req->peer = peer_number(err.src);
 		req->length = err.comp.len;
@@ -90,7 +90,7 @@ static bl_cold void take_error(struct beeline_endpoint *ep)
 	} else {
 		req->length = 0;
 	}
-	req->state = BL_REQUEST_DONE;
+	req->state = BL_SEND_OP_DONE;
 }
 
 /* 0, or why the message can't be sent. */
@@ -111,19 +111,19 @@ bl_always_inline int start_send(struct beeline_request *req, size_t length, uint
 			.flags = BL_TAGGED | BL_COMPLETION | BL_DELIVERY_COMPLETE,
 		};
 
-		req->state = BL_REQUEST_SENDING;
+		req->state = BL_SEND_OP_SENDING;
 		return bl_send(core, &send);
 	}
 	if (length <= core->eager_max) {
 		err = bl_put_flags(core, dest, req->buf, length, tag, 0, BL_TAGGED);
-		req->state = BL_REQUEST_DONE;
+		req->state = BL_SEND_OP_DONE;
 		if (likely(err != BL_QUEUE))
 			return err;
-		req->state = BL_REQUEST_SENDING;
+		req->state = BL_SEND_OP_SENDING;
 		return bl_txq_buf(core, req->buf, length, dest, tag, 0, req,
 				  BL_TAGGED | BL_COMPLETION);
 	}
-	req->state = BL_REQUEST_SENDING;
+	req->state = BL_SEND_OP_SENDING;
 	return bl_send_buf(core, req->buf, length, dest, tag, 0, req, BL_TAGGED | BL_COMPLETION);
 }
 
@@ -136,12 +136,12 @@ bl_always_inline void progress(struct beeline_endpoint *ep)
 	for (ssize_t i = 0; i < n; i++) {
 		struct beeline_request *req = comp[i].context;
 
-		if (likely(req->state == BL_REQUEST_POSTED)) {
+		if (likely(req->state == BL_SEND_OP_POSTED)) {
 			req->tag = comp[i].tag;
 			req->peer = peer_number(source[i]);
 			req->length = req->sent = comp[i].len;
 		}
-		req->state = BL_REQUEST_DONE;
+		req->state = BL_SEND_OP_DONE;
 	}
 	if (unlikely(n == -BL_EAVAIL))
 		take_error(ep);
@@ -170,10 +170,10 @@ static void wait_inside(const struct beeline_request *req)
 {
 	struct beeline_endpoint *ep = req->ep;
 
-	for (unsigned polls = 0; req->state != BL_REQUEST_DONE; polls++) {
+	for (unsigned polls = 0; req->state != BL_SEND_OP_DONE; polls++) {
 		if (polls)
 			pause_inside(ep, polls);
-		if (likely(req->state != BL_REQUEST_DONE)) /* nobody else did it meanwhile */
+		if (likely(req->state != BL_SEND_OP_DONE)) /* nobody else did it meanwhile */
 			progress(ep);
 	}
 }
@@ -283,7 +283,7 @@ bl_always_inline int recv_inside(struct beeline_endpoint *ep, void *buf, size_t 
 	req = request_new(ep);
 	if (unlikely(!req))
 		return -ENOMEM;
-	req->state = BL_REQUEST_POSTED;
+	req->state = BL_SEND_OP_POSTED;
 	err = bl_recv_buf(ep->core, buf, length, (uint64_t)match.source, match_tag(match),
 			  match_ignore(match), req, BL_TAGGED | BL_COMPLETION);
 	if (unlikely(err)) {
@@ -344,9 +344,9 @@ static int test_inside(struct beeline_request **request, struct beeline_status *
 {
 	int err;
 
-	if ((*request)->state != BL_REQUEST_DONE)
+	if ((*request)->state != BL_SEND_OP_DONE)
 		progress((*request)->ep);
-	if ((*request)->state != BL_REQUEST_DONE)
+	if ((*request)->state != BL_SEND_OP_DONE)
 		return 0;
 	err = finish(request, status);
 	return err ? err : 1;
@@ -390,10 +390,10 @@ static size_t pass(size_t first, size_t count, struct beeline_request **requests
 				bl_lib_leave(inside);
 			inside = req->ep;
 			bl_lib_enter(inside);
-			if (req->state != BL_REQUEST_DONE)
+			if (req->state != BL_SEND_OP_DONE)
 				progress(inside);
 		}
-		if (req->state != BL_REQUEST_DONE) {
+		if (req->state != BL_SEND_OP_DONE) {
 			if (pending == count)
 				pending = i;
 			continue;
@@ -440,7 +440,7 @@ int beeline_testany(size_t count, struct beeline_request **requests, size_t *ind
 		any = true;
 		ep = requests[i]->ep;
 		bl_lib_enter(ep);
-		if (requests[i]->state == BL_REQUEST_DONE || ep != moved)
+		if (requests[i]->state == BL_SEND_OP_DONE || ep != moved)
 			ret = test_inside(&requests[i], status);
 		bl_lib_leave(ep);
 		moved = ep;
@@ -474,8 +474,8 @@ int beeline_waitany(size_t count, struct beeline_request **requests, size_t *ind
 static int cancel_inside(struct beeline_request *req)
 {
 	switch (req->state) {
-	case BL_REQUEST_SENDING:
-	case BL_REQUEST_POSTED: /* its completion says so */
+	case BL_SEND_OP_SENDING:
+	case BL_SEND_OP_POSTED: /* its completion says so */
 		return bl_cancel(req->ep->core, req) ? -EALREADY : 0;
 	default:
 		return -EALREADY;
@@ -513,14 +513,14 @@ static int peek(struct beeline_endpoint *ep, struct beeline_match match, uint64_
 	req = request_new(ep);
 	if (unlikely(!req))
 		return -ENOMEM;
-	req->state = BL_REQUEST_POSTED;
+	req->state = BL_SEND_OP_POSTED;
 	recv.context = req;
 	err = bl_recv(ep->core, &recv);
 	if (unlikely(err)) {
 		request_free(req);
 		return err == -EAGAIN ? -ENOMEM : err;
 	}
-	while (req->state != BL_REQUEST_DONE) /* behind those that came before it */
+	while (req->state != BL_SEND_OP_DONE) /* behind those that came before it */
 		progress(ep);
 	err = req->error;
 	if (err) {
@@ -554,7 +554,7 @@ int beeline_improbe(struct beeline_endpoint *ep, struct beeline_match match,
 	if (ret == 1) {
 		if (status)
 			fill_status(answer, status);
-		answer->state = BL_REQUEST_CLAIMED;
+		answer->state = BL_SEND_OP_CLAIMED;
 		*message = (struct beeline_message *)answer;
 	}
 	bl_lib_leave(ep);
@@ -575,13 +575,13 @@ int beeline_imrecv(void *buf, size_t length, struct beeline_message **message,
 	};
 
 	bl_lib_enter(ep);
-	req->state = BL_REQUEST_POSTED;
+	req->state = BL_SEND_OP_POSTED;
 	int err = bl_recv(ep->core, &recv);
 	if (likely(!err)) {
 		*request = req;
 		*message = NULL;
 	} else {
-		req->state = BL_REQUEST_CLAIMED;
+		req->state = BL_SEND_OP_CLAIMED;
 		err = err == -EAGAIN ? -ENOMEM : err;
 	}
 	bl_lib_leave(ep);

@@ -35,7 +35,7 @@ def test_mpich() -> None:
         "FI_PROVIDER": "beeline",
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_NOLOCAL": "1",
-        "FI_BEELINE_INJECT": "dialogue",
+        "FI_BEELINE_INJECT": "pingpong",
     }
 
 
@@ -59,9 +59,9 @@ YIELDING = [
     ("impi", "MPIR_CVAR_CH4_OFI_ENABLE_DATA", "1"),
     ("impi", "MPIR_CVAR_CH4_OFI_ENABLE_RMA", "0"),
     ("impi", "I_MPI_OFI_ISEND_INJECT_THRESHOLD", "65536"),
-    ("impi", "FI_BEELINE_INJECT", "dialogue"),
+    ("impi", "FI_BEELINE_INJECT", "pingpong"),
     ("impi", "FI_BEELINE_DELIVERY", "rma"),
-    ("mpich", "FI_BEELINE_INJECT", "dialogue"),
+    ("mpich", "FI_BEELINE_INJECT", "pingpong"),
 ]
 
 
@@ -84,7 +84,7 @@ def test_what_one_needs_others_are_spared(name: str) -> None:
 
 LEFT_OVER = [
     # for which MPI, what another one's settings left in the shell, whose they are
-    ("openmpi", "FI_BEELINE_INJECT", "dialogue", "MPICH and Intel MPI"),
+    ("openmpi", "FI_BEELINE_INJECT", "pingpong", "MPICH and Intel MPI"),
     ("openmpi", "FI_BEELINE_DELIVERY", "rma", "Intel MPI"),
     ("mpich", "FI_BEELINE_DELIVERY", "rma", "Intel MPI"),
 ]

@@ -163,7 +163,7 @@ KINDS = [
     ("[anon_shmem: mine]", 9, 0, "shared:  mine"),
     ("/memfd:beeline (deleted)", 7, 0, nodemem.OWN),
     ("/memfd:beeline (deleted)", 9, 0, nodemem.NEIGHBOURS),
-    ("/memfd:beeline-bells (deleted)", 7, 0, nodemem.OWN),
+    ("/memfd:beeline-doorbells (deleted)", 7, 0, nodemem.OWN),
     ("/memfd:beeline-lane (deleted)", 9, 0x2000, nodemem.OWN),
     ("/memfd:beeline-lane (deleted)", 9, 0x3000, nodemem.NEIGHBOURS),
 ]

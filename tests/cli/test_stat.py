@@ -84,7 +84,7 @@ def traffic(start_pair) -> Callable[..., Traffic]:
 @pytest.fixture
 def onesided(start_pair) -> Callable[..., Traffic]:
     """A target that waits does what is short, or doesn't, as it comes: not unless asked for."""
-    return lambda **env: start_pair("onesided", **({"FI_BEELINE_SERVE": "never"} | env))
+    return lambda **env: start_pair("onesided", **({"FI_BEELINE_RMA_DELEGATE": "never"} | env))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_short_messages_are_counted_to_the_last(
 
 
 def test_every_kind_in_both_directions(traffic, look) -> None:
-    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="512K", FI_BEELINE_OVERLAP="never")
+    both = traffic(FI_BEELINE_SPLIT_MIN="512K", FI_BEELINE_OVERLAP="never")
     both.do("send 8 100", "send 0 3", "send 1000 50", "send 65536 5", "send 1048576 4")
     both.do("reply 40 11", "reply 1000 2", "reply 65536 1")
     mine, theirs = look(both.parent), look(both.child)
@@ -141,24 +141,24 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
         "inline": {"messages": 103, "bytes": 800},
         "eager": count(50, 1000),
         "one_copy": count(5, 65536),
-        "both_hands": count(4, 1 << 20),
+        "split": count(4, 1 << 20),
         "by_proxy": NONE,
-        "streamed": NONE,
+        "fragmented": NONE,
         "claimed": NONE,
     }
     replied = {
         "inline": count(11, 40),
         "eager": count(2, 1000),
         "one_copy": count(1, 65536),
-        "both_hands": NONE,
+        "split": NONE,
         "by_proxy": NONE,
-        "streamed": NONE,
+        "fragmented": NONE,
         "claimed": NONE,
     }
     assert mine["sent"] == theirs["received"] == sent
     assert theirs["sent"] == mine["received"] == replied
     hands = theirs["copied"]["pulled_bytes"] + mine["copied"]["pushed_bytes"]
-    assert hands == sum(sent[path]["bytes"] for path in ("one_copy", "both_hands"))
+    assert hands == sum(sent[path]["bytes"] for path in ("one_copy", "split"))
     (peer,) = mine["peers"]
     assert (peer["pid"], peer["state"]) == (both.child, "connected")
     assert peer["sent"] == {"messages": 162, "bytes": sum(c["bytes"] for c in sent.values())}
@@ -169,13 +169,13 @@ def test_every_kind_in_both_directions(traffic, look) -> None:
 # A message of up to 40000 bytes goes through the ring, one byte more is copied once.
 BY_RING = {
     "FI_BEELINE_EAGER_MAX": "4K",
-    "FI_BEELINE_CARRY_MAX": "40000",
-    "FI_BEELINE_BOTH_HANDS_MIN": "512K",
+    "FI_BEELINE_EAGER_LONG_MAX": "40000",
+    "FI_BEELINE_SPLIT_MIN": "512K",
 }
 
 
 def test_what_is_carried_is_streamed(traffic, look) -> None:
-    both = traffic(**BY_RING, FI_BEELINE_STRETCH="never")
+    both = traffic(**BY_RING, FI_BEELINE_LONG_RING="never")
     late, rounds, carried = time.monotonic() + DEADLINE, 0, 0
     # A sender may be away for a moment, and then its receiver copies; or the receiver, and then it
     # is claimed: but not always.
@@ -185,8 +185,8 @@ def test_what_is_carried_is_streamed(traffic, look) -> None:
         mine, theirs = look(both.parent), look(both.child)
         for sender, receiver, size, longer in ((mine, theirs, 40000, 3), (theirs, mine, 20000, 0)):
             ways = receiver["received"]
-            carried = ways["streamed"]["messages"]
-            assert ways["streamed"] == count(carried, size)
+            carried = ways["fragmented"]["messages"]
+            assert ways["fragmented"] == count(carried, size)
             once = rounds * (100 + longer) - carried
             copied = [ways["one_copy"], ways["claimed"]]
             assert sum(way["messages"] for way in copied) == once, str(
@@ -197,15 +197,16 @@ def test_what_is_carried_is_streamed(traffic, look) -> None:
                 }
             )
             assert sum(way["bytes"] for way in copied) == once * size + rounds * longer
-            assert ways["both_hands"] == ways["by_proxy"] == NONE
-            sent = [sender["sent"][way]["messages"] for way in ("streamed", "one_copy", "claimed")]
+            assert ways["split"] == ways["by_proxy"] == NONE
+            ways = ("fragmented", "one_copy", "claimed")
+            sent = [sender["sent"][way]["messages"] for way in ways]
             assert sum(sent) == carried + once
     assert carried >= 50
     assert mine["fallbacks"] == theirs["fallbacks"] == []
 
 
 def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
-    both = traffic(**BY_RING, FI_BEELINE_STRETCH="always")
+    both = traffic(**BY_RING, FI_BEELINE_LONG_RING="always")
     before = look(both.parent)
     late, rounds, whole = time.monotonic() + DEADLINE, 0, 0
     # Where the ring is full and its receiver away for a moment, that copies: but not always.
@@ -218,13 +219,13 @@ def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
     assert mine["sent"]["eager"] == theirs["received"]["eager"] == count(whole, 40000)
     # All others: once, by their receiver, or by the sender of one who is away for a moment, or in
     # pieces, of which the longer ring has no more room for one that is whole.
-    others = [theirs["received"][way] for way in ("one_copy", "claimed", "streamed")]
+    others = [theirs["received"][way] for way in ("one_copy", "claimed", "fragmented")]
     left = 103 * rounds - whole
     assert sum(way["messages"] for way in others) == left
     assert sum(way["bytes"] for way in others) == 40000 * left + 3 * rounds
     lane = 64 * 1024  # connected since the first look, and then stretched
-    more = mine["counters"]["stretched_bytes"]
-    assert before["counters"]["stretched_bytes"] == 0
+    more = mine["counters"]["longring_bytes"]
+    assert before["counters"]["longring_bytes"] == 0
     assert more in (448 * 1024, 1984 * 1024)  # by the processor's caches
     grown = mine["memory"]["shared_bytes"] - before["memory"]["shared_bytes"]
     assert more + lane <= grown < more + 2 * lane
@@ -232,13 +233,13 @@ def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
 
 @pytest.mark.parametrize("turns", ["always", "never"])
 def test_two_that_answer_each_other_do_so_in_turn(turns: str, traffic, look, beeline) -> None:
-    both = traffic(**BY_RING, FI_BEELINE_STRETCH="always", FI_BEELINE_TURNS=turns)
+    both = traffic(**BY_RING, FI_BEELINE_LONG_RING="always", FI_BEELINE_COPYBUF=turns)
     both.do(*["send 3000 1", "reply 3000 1"] * 20)
     mine, theirs = look(both.parent), look(both.child)
     assert mine["sent"]["eager"] == theirs["sent"]["eager"] == count(20, 3000)
-    in_turn = [side["counters"]["in_turn"] for side in (mine, theirs)]
+    copybuf = [side["counters"]["copybuf"] for side in (mine, theirs)]
     # All but the first three of each, from which it is learnt, and one whose turn it isn't.
-    assert in_turn == [0, 0] if turns == "never" else min(in_turn) >= 16
+    assert copybuf == [0, 0] if turns == "never" else min(copybuf) >= 16
     remark = "in turn: " in beeline("stat", str(both.parent)).stdout
     assert remark == (turns == "always")
 
@@ -263,7 +264,7 @@ def test_unexpected_messages_wait_and_are_taken(traffic, look) -> None:
 def test_a_refusal_midway_is_told_with_its_reason(
     call: str, pull: str, push: str, traffic, look, beeline
 ) -> None:
-    both = traffic(FI_BEELINE_BOTH_HANDS_MIN="64K", FI_BEELINE_OVERLAP="never")
+    both = traffic(FI_BEELINE_SPLIT_MIN="64K", FI_BEELINE_OVERLAP="never")
     both.do("send 1048576 2", "reply 1048576 2", f"deny {call}")
     assert look(both.child)["fallbacks"] == []  # it has not been tried since
     # The child may leave the work to the other hand many times before it tries.
@@ -287,8 +288,8 @@ def test_forbidden_by_a_knob(traffic, look) -> None:
     both = traffic(FI_BEELINE_COPY="ring")
     both.do("send 1048576 3")
     mine, theirs = look(both.parent), look(both.child)
-    assert mine["sent"]["streamed"] == theirs["received"]["streamed"] == count(3, 1 << 20)
-    for path in ("eager", "by_proxy", "one_copy", "both_hands"):  # fragments are none
+    assert mine["sent"]["fragmented"] == theirs["received"]["fragmented"] == count(3, 1 << 20)
+    for path in ("eager", "by_proxy", "one_copy", "split"):  # fragments are none
         assert mine["sent"][path] == theirs["received"][path] == NONE
     reading = [f for f in theirs["fallbacks"] if f["call"] == "process_vm_readv"]
     assert [f["times"] for f in reading] == [3] and "FI_BEELINE_COPY" in reading[0]["reason"]
@@ -331,8 +332,8 @@ def test_no_memory_to_read(traffic, look) -> None:
 
 def test_memory_that_only_its_owner_can_touch(traffic, look, beeline) -> None:
     """The receiver may read, but not that: the sender, who may write to it, copies instead."""
-    alone = {"FI_BEELINE_CARRY_MAX": "0", "FI_BEELINE_OVERLAP": "never"}
-    knobs = {"FI_BEELINE_BOTH_HANDS_MIN": "128K", "FI_BEELINE_STRETCH": "never"}
+    alone = {"FI_BEELINE_EAGER_LONG_MAX": "0", "FI_BEELINE_OVERLAP": "never"}
+    knobs = {"FI_BEELINE_SPLIT_MIN": "128K", "FI_BEELINE_LONG_RING": "never"}
     both = traffic(**alone, **knobs, FI_BEELINE_EAGER_MAX="4096")
     both.do("hidden 40000 3")
     mine, theirs = look(both.parent), look(both.child)
@@ -346,7 +347,7 @@ def test_memory_that_only_its_owner_can_touch(traffic, look, beeline) -> None:
 def test_every_reason_has_words() -> None:
     """What the library counts as a fallback, the command can say, and how it copies."""
     assert set(stat.WAYS) == set(segments.WAYS)
-    header = (Path(__file__).parents[2] / "src/local/stats.h").read_text()
+    header = (Path(__file__).parents[2] / "src/transport/local/lane/stats.h").read_text()
     counted = set(re.findall(r"X\((fallback_\w+),", header))
     assert counted == {"fallback_pull", "fallback_push", "fallback_memory", *stat.OTHER_REASONS}
 
@@ -357,19 +358,19 @@ def test_by_proxy(traffic, look, beeline) -> None:
     both.do("deny readv", "send 1048576 3")
     mine, theirs = look(both.parent), look(both.child)
     assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == count(3, 1 << 20)
-    for path in ("streamed", "one_copy", "both_hands"):
+    for path in ("fragmented", "one_copy", "split"):
         assert mine["sent"][path] == theirs["received"][path] == NONE
     assert mine["copied"]["pushed_bytes"] == 3 << 20 and theirs["copied"]["pulled_bytes"] == 0
     text = beeline("stat", str(both.parent)).stdout
     assert ["by", "proxy", "3", "3.15", "M", "0", "0"] in [x.split() for x in text.splitlines()]
-    assert stat.PATHS["by_proxy"][1] in text and stat.PATHS["streamed"][1] not in text
+    assert stat.PATHS["by_proxy"][1] in text and stat.PATHS["fragmented"][1] not in text
 
 
 def test_through_the_ring_where_neither_may(traffic, look) -> None:
     both = traffic(FI_BEELINE_OVERLAP="never")
     both.do("deny readv", "refuse writev", "send 1048576 3")
     mine, theirs = look(both.parent), look(both.child)
-    assert mine["sent"]["streamed"] == theirs["received"]["streamed"] == count(3, 1 << 20)
+    assert mine["sent"]["fragmented"] == theirs["received"]["fragmented"] == count(3, 1 << 20)
     assert mine["sent"]["by_proxy"] == theirs["received"]["by_proxy"] == NONE
     assert mine["copied"]["pushed_bytes"] == theirs["copied"]["pulled_bytes"] == 0
 
@@ -453,7 +454,7 @@ def test_one_sided_operations(command: str, name: str, onesided, look, beeline) 
 
 @pytest.mark.parametrize(("command", "name"), OPERATIONS)
 def test_one_sided_operations_by_target(command: str, name: str, onesided, look, beeline) -> None:
-    both = onesided(FI_BEELINE_SERVE="always")
+    both = onesided(FI_BEELINE_RMA_DELEGATE="always")
     late, asked, served = time.monotonic() + DEADLINE, 0, 0
     while not served and time.monotonic() < late:  # until it has had a core at the time
         both.do(f"{command} 8 50", f"{command} 4096 1")
@@ -508,7 +509,7 @@ def test_claimed(traffic, look, beeline) -> None:
     mine, theirs = look(both.parent), look(both.child)
     both_sizes = {"messages": 5, "bytes": (3 << 20) + (2 << 16)}
     assert mine["sent"]["claimed"] == theirs["received"]["claimed"] == both_sizes
-    for path in ("one_copy", "both_hands", "by_proxy", "streamed"):
+    for path in ("one_copy", "split", "by_proxy", "fragmented"):
         assert mine["sent"][path] == theirs["received"][path] == NONE
     assert mine["copied"]["pushed_bytes"] == both_sizes["bytes"]
     assert theirs["copied"]["pulled_bytes"] == 0
@@ -541,7 +542,7 @@ def shared_memory(pids: list[int]) -> int:
         ours = False
         for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
             if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-                ours = bool(re.search(r" /memfd:beeline(-lane|-bells)? ", line))
+                ours = bool(re.search(r" /memfd:beeline(-lane|-doorbells)? ", line))
             elif ours and line.startswith("Pss:"):
                 total += int(line.split()[1]) * 1024
     return total
@@ -550,7 +551,7 @@ def shared_memory(pids: list[int]) -> int:
 def test_memory(traffic, look) -> None:
     both = traffic()
     alone = look(both.parent)["memory"]
-    assert alone["shared_bytes"] == 2 * segments.PAGE  # its header and its bells
+    assert alone["shared_bytes"] == 2 * segments.PAGE  # its header and its doorbells
     both.do("send 8 1")
     pids = [both.parent, both.child]
     together = [look(pid)["memory"] for pid in pids]
@@ -717,7 +718,7 @@ def test_watching_through_a_pipe(traffic) -> None:
 def test_paths_are_those_of_the_library_and_the_manual() -> None:
     """What the library counts has a word in the table and an entry in beeline(1)."""
     root = Path(__file__).parents[2]
-    header = (root / "src/local/stats.h").read_text()
+    header = (root / "src/transport/local/lane/stats.h").read_text()
     manual = (root / "docs/man/beeline.1").read_text()
     counted = set(re.findall(r"X\((?:sent|received)_(\w+)_bytes,", header))
     assert counted | {"inline", "eager"} == set(stat.PATHS)

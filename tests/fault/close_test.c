@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "core/rma.h"
+#include "endpoint/rma.h"
 #include "fault/world.h"
 
 #define LEN	(4u << 20)
@@ -151,7 +151,7 @@ static void run(int rank)
 static void close_among(bool stopped)
 {
 	i_stop = stopped;
-	setenv("FI_BEELINE_BOTH_HANDS_MIN", "64k", 1);
+	setenv("FI_BEELINE_SPLIT_MIN", "64k", 1);
 	setenv("FI_BEELINE_OVERLAP", "never", 1);
 	world_start(2, run);
 	world_end(-1);

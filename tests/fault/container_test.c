@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "fault/traffic.h"
-#include "local/prove.h"
+#include "transport/local/link/prove_access.h"
 
 enum meeting { MEET, REFUSE };
 
@@ -148,14 +148,14 @@ static void has_what_it_may(int rank)
 	bool may = other->copy.pid &&
 		   process_vm_readv(other->copy.pid, &mine, 1, &theirs, 1, 0) == sizeof word;
 	struct deadline late = deadline_in(TOLERATED_NS);
-	struct bl_commons *commons;
+	struct bl_atomics_page *atomics_page;
 
-	while (bl_peer_commons(other, &commons) == -EAGAIN)
+	while (bl_peer_atomics_page(other, &atomics_page) == -EAGAIN)
 		if (deadline_over(&late))
 			rank_fail(rank, "no answer to whether it may have the lock");
-	if (may != (commons != NULL))
+	if (may != (atomics_page != NULL))
 		rank_fail(rank, "it may %sread the other's memory, and has %s lock of it",
-			  may ? "" : "not ", commons ? "the" : "no");
+			  may ? "" : "not ", atomics_page ? "the" : "no");
 	atomic_store(&world->mark[rank], 1);
 	while (!atomic_load(&world->mark[!rank]))
 		bl_ep_progress(ep);

@@ -31,7 +31,7 @@ static const struct garbage_row rows[] = {
 	 600000},
 	{{"its whole lane", "what is being read changes"}, LANE, 0, 300000},
 	{{"our lane", "credits and chunk counters, which it may write"}, CREDITS, 0, 300000},
-	{{"its header", "life, closed, and no bells"}, HEADER, 0, 300000},
+	{{"its header", "life, closed, and no doorbells"}, HEADER, 0, 300000},
 };
 
 static const struct garbage_row *row;
@@ -52,11 +52,11 @@ static uint32_t random_head(uint64_t x)
 					   BL_PAYLOAD_OF(BL_LANE_LONG) + 1,
 					   65536,
 					   131072,
-					   BL_DIALOGUE_MOST,
-					   BL_DIALOGUE_MOST + 1,
+					   BL_COPYBUF_MOST,
+					   BL_COPYBUF_MOST + 1,
 					   sizeof(struct bl_rma_ask),
-					   BL_SERVE_HEAD(1),
-					   BL_SERVE_HEAD(1) + 8};
+					   BL_DELEGATED_HEAD(1),
+					   BL_DELEGATED_HEAD(1) + 8};
 
 	return BL_HEAD(lengths[x % bl_countof(lengths)], 1 + x / 10 % BL_OP_WITHDRAW,
 		       x / 1000 % 32);

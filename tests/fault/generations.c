@@ -64,7 +64,7 @@ static void victim(int rank)
 		.victim = VICTIM,
 		.least = life->least,
 		.most = life->most,
-		.in_turn = life->in_turn,
+		.copybuf = life->copybuf,
 		.mad = life->mad,
 	};
 
@@ -171,7 +171,7 @@ static void survivor(int rank)
 				.least = life->least,
 				.most = life->most,
 				.after = 8,
-				.in_turn = life->in_turn,
+				.copybuf = life->copybuf,
 				.mad = life->mad,
 			};
 

@@ -17,7 +17,7 @@
 /* How one of them lives and ends. */
 struct life {
 	size_t least, most;    /* bytes of the messages among all three */
-	bool in_turn;	       /* which wait for each other's; traffic.h */
+	bool copybuf;	       /* which wait for each other's; traffic.h */
 	enum bl_window window; /* where it kills itself; BL_WINDOWS_MOST: from outside */
 	unsigned nth;	       /* the how manieth time that it gets there, from 1 */
 	/* from outside: once it has received so many; EARLIEST: it may not even be there */

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "fault/world.h"
-#include "local/hello.h"
-#include "local/local.h"
+#include "transport/local/link/hello.h"
+#include "transport/local/local.h"
 
 #define LINGER_S    3600
 #define TOLERATED_S 10

@@ -22,9 +22,9 @@ static void copy_by(const char *copy)
 
 	setenv("FI_BEELINE_COPY", carried ? "auto" : copy, 1);
 	setenv("FI_BEELINE_EAGER_MAX", carried ? "4096" : "auto", 1);
-	setenv("FI_BEELINE_CARRY_MAX", turns ? "98304" : carried ? "65535" : "0", 1);
-	setenv("FI_BEELINE_STRETCH", turns ? "always" : "auto", 1);
-	setenv("FI_BEELINE_TURNS", turns ? "always" : "auto", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", turns ? "98304" : carried ? "65535" : "0", 1);
+	setenv("FI_BEELINE_LONG_RING", turns ? "always" : "auto", 1);
+	setenv("FI_BEELINE_COPYBUF", turns ? "always" : "auto", 1);
 }
 
 /* --- at any moment ---------------------------------------------------------- */
@@ -43,7 +43,7 @@ static const struct random_row randoms[] = {
 };
 
 static uint64_t seed;
-static bool in_turn;
+static bool copybuf;
 
 static void at_any_moment(unsigned n, struct life *life)
 {
@@ -65,7 +65,7 @@ static void at_any_moment(unsigned n, struct life *life)
 	life->least = stages[stage].least;
 	life->most = stages[stage].most;
 	life->moment = stages[stage].moment;
-	life->in_turn = in_turn && (n / bl_countof(stages)) % 2;
+	life->copybuf = copybuf && (n / bl_countof(stages)) % 2;
 	life->wait_us = (unsigned)(table_random(&seed) % (stage || n % 16 ? 2000 : 500));
 }
 
@@ -76,7 +76,7 @@ static void random_kills(void **state)
 	struct outcome out;
 
 	copy_by(row->copy);
-	in_turn = !strcmp(row->copy, IN_TURN);
+	copybuf = !strcmp(row->copy, IN_TURN);
 	seed = bl_clock_ns();
 	print_message("             seed %lu\n", (unsigned long)seed);
 	generations_run(count, at_any_moment, &out);
@@ -167,10 +167,10 @@ static const struct window_row windows[] = {
 	 "auto",
 	 1000000,
 	 4000000},
-	{{"streaming", "some fragments are out"}, BL_WINDOW_STREAMING, "ring", 20000, 600000},
-	{{"carrying", "some pieces are out"}, BL_WINDOW_STREAMING, CARRIED, 20000, 65535},
-	{{"growing", "a piece of a message is there, and isn't said to be"},
-	 BL_WINDOW_GROWING,
+	{{"streaming", "some fragments are out"}, BL_WINDOW_FRAGMENTING, "ring", 20000, 600000},
+	{{"carrying", "some pieces are out"}, BL_WINDOW_FRAGMENTING, CARRIED, 20000, 65535},
+	{{"streamed", "a piece of a message is there, and isn't said to be"},
+	 BL_WINDOW_STREAMED,
 	 IN_TURN,
 	 8192,
 	 90000},
@@ -195,8 +195,8 @@ static void in_the_window(unsigned n, struct life *life)
 	life->most = window_row->most;
 	life->window = window_row->window;
 	life->nth = nth[n % bl_countof(nth)];
-	life->in_turn = !strcmp(window_row->copy, IN_TURN);
-	if (life->in_turn && n % 3 == 0)
+	life->copybuf = !strcmp(window_row->copy, IN_TURN);
+	if (life->copybuf && n % 3 == 0)
 		life->nth = 3; /* the first piece isn't published yet */
 	if (window_row->window <= BL_WINDOW_ADOPTED)
 		life->nth = 1 + n % 2; /* it has two neighbours */

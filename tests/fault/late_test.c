@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "fault/promise.h"
-#include "local/advert.h"
+#include "transport/local/ways/advert.h"
 
 #define AWAY_NS	   100000u    /* at most, while the sender is to begin */
 #define BATCH	   (4u << 20) /* bytes that the kernel copies without a look at signals */
@@ -26,7 +26,7 @@
 #define END	   65536u   /* of each: what is written last */
 #define WATCH_NS   3000000u /* a late copy has shown itself by then */
 #define MINE	   0xee
-#define UNSEEN_NS  50000000u	 /* of one that can't be seen: src/core/ep.c */
+#define UNSEEN_NS  50000000u	 /* of one that can't be seen: src/endpoint/endpoint.c */
 #define LINGER_NS  1000000000ull /* of one that doesn't come to its end: the same */
 #define INEXACT_NS 1000000u	 /* the library measures in ticks of the processor */
 
@@ -58,7 +58,7 @@ static _Noreturn void send_for_ever(int rank)
 static bool sender_copies(void)
 {
 	const struct bl_peer *sender = world_peer(1);
-	const struct bl_board *board = sender->tx.lane ? &sender->tx.lane->board : NULL;
+	const struct bl_adverts *board = sender->tx.lane ? &sender->tx.lane->board : NULL;
 
 	for (uint64_t left = board ? board->posted : 0; left; left &= left - 1)
 		if (BL_ADVERT_STATE(bl_advert_look(&board->advert[__builtin_ctzll(left)])) ==
@@ -145,7 +145,7 @@ static bool busy(void)
 
 static void start(const unsigned space[2])
 {
-	setenv("FI_BEELINE_BOTH_HANDS_MIN", "1g", 1); /* the sender alone, in one call */
+	setenv("FI_BEELINE_SPLIT_MIN", "1g", 1); /* the sender alone, in one call */
 	setenv("FI_BEELINE_OVERLAP", "always", 1);
 	promise_watch();
 	memcpy(world_space, space, 2 * sizeof *space);

@@ -14,7 +14,7 @@
 
 struct mutant_row {
 	struct row row;
-	const char *copy, *carry; /* FI_BEELINE_COPY, FI_BEELINE_CARRY_MAX */
+	const char *copy, *carry; /* FI_BEELINE_COPY, FI_BEELINE_EAGER_LONG_MAX */
 	size_t least, most;
 };
 
@@ -57,7 +57,7 @@ static void mutants(void **state)
 
 	row = TABLE_ROW(struct mutant_row, state);
 	setenv("FI_BEELINE_COPY", row->copy, 1);
-	setenv("FI_BEELINE_CARRY_MAX", row->carry, 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", row->carry, 1);
 	seed = bl_clock_ns();
 	/* new survivors now and then, too */
 	while (bl_clock_ns() < until || (!mistrusted && bl_clock_ns() < last)) {

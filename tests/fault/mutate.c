@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fault/generations.h"
-#include "local/hello.h"
+#include "transport/local/link/hello.h"
 
 /* Numbers that bounds are made of. */
 static const uint64_t odd[] = {
@@ -30,14 +30,14 @@ static const uint64_t odd[] = {
 	BL_PAYLOAD_MOST + 1,
 	BL_PAYLOAD_OF(BL_LANE_LONG),
 	BL_PAYLOAD_OF(BL_LANE_LONG) + 1,
-	BL_PAYLOAD_OF(BL_LANE_TURNS),
-	BL_PAYLOAD_OF(BL_LANE_TURNS) + 1,
-	BL_DIALOGUE_MOST,
-	BL_DIALOGUE_MOST + 1,
+	BL_PAYLOAD_OF(BL_LANE_COPYBUF),
+	BL_PAYLOAD_OF(BL_LANE_COPYBUF) + 1,
+	BL_COPYBUF_MOST,
+	BL_COPYBUF_MOST + 1,
 	BL_LANE_SIZE,
 	BL_LANE_MOST,
-	BL_COOPS,
-	BL_COOP_MOST,
+	BL_CHUNK_SETS,
+	BL_CHUNKS_MOST,
 	UINT32_MAX,
 	1ull << 32,
 	1ull << 47,

@@ -15,7 +15,7 @@
 
 #include "deny.h"
 #include "fault/traffic.h"
-#include "local/hello.h"
+#include "transport/local/link/hello.h"
 
 /* --- process_vm_readv and process_vm_writev are denied --------------------- */
 

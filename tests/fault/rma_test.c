@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/rma.h"
-#include "core/atomic.h"
+#include "endpoint/rma.h"
+#include "transport/local/rma/atomic.h"
 #include "fault/promise.h"
 
 #define KEY    77
@@ -292,7 +292,7 @@ static void counted_dies(void **state)
 
 static void holder_rank(int rank)
 {
-	struct bl_commons_wait wait = {0};
+	struct bl_atomics_page_wait wait = {0};
 	struct bl_mr *mr = NULL;
 
 	rank_open(rank, 3);
@@ -303,9 +303,10 @@ static void holder_rank(int rank)
 		await(rank, TARGET, 1);
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 8));
 		if (rank == 1) {
-			RANK_CHECK(rank, !bl_commons_lock(world_peer(TARGET)->commons, &wait));
 			RANK_CHECK(rank,
-				   bl_commons_lock(world_peer(TARGET)->commons, &wait) == -EAGAIN);
+				   !bl_atomics_page_lock(world_peer(TARGET)->atomics_page, &wait));
+			RANK_CHECK(rank, bl_atomics_page_lock(world_peer(TARGET)->atomics_page,
+							      &wait) == -EAGAIN);
 			die();
 		}
 	}
@@ -352,13 +353,13 @@ static const struct keeper_row *keeper_row;
 
 static void keep_lock(int rank)
 {
-	struct bl_commons_wait wait = {0};
-	struct bl_commons *commons = world_peer(TARGET)->commons;
+	struct bl_atomics_page_wait wait = {0};
+	struct bl_atomics_page *atomics_page = world_peer(TARGET)->atomics_page;
 	uint64_t until = bl_clock_ns() + WORLD_NS / 2;
 	uint32_t seen;
 
 	for (uint32_t times = 1;; times++) {
-		while (bl_commons_lock(commons, &wait))
+		while (bl_atomics_page_lock(atomics_page, &wait))
 			if (bl_clock_ns() > until)
 				rank_fail(rank, "no turn");
 		atomic_store(&world->mark[rank], times);
@@ -367,7 +368,7 @@ static void keep_lock(int rank)
 				rank_fail(rank, "a call waits for the lock");
 		if (seen & MIDWAY && keeper_row->dies)
 			die();
-		bl_commons_unlock(commons);
+		bl_atomics_page_unlock(atomics_page);
 		if (seen & MIDWAY)
 			return;
 	}
@@ -544,7 +545,7 @@ static void closed_under_a_dying_copy(void **state)
 int main(void)
 {
 	/* Short ones, too, by the origin's hand, or by message: serve_test.c has the others. */
-	setenv("FI_BEELINE_SERVE", "never", 1);
+	setenv("FI_BEELINE_RMA_DELEGATE", "never", 1);
 	TABLE_ROWS("target dies", target_dies, targets);
 	TABLE_TEST(origin_dies);
 	TABLE_TEST(counted_dies);

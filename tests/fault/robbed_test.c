@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/wait.h"
+#include "endpoint/wait.h"
 #include "fault/traffic.h"
 
 #define ROUNDS	  12
@@ -32,16 +32,16 @@ struct robbed_row {
 };
 
 static const struct robbed_row rows[] = {
-	{{"asleep on its futex", "every bell and bit is taken away"}, FUTEX, ZEROS},
-	{{"asleep on a descriptor", "every bell and bit is taken away"}, DESCRIPTOR, ZEROS},
-	{{"polling", "every bell is taken away"}, POLLING, ZEROS},
-	{{"asleep on its futex", "every bell is taken away, and it is woken"}, FUTEX, BELLS},
-	{{"asleep on a descriptor", "every bell is taken away, and it is woken"},
+	{{"asleep on its futex", "every doorbell and bit is taken away"}, FUTEX, ZEROS},
+	{{"asleep on a descriptor", "every doorbell and bit is taken away"}, DESCRIPTOR, ZEROS},
+	{{"polling", "every doorbell is taken away"}, POLLING, ZEROS},
+	{{"asleep on its futex", "every doorbell is taken away, and it is woken"}, FUTEX, BELLS},
+	{{"asleep on a descriptor", "every doorbell is taken away, and it is woken"},
 	 DESCRIPTOR,
 	 BELLS},
-	{{"asleep on its futex", "all bells ring, and it sleeps in all ways"}, FUTEX, ONES},
-	{{"asleep on a descriptor", "all bells ring"}, DESCRIPTOR, ONES},
-	{{"polling", "all bells ring"}, POLLING, ONES},
+	{{"asleep on its futex", "all doorbells ring, and it sleeps in all ways"}, FUTEX, ONES},
+	{{"asleep on a descriptor", "all doorbells ring"}, DESCRIPTOR, ONES},
+	{{"polling", "all doorbells ring"}, POLLING, ONES},
 	{{"asleep on its futex", "anything"}, FUTEX, ANYTHING},
 	{{"asleep on a descriptor", "anything"}, DESCRIPTOR, ANYTHING},
 	{{"polling", "anything"}, POLLING, ANYTHING},
@@ -51,9 +51,9 @@ static const struct robbed_row *row;
 
 /* --- the mad one ----------------------------------------------------------- */
 
-static void take_bells(struct bl_bells *bells)
+static void take_bells(struct bl_doorbells *doorbells)
 {
-	memset(bells, 0, offsetof(struct bl_bells, sleeping));
+	memset(doorbells, 0, offsetof(struct bl_doorbells, sleeping));
 }
 
 static void scribble_over(void *memory, size_t len, uint64_t *seed)
@@ -80,9 +80,9 @@ static void mad(void)
 	atomic_store(&world->mark[MAD], 1);
 	while (!atomic_load(&world->mark[VICTIM])) {
 		if (row->scribble == BELLS) {
-			take_bells(victim->bells);
+			take_bells(victim->doorbells);
 		} else {
-			scribble_over(victim->bells, sizeof *victim->bells, &seed);
+			scribble_over(victim->doorbells, sizeof *victim->doorbells, &seed);
 			scribble_over(victim->rx.lane, sizeof *victim->rx.lane, &seed);
 			scribble_over(victim->tx.lane, sizeof *victim->tx.lane, &seed);
 		}
@@ -181,7 +181,7 @@ static void run(int rank)
 			usleep((unsigned)(table_random(&seed) % ASLEEP_US));
 			send_one(FRIEND, VICTIM, i);
 			if (row->scribble == BELLS) /* before it is awake, whoever has a core */
-				take_bells(world_peer(VICTIM)->bells);
+				take_bells(world_peer(VICTIM)->doorbells);
 			receive(FRIEND, VICTIM, i, false);
 		}
 	}
@@ -233,7 +233,7 @@ static void try_to_write(int rank)
 	close(anew);
 
 	lane = bl_lane_make(&ep->local.seg, &link);
-	int sent[BL_FDS] = {fd, ep->local.seg.bells_fd, lane};
+	int sent[BL_FDS] = {fd, ep->local.seg.doorbells_fd, lane};
 
 	RANK_CHECK(rank, lane >= 0 && !bl_link_map(&link, sent));
 	close(lane);

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "endpoint/api.h"
 #include "fault/deadline.h"
 #include "long.h"
 #include "unit/table.h"
@@ -243,7 +243,7 @@ static void befriend(void)
 		CHECK(!bl_av_insert(av, &shared->lone, &index) && index == total);
 		send_one(total - 1, total, "one neighbour");
 	}
-	while (!me && lone->local.nhot + lone->local.ncold == 0) {
+	while (!me && lone->local.npolled + lone->local.nunpolled == 0) {
 		bl_ep_progress(lone);
 		progress("one neighbour");
 	}
@@ -303,10 +303,10 @@ static void poll_beside_a_thousand(void)
 	nap_us = 200; /* the first is measuring */
 	if (me)
 		return;
-	CHECK(ep[0]->local.ncold + ep[0]->local.nhot >= total - 1);
-	while (ep[0]->local.nhot > BL_HOT_KEEP)
+	CHECK(ep[0]->local.nunpolled + ep[0]->local.npolled >= total - 1);
+	while (ep[0]->local.npolled > BL_POLLED_KEEP)
 		progress("silence");
-	CHECK(lone->local.ncold + lone->local.nhot == 1);
+	CHECK(lone->local.nunpolled + lone->local.npolled == 1);
 	for (int i = 0; i < ATTEMPTS; i++) {
 		compare_polling();
 		if (SLOWER > 1 || shared->thousand <= RATIO * shared->one)
@@ -316,7 +316,7 @@ static void poll_beside_a_thousand(void)
 		return;
 	give_up("a poll takes %.1f ns beside one neighbour, %.1f ns beside %u, %u of them looked "
 		"at",
-		shared->one, shared->thousand, total - 1, ep[0]->local.nhot);
+		shared->one, shared->thousand, total - 1, ep[0]->local.npolled);
 }
 
 /* Of memory that only a memfd holds. */
@@ -346,8 +346,8 @@ static void measure_footprint(void)
 		const struct bl_local *local = &ep[i]->local;
 		uint64_t allowed = MIB + local->nindexes * 65536ull, has;
 
-		has = blocks_of(local->seg.fd) + blocks_of(local->seg.bells_fd) + lanes_of(local) +
-		      heap;
+		has = blocks_of(local->seg.fd) + blocks_of(local->seg.doorbells_fd) +
+		      lanes_of(local) + heap;
 		if (has > allowed)
 			give_up("endpoint %u has %lu KiB with %u neighbours", me * each + i,
 				(unsigned long)has / 1024, local->nindexes);
@@ -388,7 +388,7 @@ static void run(void)
 		close_lone();
 	barrier(7, "polling");
 	measure_footprint();
-	/* Three per endpoint; the commons, the wake-up, what is kept aside for connecting. */
+	/* Three per endpoint; the atomics_page, the wake-up, what is kept aside for connecting. */
 	if (descriptors() > before + 3 * each + 13)
 		give_up("process %u: %u descriptors for %u endpoints", me, descriptors() - before,
 			each);

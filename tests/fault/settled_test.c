@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "core/rma.h"
+#include "endpoint/rma.h"
 #include "fault/world.h"
 
 #define TARGET	0
@@ -116,7 +116,7 @@ static void run(int rank)
 /* By the operation's origin. */
 static void counted_before_it_is_met(void **state)
 {
-	setenv("FI_BEELINE_SERVE", "never", 1);
+	setenv("FI_BEELINE_RMA_DELEGATE", "never", 1);
 	world_start(2, run);
 	world_end(-1);
 }

@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 #include "fault/world.h"
-#include "local/exchange.h"
-#include "local/hello.h"
+#include "transport/local/link/handshake.h"
+#include "transport/local/link/hello.h"
 
 #define MANY	    300
-#define SILENT_MOST 64		   /* of the own user's are kept: src/local/exchange.c */
-#define ANSWERED    96		   /* as many make way, for which it takes longer */
-#define HONEST_MOST 8		   /* make way for an honest one, who may have to call again */
+#define SILENT_MOST 64 /* of the own user's are kept: src/transport/local/link/handshake.c */
+#define ANSWERED    96 /* as many make way, for which it takes longer */
+#define HONEST_MOST 8  /* make way for an honest one, who may have to call again */
 #define SILENT_NS   100000000ull   /* one may say nothing while there are more than that */
 #define MAKE_WAY_NS 1000000000ull  /* one that was answered may go no further then */
 #define PATIENCE_NS 20000000000ull /* and any */
@@ -62,7 +62,7 @@ static void say_hello(int me, int i, int of)
 {
 	struct bl_local *played = &callers[i].played;
 	struct bl_peer called = {.addr = world->addr[of]};
-	struct bl_exchange x = {.local = played, .peer = &called, .fd = calls[i].fd};
+	struct bl_handshake x = {.local = played, .peer = &called, .fd = calls[i].fd};
 
 	RANK_CHECK(me, !bl_addr_make(&played->addr) && !bl_socket_listen(played));
 	RANK_CHECK(me, !bl_hello_send(&x, BL_HELLO_CALL, -1));

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/wait.h"
+#include "endpoint/wait.h"
 #include "fault/traffic.h"
 
 /* --- threads that open and close at once -------------------------------------- */

@@ -131,7 +131,7 @@ static void send_some(int peer)
 
 		if (op->busy || (s.t->limit && number == s.t->limit))
 			continue;
-		if (s.t->in_turn && number > s.received[peer])
+		if (s.t->copybuf && number > s.received[peer])
 			return;
 		if (op->number != number) {
 			fill(op->buf, len, s.t->rank, number);

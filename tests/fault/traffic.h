@@ -12,7 +12,7 @@
 struct traffic {
 	int rank, count;
 	int victim;	    /* the rank whose death is expected; -1: nobody's */
-	bool in_turn;	    /* a message goes once the other's last but one has come */
+	bool copybuf;	    /* a message goes once the other's last but one has come */
 	bool mad;	    /* the victim may say and do anything before it dies */
 	size_t least, most; /* bytes of a message, random in between */
 	uint64_t after;	    /* messages between survivors once the death has been noticed */

@@ -2,7 +2,7 @@
 /*
  * world.c: see world.h.
  */
-#include "core/large.h"
+#include "transport/local/ways/rndv.h"
 #include "fault/world.h"
 #include "long.h"
 
@@ -430,9 +430,9 @@ void rank_open(int rank, int count)
 	RANK_CHECK(rank, !bl_ep_bind_cq(ep, cq, BL_SEND | BL_RECV));
 	rank_home = ep;
 	if (rank_shares) {
-		RANK_CHECK(rank, !bl_shared_open(domain, &rank_home));
-		RANK_CHECK(rank, !bl_shared_join(ep, rank_home));
-		RANK_CHECK(rank, !bl_shared_ready(ep));
+		RANK_CHECK(rank, !bl_srx_open(domain, &rank_home));
+		RANK_CHECK(rank, !bl_srx_join(ep, rank_home));
+		RANK_CHECK(rank, !bl_srx_ready(ep));
 	}
 	RANK_CHECK(rank, !bl_ep_enable(ep));
 	bl_ep_getname(ep, &world->addr[rank]);
@@ -486,7 +486,7 @@ void rank_close(int rank)
 {
 	RANK_CHECK(rank, !bl_ep_close(ep));
 	if (rank_shares)
-		RANK_CHECK(rank, !bl_shared_close(rank_home));
+		RANK_CHECK(rank, !bl_srx_close(rank_home));
 	RANK_CHECK(rank, !bl_cq_close(cq));
 	RANK_CHECK(rank, !bl_av_close(av));
 	RANK_CHECK(rank, !bl_domain_close(domain));

@@ -10,7 +10,7 @@
 #ifndef BL_TESTS_FAULT_WORLD_H
 #define BL_TESTS_FAULT_WORLD_H
 
-#include "core/core.h"
+#include "endpoint/api.h"
 #include "fault/deadline.h"
 #include "unit/table.h"
 

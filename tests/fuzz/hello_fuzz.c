@@ -19,23 +19,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/large.h"
-#include "local/commons.h"
-#include "local/prove.h"
+#include "endpoint/api.h"
+#include "transport/local/ways/rndv.h"
+#include "transport/local/link/atomics_page.h"
+#include "transport/local/link/prove_access.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define ENDPOINT_INPUTS 256 /* then a new endpoint: peers are remembered */
 #define PATIENCE_MS	5000
 
-/* As in local/hello.h; a mistake here is found by the corpus's good hello. */
+/* As in transport/local/link/hello.h; a mistake here is found by the corpus's good hello. */
 struct hello {
 	uint32_t magic;
 	uint16_t version, size;
 	struct bl_addr from;
 	uint8_t to[16];
-	uint32_t bell;
+	uint32_t doorbell;
 	int32_t status;
 	uint32_t step;
 	uint32_t unused;
@@ -43,7 +43,7 @@ struct hello {
 };
 enum { CALL = 1, SAY_ANSWER, GIVE, READY, PROVE, COMMONS };
 #define HELLO_MAGIC 0x6f6c6c68u
-static_assert(sizeof(struct hello) == 112, "as in local/hello.h");
+static_assert(sizeof(struct hello) == 112, "as in transport/local/link/hello.h");
 
 /* The first bytes of an input. */
 struct plan {
@@ -59,7 +59,8 @@ struct plan {
 #define HANG_UP	   0x10u /* in the middle of it */
 #define PATCH_LAST 0x20u /* the changes are to what is said without memory */
 #define BRINGS	   0x40u /* memory comes along with the call; its own call: READY */
-#define PROOF	   0x80u /* it proves instead of calling; when called, it is asked for the commons */
+#define PROOF                                                                                      \
+	0x80u /* it proves instead of calling; when called, it is asked for the atomics_page */
 
 enum kind { GOOD, TOO_SHORT, MAY_SHRINK, NO_MEMFD, HUGE_PAGES, READ_ONLY, KINDS };
 
@@ -145,8 +146,8 @@ static int descriptor(enum kind kind, unsigned step, bool garbage, const uint8_t
 	if (!garbage)
 		header->secret_at = (uintptr_t)&secret;
 	if (step == COMMONS) {
-		((struct bl_commons *)map)->magic = BL_COMMONS_MAGIC;
-		((struct bl_commons *)map)->version = BL_COMMONS_VERSION;
+		((struct bl_atomics_page *)map)->magic = BL_ATOMICS_PAGE_MAGIC;
+		((struct bl_atomics_page *)map)->version = BL_ATOMICS_PAGE_VERSION;
 	}
 	munmap(map, length);
 	if (kind != MAY_SHRINK)
@@ -270,7 +271,7 @@ static void call_it(const struct plan *plan, struct hello *hello, const uint8_t 
 
 	require(sock >= 0 && !connect(sock, (struct sockaddr *)&name, len));
 	hello->step = plan->mode & PROOF ? PROVE : CALL;
-	hello->seen = *(const uint64_t *)(uintptr_t)bl_commons_secret_at();
+	hello->seen = *(const uint64_t *)(uintptr_t)bl_atomics_page_secret_at();
 	if (plan->mode & BRINGS)
 		say_hello(sock, plan, hello, data, size);
 	else
@@ -288,13 +289,13 @@ static void call_it(const struct plan *plan, struct hello *hello, const uint8_t 
 static void be_asked(struct bl_peer *peer, int listener, const struct plan *plan,
 		     struct hello *hello, const uint8_t *data, size_t size)
 {
-	struct bl_commons_wait wait = {0};
-	struct bl_commons *commons;
+	struct bl_atomics_page_wait wait = {0};
+	struct bl_atomics_page *atomics_page;
 	struct hello proof;
 	int sock;
 
 	peer->copy.pull = BL_COPY_VM;
-	if (bl_peer_commons(peer, &commons) != -EAGAIN)
+	if (bl_peer_atomics_page(peer, &atomics_page) != -EAGAIN)
 		return; /* there is no secret where it was told to read */
 	wait_for(listener, POLLIN);
 	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -303,11 +304,12 @@ static void be_asked(struct bl_peer *peer, int listener, const struct plan *plan
 	if (!(plan->mode & HANG_UP))
 		say_hello(sock, plan, hello, data, size);
 	close(sock);
-	for (int i = 0; i < 1000000 && bl_peer_commons(peer, &commons) == -EAGAIN; i++)
+	for (int i = 0; i < 1000000 && bl_peer_atomics_page(peer, &atomics_page) == -EAGAIN; i++)
 		sched_yield();
-	require(bl_peer_commons(peer, &commons) != -EAGAIN); /* it has heard, or that we hung up */
-	if (commons && !bl_commons_lock(commons, &wait))
-		bl_commons_unlock(commons);
+	require(bl_peer_atomics_page(peer, &atomics_page) !=
+		-EAGAIN); /* it has heard, or that we hung up */
+	if (atomics_page && !bl_atomics_page_lock(atomics_page, &wait))
+		bl_atomics_page_unlock(atomics_page);
 }
 
 static void be_called(const struct plan *plan, struct hello *hello, const uint8_t *data,

@@ -18,12 +18,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/atomic.h"
-#include "core/core.h"
-#include "core/fresh.h"
-#include "core/large.h"
-#include "core/rma.h"
-#include "local/commons.h"
+#include "transport/local/rma/atomic.h"
+#include "endpoint/api.h"
+#include "transport/local/adapt/dirty.h"
+#include "transport/local/ways/rndv.h"
+#include "endpoint/rma.h"
+#include "transport/local/link/atomics_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -43,9 +43,9 @@ static struct {
 	struct bl_lane *theirs, *ours; /* the neighbour writes into either */
 	struct bl_seg_header *header, *own;
 	bool written;
-	struct bl_bells *bells;	    /* ours, which it may write as well */
-	struct bl_commons *commons; /* its own */
-	uint8_t *region;	    /* registered */
+	struct bl_doorbells *doorbells;	      /* ours, which it may write as well */
+	struct bl_atomics_page *atomics_page; /* its own */
+	uint8_t *region;		      /* registered */
 	struct bl_mr *mr;
 	void *buffer[USER_BUFFERS]; /* of receives, each of exactly its length */
 	size_t buffers;
@@ -117,10 +117,10 @@ static void require(bool condition)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	setenv("FI_BEELINE_BOTH_HANDS_MIN", "8192", 1);
+	setenv("FI_BEELINE_SPLIT_MIN", "8192", 1);
 	setenv("FI_BEELINE_CHUNK_MAX", "4096", 1);
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "131072", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "131072", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1);
 	fill_table();
 	child = fork();
@@ -129,7 +129,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		for (;;)
 			pause();
 	}
-	require(!bl_commons_get()); /* the lock of this memory, for atomic operations */
+	require(!bl_atomics_page_get()); /* the lock of this memory, for atomic operations */
 	return 0;
 }
 
@@ -153,11 +153,11 @@ static void plan(bool written)
 	*plan = carries;
 	if (!written)
 		return;
-	plan->by_stream = plan->in_turn = plan->crossing_only = true;
-	plan->carry_max = plan->carry_far = plan->carry_turn = 0;
-	plan->dialogue_max = 8192;
+	plan->by_stream = plan->copybuf = plan->exchange_only = true;
+	plan->eager_long_max = plan->eager_long_far = plan->eager_long_copybuf = 0;
+	plan->pingpong_max = 8192;
 	plan->stream_max = 32768;
-	plan->fresh_max = BL_DIALOGUE_MOST;
+	plan->dirty_max = BL_COPYBUF_MOST;
 }
 
 /* An endpoint with one neighbour, as if they had exchanged segments. */
@@ -180,8 +180,8 @@ static void begin(pid_t pid, bool written)
 	w.ours = zeroed(sizeof *w.ours);
 	w.header = zeroed(sizeof *w.header);
 	w.own = zeroed(sizeof *w.own);
-	w.bells = zeroed(sizeof *w.bells);
-	w.ep->local.seg.bells = w.bells;
+	w.doorbells = zeroed(sizeof *w.doorbells);
+	w.ep->local.seg.doorbells = w.doorbells;
 	w.ep->local.seg.header = w.own; /* as if it were enabled: receives are shown there */
 	w.region = malloc(REGION);
 	require(w.region);
@@ -196,8 +196,8 @@ static void begin(pid_t pid, bool written)
 	w.peer->rx.slot = w.theirs->slot;
 	w.peer->rx.span = 21; /* BL_LANE_MOST */
 	w.peer->header = w.header;
-	w.commons = zeroed(sizeof *w.commons);
-	w.peer->commons = w.commons;
+	w.atomics_page = zeroed(sizeof *w.atomics_page);
+	w.peer->atomics_page = w.atomics_page;
 	atomic_store(&w.header->mr.table, (uintptr_t)table);
 	atomic_store(&w.header->mr.mask, TABLE_MASK);
 	bl_copy_pair_init(&w.peer->copy, pid);
@@ -206,12 +206,12 @@ static void begin(pid_t pid, bool written)
 	atomic_store(&w.peer->state, BL_PEER_READY);
 	bl_ep_adopt(w.ep);
 	require(w.peer->adopted);
-	bl_tx_stretch(&w.peer->tx, BL_PAYLOAD_MOST, BL_DIALOGUE_MOST);
-	w.peer->tx.turns = BL_DIALOGUE_AFTER; /* it offers after one answer */
+	bl_tx_lengthen(&w.peer->tx, BL_PAYLOAD_MOST, BL_COPYBUF_MOST);
+	w.peer->tx.turns = BL_PINGPONG_AFTER; /* it offers after one answer */
 	w.written = written;
 	if (written) {
-		w.peer->tx.fresh = BL_FRESH_AFTER;
-		w.peer->tx.fresh_left = BL_FRESH_MOST;
+		w.peer->tx.fresh = BL_DIRTY_AFTER;
+		w.peer->tx.dirty_left = BL_DIRTY_MOST;
 		atomic_store(&w.header->stays, 1);
 	}
 	w.buffers = 0;
@@ -223,7 +223,7 @@ static void finish(void)
 	bl_ep_progress(w.ep);
 	memset(w.theirs->slot, 0, sizeof w.theirs->slot); /* nothing more: closing polls, too */
 	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
-	w.peer->commons = NULL;
+	w.peer->atomics_page = NULL;
 	w.peer->rx.lane = NULL;
 	w.peer->adopted = false;
 	bl_mr_close(w.mr);
@@ -234,9 +234,9 @@ static void finish(void)
 	free(w.theirs);
 	free(w.ours);
 	free(w.header);
-	free(w.commons);
+	free(w.atomics_page);
 	free(w.own);
-	free(w.bells);
+	free(w.doorbells);
 	free(w.region);
 	for (size_t i = 0; i < w.buffers; i++)
 		free(w.buffer[i]);
@@ -275,7 +275,7 @@ static void packet(struct input *in, uint64_t tag)
 /* A number that the endpoint has given out, for a packet that refers to it. */
 static uint64_t request_number(size_t which)
 {
-	const struct bl_request *r = w.ep->nrequest ? w.ep->request[which % w.ep->nrequest] : NULL;
+	const struct bl_send_op *r = w.ep->nrequest ? w.ep->request[which % w.ep->nrequest] : NULL;
 
 	return r ? (uint64_t)r->generation << 32 | r->index : 0;
 }
@@ -336,7 +336,7 @@ static void ask_to_serve(struct input *in)
 {
 	struct bl_slot *slot = &w.peer->rx.slot[w.peer->rx.next % BL_SLOTS];
 	union {
-		struct bl_rma_serve serve;
+		struct bl_rma_delegated serve;
 		uint8_t bytes[BL_SLOT_INLINE];
 	} out = {0};
 	uint32_t len, nplace = (uint32_t)number(in, 1) % (BL_IOV_MAX + 2);
@@ -349,11 +349,11 @@ static void ask_to_serve(struct input *in)
 	for (uint32_t i = 0; i < nplace && i < bl_countof(out.serve.place); i++)
 		out.serve.place[i] = (struct bl_rma_place){number(in, 2), number(in, 1),
 							   KEY + (number(in, 1) & 0x80)};
-	len = (uint32_t)bl_min(BL_SERVE_HEAD(nplace) + (number(in, 1) & 0xff),
+	len = (uint32_t)bl_min(BL_DELEGATED_HEAD(nplace) + (number(in, 1) & 0xff),
 			       (size_t)BL_SLOT_INLINE);
-	if (len > BL_SERVE_HEAD(nplace))
-		take(in, out.bytes + BL_SERVE_HEAD(nplace), len - BL_SERVE_HEAD(nplace));
-	slot->head = BL_HEAD(len, BL_OP_RMA_SERVE, number(in, 1) & BL_SLOT_DATA);
+	if (len > BL_DELEGATED_HEAD(nplace))
+		take(in, out.bytes + BL_DELEGATED_HEAD(nplace), len - BL_DELEGATED_HEAD(nplace));
+	slot->head = BL_HEAD(len, BL_OP_RMA_DELEGATED, number(in, 1) & BL_SLOT_DATA);
 	slot->tag = number(in, 1);
 	slot->data = 0;
 	memcpy(slot->bytes, &out, sizeof out);
@@ -389,7 +389,7 @@ static void ask_for_runs(struct input *in)
 	memcpy(slot->bytes + BL_RUNS_HEAD(0), run, n * sizeof run[0]);
 	if (len > BL_RUNS_HEAD(n))
 		take(in, slot->bytes + BL_RUNS_HEAD(n), len - BL_RUNS_HEAD(n));
-	slot->head = BL_HEAD(len, BL_OP_RMA_SERVE, number(in, 1) & BL_SLOT_DATA);
+	slot->head = BL_HEAD(len, BL_OP_RMA_DELEGATED, number(in, 1) & BL_SLOT_DATA);
 	slot->tag = number(in, 1);
 	slot->data = 0;
 	atomic_store(&slot->seq, w.peer->rx.next + 1);
@@ -553,7 +553,7 @@ static void step(struct input *in)
 		if (what == 255)
 			scribble(in, w.header, sizeof *w.header);
 		else if (what == 254)
-			scribble(in, w.commons, sizeof *w.commons);
+			scribble(in, w.atomics_page, sizeof *w.atomics_page);
 		else if (what == 253)
 			answer(in);
 		else if (what == 252)
@@ -569,7 +569,7 @@ static void step(struct input *in)
 		else if (what % 3 == 1)
 			ask_bytes(in);
 		else
-			scribble(in, w.bells, sizeof *w.bells);
+			scribble(in, w.doorbells, sizeof *w.doorbells);
 		progress();
 		return;
 	}

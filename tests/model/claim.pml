@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * claim.pml: a model for spin of src/local/advert.h, src/core/claim.c and
- * claim_send.c: two senders (or one), one receiver, every order of their steps. A step is
+ * claim.pml: a model for spin of src/transport/local/ways/advert.h, src/transport/local/ways/proxy_rx.c and
+ * proxy_tx.c: two senders (or one), one receiver, every order of their steps. A step is
  * one access to shared memory; what lies between two of them is private. Memory is
  * sequentially consistent here: the code has a full fence at the two places where
- * a store is followed by a look at what the other side stores (bl_claim_fence).
+ * a store is followed by a look at what the other side stores (bl_proxy_fence).
  *
  * A sender is a lane: one process that sends to two members of a shared context is two
  * senders here, and a receive of the context from that process is one from anybody.
@@ -15,7 +15,7 @@
  * from anybody is shown (the code guesses; no property depends on how well). With
  * DEATH the second sender may die at any of its steps, with LIES it writes that many
  * times whatever it likes where it may: its own messages, its own board. With WITHDRAWS a sender
- * may cancel what it has sent (src/core/withdraw.c): by the message's word, or it asks the
+ * may cancel what it has sent (src/transport/local/ways/withdraw.c): by the message's word, or it asks the
  * receiver. Its WITHDRAW may be read before later messages that were sent earlier, which only
  * adds orders.
  *
@@ -136,7 +136,7 @@ inline deliver(msg, rcv)
 
 /* --- a sender ------------------------------------------------------------ */
 
-/* bl_board_look: the first open one below `under` on the sender's board. */
+/* bl_adverts_look: the first open one below `under` on the sender's board. */
 #if SLOTS
 inline look(who, under, found)
 {
@@ -277,7 +277,7 @@ proctype sender(byte s)
 		}
 		if
 		:: !large[M(s, i)] -> goto next
-		:: large[M(s, i)] && STAYS -> goto next /* and bl_claim_later comes too late */
+		:: large[M(s, i)] && STAYS -> goto next /* and bl_proxy_later comes too late */
 		:: large[M(s, i)]
 		fi;
 again:
@@ -425,7 +425,7 @@ inline message_claims(rcv, res)
 	y = 0
 }
 
-/* bl_claim_take_back */
+/* bl_proxy_revoke */
 inline take_back(rcv, res)
 {
 	if
@@ -465,7 +465,7 @@ inline take_back(rcv, res)
 	fi
 }
 
-/* bl_claim_match: the first receive in the queue that is ours to give. One step: a
+/* bl_proxy_match: the first receive in the queue that is ours to give. One step: a
  * claim that comes between two of its compare-and-swaps might as well have come
  * before the first or after the last. */
 inline match(msg, s)
@@ -498,7 +498,7 @@ inline match(msg, s)
 	}
 }
 
-/* bl_claim_on_rts, of a claimed message: it lands, or makes no sense. */
+/* bl_proxy_on_rts, of a claimed message: it lands, or makes no sense. */
 inline land(msg, s)
 {
 	p = claim[msg];
@@ -547,7 +547,7 @@ inline poll(s)
 		:: w == TAKEN_RECEIVER -> assert(FROM_LIAR(m)); broken = true
 		fi;
 		if
-		:: s == 0 || !broken -> consumed[s]++ /* told at once: bl_rx.hurry */
+		:: s == 0 || !broken -> consumed[s]++ /* told at once: bl_rx.exact_credits */
 		:: else
 		fi
 	od;
@@ -583,7 +583,7 @@ inline from_early(rcv)
 	}
 }
 
-/* show(), claim.c: to its sender, or to one of them, who must see all earlier ones that a message
+/* show(), proxy_rx.c: to its sender, or to one of them, who must see all earlier ones that a message
  * of his could take. ok: it was. */
 inline board(rcv)
 {
@@ -644,7 +644,7 @@ inline post()
 	}
 }
 
-/* bl_claim_again: the first that could not be shown before. */
+/* bl_proxy_again: the first that could not be shown before. */
 inline show_later()
 {
 	atomic {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * yields.c: in how many receives an MPI library gives its core away while two ranks, each on a core
- * of its own, send each other 8 bytes in turn: one in which the other has lost its core may do so
- * thousands of times. Prints "yields in N of M receives", both ranks together, "one core" where
+ * yield_hook.c: in how many receives an MPI library gives its core away while two ranks, each on a
+ * core of its own, send each other 8 bytes in turn: one in which the other has lost its core may do
+ * so thousands of times. Prints "yields in N of M receives", both ranks together, "one core" where
  * there are no two, or what is wrong.
  *
  * What the library and Beeline call is the program's own sched_yield, which counts.

@@ -27,7 +27,7 @@ static void begin_with(struct t_node *n, struct t_opts *o)
 		setenv("FI_BEELINE_COPY", "ring", 1);
 	/* Of those that mix, the others are served as it comes. */
 	if (way == DIRECT || way == SERVED)
-		setenv("FI_BEELINE_SERVE", way == DIRECT ? "never" : "always", 1);
+		setenv("FI_BEELINE_RMA_DELEGATE", way == DIRECT ? "never" : "always", 1);
 	t_start(n, o);
 }
 

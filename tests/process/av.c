@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What struct bl_addr (src/local/addr.h) has of an endpoint's own from here to there:
+/* What struct bl_addr (src/core/addr.h) has of an endpoint's own from here to there:
  * its random id and its host. */
 #define ID_OFFSET 8
 #define HOST_END  32

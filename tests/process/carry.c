@@ -3,7 +3,7 @@
  * carry.c: messages that the sender puts into its ring piece by piece while the receiver
  * takes them out, and one of the two goes away in the middle. That they are carried at all
  * is tests/cli/test_stat.py's to see; that nothing changes when both stay, of those groups
- * that run once more with FI_BEELINE_CARRY_MAX (meson.build).
+ * that run once more with FI_BEELINE_EAGER_LONG_MAX (meson.build).
  */
 #include "overlap.h"
 
@@ -16,8 +16,8 @@ static const size_t lengths[] = {4097, 8192, 8193, 20000, 36864, 40000, 65535};
 static void carried_from(struct t_node *n)
 {
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "65535", 1);
-	setenv("FI_BEELINE_STRETCH", "never", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "65535", 1);
+	setenv("FI_BEELINE_LONG_RING", "never", 1);
 	start(n, NULL, true);
 }
 

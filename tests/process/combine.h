@@ -25,8 +25,9 @@ static inline void begin(struct t_node *n, struct t_opts *o)
 	if (!t_beeline)
 		t_skip("knobs of ours");
 	o->caps |= FI_RMA | FI_RMA_EVENT | FI_ATOMIC;
-	setenv("FI_BEELINE_SERVE", way == SERVED || way == DENIED_SERVED ? "always" : "never", 1);
-	setenv("FI_BEELINE_COMBINE", way == AUTO ? "auto" : "always", 1);
+	setenv("FI_BEELINE_RMA_DELEGATE",
+	       way == SERVED || way == DENIED_SERVED ? "always" : "never", 1);
+	setenv("FI_BEELINE_RMA_BATCH", way == AUTO ? "auto" : "always", 1);
 	if (way == ASKED)
 		setenv("FI_BEELINE_COPY", "ring", 1);
 	t_start(n, o);

@@ -595,8 +595,8 @@ static void begin(void)
 	if (!t_beeline)
 		t_skip("knobs of ours");
 	T_CHECK(t_nproc <= PROCS, "%d processes", t_nproc);
-	setenv("FI_BEELINE_COMBINE", row->combine, 1);
-	setenv("FI_BEELINE_SERVE", row->serve, 1);
+	setenv("FI_BEELINE_RMA_BATCH", row->combine, 1);
+	setenv("FI_BEELINE_RMA_DELEGATE", row->serve, 1);
 	if (row->copy && !(row->odd_copy && t_rank % 2 == 0))
 		setenv("FI_BEELINE_COPY", row->copy, 1);
 	t_start(&n, &o);

@@ -68,7 +68,7 @@ static void talk(struct t_node *n, size_t len)
 	t_buf_free(&in);
 }
 
-/* A whole life, some with a message to itself, without growing. */
+/* A whole life, some with a message to itself, without streamed. */
 static void thousand_times(void)
 {
 	int fds = 0, maps = 0, tasks = 0, times = t_beeline ? 1000 : 50;

@@ -113,7 +113,7 @@ static void begin(struct t_node *n, struct t_opts *o)
 	if (way == RING)
 		setenv("FI_BEELINE_COPY", "ring", 1);
 	else
-		setenv("FI_BEELINE_SERVE", way == SERVED ? "always" : "never", 1);
+		setenv("FI_BEELINE_RMA_DELEGATE", way == SERVED ? "always" : "never", 1);
 	start(n, o, true);
 }
 
@@ -417,7 +417,7 @@ static void together(void)
 	struct own m = {0};
 	struct t_node n;
 
-	setenv("FI_BEELINE_COMBINE", "always", 1);
+	setenv("FI_BEELINE_RMA_BATCH", "always", 1);
 	begin(&n, &o);
 	if (t_rank == 1) {
 		m = own_make(2 * PAGE);

@@ -28,7 +28,7 @@ static void begin(struct t_node *n, struct t_opts *o)
 	if (way == ASKED)
 		setenv("FI_BEELINE_COPY", "ring", 1);
 	else
-		setenv("FI_BEELINE_SERVE", way == DIRECT ? "never" : "always", 1);
+		setenv("FI_BEELINE_RMA_DELEGATE", way == DIRECT ? "never" : "always", 1);
 	t_start(n, o);
 }
 

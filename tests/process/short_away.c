@@ -18,8 +18,8 @@ static void start_short(struct t_node *n, const struct t_opts *o)
 {
 	setenv("FI_BEELINE_OVERLAP", "always", 1);
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "0", 1);
-	setenv("FI_BEELINE_STRETCH", "never", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "0", 1);
+	setenv("FI_BEELINE_LONG_RING", "never", 1);
 	start(n, o, true);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * turns.c: two who answer each other's messages, in turn or both at once, and who may write each
- * where they have just read the other's. What is where tests/unit/turns_test.c shows; here it is
- * that nothing is lost or mixed up, whatever they say in between.
+ * where they have just read the other's. What is where tests/unit/copybuf_turns_test.c shows; here
+ * it is that nothing is lost or mixed up, whatever they say in between.
  */
 #include "overlap.h"
 
@@ -18,9 +18,9 @@ static void begin(struct t_node *n, bool directed)
 	const struct t_opts o = {.caps = directed ? FI_DIRECTED_RECV : 0};
 
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "131072", 1);
-	setenv("FI_BEELINE_STRETCH", "always", 1);
-	setenv("FI_BEELINE_TURNS", "always", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "131072", 1);
+	setenv("FI_BEELINE_LONG_RING", "always", 1);
+	setenv("FI_BEELINE_COPYBUF", "always", 1);
 	start(n, &o, true);
 	t_progress();
 	t_progress();
@@ -402,7 +402,8 @@ static void several_receives(void)
 /* --- what was just written ------------------------------------------------------------- */
 
 /* The same memory again and again, written before it is sent and read when it has come, so that one
- * copy takes long: such messages go in turn, too, where that pays (core/fresh.h). */
+ * copy takes long: such messages go in turn, too, where that pays (transport/local/adapt/dirty.h).
+ */
 static void written_rounds(struct t_node *n, enum way way, const size_t *lens, uint64_t rounds,
 			   uint64_t *number)
 {
@@ -440,8 +441,8 @@ static void just_written(void)
 	struct t_rng rng;
 	struct t_node n;
 
-	setenv("FI_BEELINE_STRETCH", "always", 1);
-	setenv("FI_BEELINE_TURNS", "crossing", 1);
+	setenv("FI_BEELINE_LONG_RING", "always", 1);
+	setenv("FI_BEELINE_COPYBUF", "exchange", 1);
 	start(&n, &(struct t_opts){.caps = FI_DIRECTED_RECV}, true);
 	t_rng_init(&rng, 17);
 	for (int part = 0; part < t_scaled(40); part++) {

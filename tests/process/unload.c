@@ -142,7 +142,7 @@ static void unload(struct loaded *l)
 }
 
 /* Call the endpoint and say nonsense; its service thread must hang up. The id is
- * behind the first eight bytes of an address: src/local/addr.h. */
+ * behind the first eight bytes of an address: src/core/addr.h. */
 static void call(const unsigned char *address)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};

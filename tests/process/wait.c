@@ -280,7 +280,7 @@ static bool room_wakes(void)
 }
 
 /* A message, until it is there: true if a poll of the descriptor took so long that nobody can
- * have ended it but the service thread, which looks whether a bell was lost. */
+ * have ended it but the service thread, which looks whether a doorbell was lost. */
 static bool send_when_there_is_room(struct t_node *n, int fd, uint64_t v, uint64_t *sleeps)
 {
 	struct fid *fids[] = {&n->cq->fid};
@@ -499,7 +499,7 @@ static int quiet(struct t_node *n, struct fid *fid, int fd)
 	return -1;
 }
 
-/* A count by the call itself, which no neighbour's bell announces. */
+/* A count by the call itself, which no neighbour's doorbell announces. */
 static void count_armed(void)
 {
 	struct t_opts o = {.counters = true, .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * whole.c: messages beyond the eager limit that a longer ring takes whole, while their
- * receiver is away, and its sender soon. Which do is tests/unit/whole_test.c's to see; that
- * nothing else changes, of those groups that run once more with FI_BEELINE_STRETCH (meson.build).
+ * receiver is away, and its sender soon. Which do is tests/unit/eager_long_test.c's to see; that
+ * nothing else changes, of those groups that run once more with FI_BEELINE_LONG_RING (meson.build).
  */
 #include "overlap.h"
 
@@ -13,8 +13,8 @@
 static void long_rings(struct t_node *n)
 {
 	setenv("FI_BEELINE_EAGER_MAX", "4096", 1);
-	setenv("FI_BEELINE_CARRY_MAX", "131072", 1);
-	setenv("FI_BEELINE_STRETCH", "always", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "131072", 1);
+	setenv("FI_BEELINE_LONG_RING", "always", 1);
 	start(n, NULL, true);
 	t_progress();
 	t_progress();

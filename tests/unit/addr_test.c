@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * addr_test.c: local/addr.h: what makes a valid address, and which of them can
+ * addr_test.c: core/addr.h: what makes a valid address, and which of them can
  * be reached through memory.
  */
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "local/addr.h"
+#include "core/addr.h"
 #include "unit/table.h"
 
 struct valid_row {

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "core/recv.h"
+#include "endpoint/recv.h"
 #include "core/stat.h"
-#include "core/stream.h"
+#include "transport/local/ways/frag.h"
 #include "unit/node.h"
 
 #define EAGER  4096u
@@ -52,14 +52,14 @@ static inline bool is_long(void)
 
 static inline void stretch(void)
 {
-	peer()->tx.nlong = BL_STRETCH_USES;
-	bl_stretch_look(peer());
+	peer()->tx.nlong = BL_LONGRING_USES;
+	bl_longring_look(peer());
 }
 
 /* However slow this machine is. */
 static inline void say_here(void)
 {
-	bl_say_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+	bl_presence_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
 }
 
 static inline void post(size_t len)
@@ -81,7 +81,7 @@ static inline void send_by(size_t len, size_t niov, uint64_t flags)
 }
 
 /* The only request that is under way. */
-static inline const struct bl_request *request(void)
+static inline const struct bl_send_op *request(void)
 {
 	for (uint32_t i = 0; i < sender->nrequest; i++)
 		if (sender->request[i]->peer)
@@ -132,10 +132,10 @@ static inline void set_limits(void)
 	snprintf(eager, sizeof eager, "%u", EAGER);
 	snprintf(carried, sizeof carried, "%u", CARRIED);
 	setenv("FI_BEELINE_EAGER_MAX", eager, 1);
-	setenv("FI_BEELINE_CARRY_MAX", carried, 1);
-	setenv("FI_BEELINE_STRETCH", "never", 1);
-	setenv("FI_BEELINE_TURNS", "never", 1);
-	setenv("FI_BEELINE_BOTH_HANDS_MIN", "1M", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", carried, 1);
+	setenv("FI_BEELINE_LONG_RING", "never", 1);
+	setenv("FI_BEELINE_COPYBUF", "never", 1);
+	setenv("FI_BEELINE_SPLIT_MIN", "1M", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * ahead_test.c: bytes that follow the description of their message at once
- * (core/stream.c): which messages, how many of them, what becomes of them where the
+ * (transport/local/ways/frag.c): which messages, how many of them, what becomes of them where the
  * receive takes less, and what a liar gets. What comes before its receive: early_test.c.
  */
 #include "unit/at_work.h"
@@ -38,20 +38,20 @@ static void goes_ahead(void **state)
 	uint64_t streamed, told;
 
 	open_pair();
-	streamed = received(BL_WAY_STREAMED);
-	told = sent(BL_WAY_STREAMED);
+	streamed = received(BL_WAY_FRAG);
+	told = sent(BL_WAY_FRAG);
 	post(LONGEST);
 	if (row->here)
 		say_here();
 	send_by(row->len, row->niov, row->delivers ? BL_DELIVERY_COMPLETE : 0);
 	assert_int_equal(request()->ahead, row->want);
 	if (!row->here) /* nor is the sender, whom the receiver would ask */
-		bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+		bl_presence_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	check(row->len);
-	assert_int_equal(received(BL_WAY_STREAMED), streamed + (row->want != 0));
-	assert_int_equal(sent(BL_WAY_STREAMED), told + (row->want != 0));
+	assert_int_equal(received(BL_WAY_FRAG), streamed + (row->want != 0));
+	assert_int_equal(sent(BL_WAY_FRAG), told + (row->want != 0));
 	assert_int_equal(sender->requests + receiver->ntransfer, 0);
 	node_close(&node);
 }
@@ -61,7 +61,7 @@ static _Atomic uint32_t *hold_last(uint32_t *seq)
 {
 	_Atomic uint32_t *last = hide_last(&sender->dest[0]->tx, seq);
 
-	bl_say_active(sender, bl_ticks() + 1000000 * bl_ticks_per_us());
+	bl_presence_active(sender, bl_ticks() + 1000000 * bl_ticks_per_us());
 	bl_ep_progress(receiver);
 	assert_int_equal(receiver->ntransfer, 1);
 	return last;
@@ -111,7 +111,7 @@ static void takes_less(void **state)
 	open_pair();
 	copied = pulled();
 	once = received(BL_WAY_ONE_COPY);
-	streamed = received(BL_WAY_STREAMED);
+	streamed = received(BL_WAY_FRAG);
 	if (row->arrival == IN_TIME)
 		post(row->room);
 	if (row->arrival == DROPPED)
@@ -124,7 +124,7 @@ static void takes_less(void **state)
 		post(row->room);
 		assert_int_equal(received(BL_WAY_ONE_COPY),
 				 once + (row->arrival == DROPPED || !row->room));
-		assert_int_equal(received(BL_WAY_STREAMED),
+		assert_int_equal(received(BL_WAY_FRAG),
 				 streamed + (row->arrival == KEPT && row->room));
 	}
 	if (row->arrival == KEPT)
@@ -151,7 +151,7 @@ static void shares_cores(void **state)
 	(void)state;
 	open_pair();
 	post(LONGEST);
-	bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+	bl_presence_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
 	sender->tx_cq->crowd.until = bl_ticks() + 1000000 * bl_ticks_per_us();
 	send_by(20000, 1, 0);
 	assert_int_equal(request()->ahead, 20000);
@@ -190,12 +190,12 @@ static void held_up(void **state)
 	say_here();
 	send_by(row->len, 1, 0);
 	last = hold_last(&seq);
-	bl_say_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+	bl_presence_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
 	if (row->leaves) {
 		struct bl_sink none = BL_SINK_NONE;
 
 		receiver->leaves = 4;
-		bl_large_finish(receiver, &none);
+		bl_rndv_finish(receiver, &none);
 		assert_int_equal(receiver->ntransfer, 0);
 	}
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
@@ -295,7 +295,7 @@ static void has_little_room(void **state)
 		assert_int_equal(send_at_work(&send), 0);
 		assert_true(bl_txq_needs_hand(sender));
 		assert_int_equal(sender->requests, 0);
-		bl_say_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
+		bl_presence_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
 		bl_txq_progress(sender);
 		assert_int_equal(sender->ntxq, 0);
 	} else {
@@ -305,7 +305,7 @@ static void has_little_room(void **state)
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	check(row->len);
-	for (struct bl_unex *u = receiver->early_tagged.head, *next; u; u = next) {
+	for (struct bl_unexpected *u = receiver->unexpected_tagged.head, *next; u; u = next) {
 		next = u->next; /* nothing of the others has been lost either */
 		assert_int_equal(
 			bl_recv_buf(receiver, other, sizeof other, 1, 3, 0, other, NODE_FLAGS), 0);
@@ -349,10 +349,10 @@ static void lied_to(void **state)
 	post(LONGEST);
 	say_here();
 	send_by(8192, 1, 0);
-	number = bl_request_number(request());
+	number = bl_send_op_number(request());
 	last = hold_last(&seq);
-	bl_on_fragment(receiver, &none, peer, BL_SLOT_AHEAD, number + row->number, row->off,
-		       garbage, row->len);
+	bl_on_frag(receiver, &none, peer, BL_SLOT_AHEAD, number + row->number, row->off, garbage,
+		   row->len);
 	assert_int_equal(receiver->transfer[0]->ahead_left, row->off == 8191 ? 8191 : 8192);
 	for (size_t i = 8192; i < sizeof to; i++)
 		assert_int_equal(to[i], 0xee);
@@ -376,8 +376,8 @@ struct promise_row {
 static const struct promise_row promises[] = {
 	{{"more", "than the message has"}, 100, 101, 0},
 	{{"most", "a 32-bit length's end"}, 100, UINT32_MAX, 0},
-	{{"of a long one", "which may be claimed"}, BL_CLAIM_MIN, 1, 0},
-	{{"of a lent one", "which has a key"}, 100, 100, BL_SLOT_LENT},
+	{{"of a long one", "which may be claimed"}, BL_PROXY_MIN, 1, 0},
+	{{"of a lent one", "which has a key"}, 100, 100, BL_SLOT_RKEYS},
 };
 
 static void promised(void **state)
@@ -395,7 +395,7 @@ static void promised(void **state)
 	peer = receiver->dest[1];
 	bl_put_packet(sender->dest[0], BL_OP_TAGGED_RTS, row->flags, 9, 0, &rts,
 		      offsetof(struct bl_rts, piece) +
-			      (row->flags & BL_SLOT_LENT ? 2 : 1) * sizeof rts.piece[0]);
+			      (row->flags & BL_SLOT_RKEYS ? 2 : 1) * sizeof rts.piece[0]);
 	bl_ep_progress(receiver);
 	assert_true(peer->broken || peer->dead); /* a look may have been due */
 	node_close(&node);
@@ -405,7 +405,7 @@ static void promised(void **state)
 static void asks_for_more(void **state)
 {
 	struct bl_cts cts = {.chunk = 8192, .coop = BL_CTS_CARRY | BL_CTS_AHEAD};
-	const struct bl_request *r;
+	const struct bl_send_op *r;
 
 	open_pair();
 	post(LONGEST);
@@ -414,7 +414,7 @@ static void asks_for_more(void **state)
 	r = request();
 	assert_int_equal(r->ahead, PIECES);
 	for (cts.len = CARRIED - PIECES + 1; cts.len <= CARRIED + 1; cts.len += PIECES) {
-		bl_on_cts(sender, sender->dest[0], bl_request_number(r), 0, &cts,
+		bl_on_cts(sender, sender->dest[0], bl_send_op_number(r), 0, &cts,
 			  offsetof(struct bl_cts, piece));
 		assert_null(r->coop);
 	}

@@ -9,7 +9,7 @@
 
 #define CARRIED 0u /* all that is longer than EAGER is announced */
 #define LONGEST ((2u << 20) + 8192u)
-#include "core/claim.h"
+#include "transport/local/ways/proxy.h"
 #include "unit/ahead.h"
 
 #define MOST	   (1u << 20) /* what is given at most */
@@ -42,7 +42,7 @@ bool __wrap_bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer)
 	do {
 		now = bl_ticks();
 		if (sender_now == WAITS)
-			bl_say_here(sender, now);
+			bl_presence_seen(sender, now);
 		idle = __real_bl_peer_idle(ep, peer);
 	} while (!idle && bl_ticks() - now > 2 * bl_ticks_per_us());
 	return idle;
@@ -53,7 +53,9 @@ static inline void sender_is(int what)
 	uint64_t now = bl_ticks(), second = 1000000 * bl_ticks_per_us();
 
 	sender_now = what;
-	bl_say_here(sender, what == COPIES ? now + second : what == IS_AWAY ? now - second : now);
+	bl_presence_seen(sender, what == COPIES	   ? now + second
+				 : what == IS_AWAY ? now - second
+						   : now);
 }
 
 /* --- steps ------------------------------------------------------------------------ */
@@ -125,11 +127,11 @@ static inline void is_there(uint32_t i, size_t len)
 /* Nothing of it. */
 static inline void is_not_there(uint32_t i)
 {
-	for (size_t k = 0; k < BL_CLAIM_MIN; k += 4096)
+	for (size_t k = 0; k < BL_PROXY_MIN; k += 4096)
 		assert_int_equal(there[i][k], 0xee);
 }
 
-static inline const struct bl_transfer *given(uint32_t i)
+static inline const struct bl_recv_op *given(uint32_t i)
 {
 	for (uint32_t k = 0; k < receiver->ntransfer; k++)
 		if (receiver->transfer[k]->context == there[i])
@@ -171,7 +173,7 @@ static inline void complete(uint32_t count, const size_t *len)
 	for (uint32_t i = 0; i < count; i++)
 		is_there(i, len[i]);
 	assert_int_equal(sender->requests + receiver->ntransfer, 0);
-	assert_int_equal(back()->coop_busy, 0);
+	assert_int_equal(back()->chunks_busy, 0);
 }
 
 static inline void set_announced_limits(void)
@@ -179,9 +181,9 @@ static inline void set_announced_limits(void)
 	char both[16];
 
 	set_limits();
-	setenv("FI_BEELINE_CARRY_MAX", "0", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "0", 1);
 	snprintf(both, sizeof both, "%u", BOTH_HANDS);
-	setenv("FI_BEELINE_BOTH_HANDS_MIN", both, 1);
+	setenv("FI_BEELINE_SPLIT_MIN", both, 1);
 	snprintf(both, sizeof both, "%u", BOTH_HANDS / 2);
 	setenv("FI_BEELINE_CHUNK_MAX", both, 1);
 }

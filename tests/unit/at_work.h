@@ -22,7 +22,7 @@ bool __wrap_bl_gives_room(const struct bl_peer *peer)
 		return __real_bl_gives_room(peer);
 	do { /* again if this process lost its processor meanwhile */
 		asked = bl_ticks();
-		bl_say_active(receiver, asked + soon);
+		bl_presence_active(receiver, asked + soon);
 		gives = __real_bl_gives_room(peer);
 	} while (!gives && bl_ticks() - asked > soon);
 	return gives;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "atomic_ref.h"
-#include "core/atomic.h"
+#include "transport/local/rma/atomic.h"
 #include "unit/table.h"
 
 #define COUNT 64

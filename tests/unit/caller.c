@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * caller.c: a library that calls sched_yield, for tests of base/rebind.h and core/yields.h: built
- * several times, each by its own name (-DNAME) and linked in its own way; or one that has its own
+ * caller.c: a library that calls sched_yield, for tests of base/rebind.h and wait/yield_hook.h:
+ * built several times, each by its own name (-DNAME) and linked in its own way; or one that has its
+ * own
  * (-DOWN).
  */
 #include <sched.h>

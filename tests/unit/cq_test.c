@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "endpoint/api.h"
 #include "unit/table.h"
 
 static struct bl_domain *domain;

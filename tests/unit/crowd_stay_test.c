@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * crowd_stay_test.c: of a process that shares its core (core/crowd.h): when it stays there for an
+ * crowd_stay_test.c: of a process that shares its core (wait/oversub.h): when it stays there for an
  * answer that is near, what it says of where it runs, and when it yields. On which core it runs,
  * and how long a yield takes, are ours to say here.
  */
 #include <errno.h>
 #include <sched.h>
 
-#include "core/core.h"
-#include "core/crowd.h"
+#include "endpoint/api.h"
+#include "wait/oversub.h"
 #include "unit/node.h"
 
 #define GIVES_AFTER_US 30 /* of a wait */
-/* cq.c and crowd.c have the same: longer between two reads is computing, a longer wait naps. */
+/* cq.c and oversub.c have the same: longer between two reads is computing, a longer wait naps. */
 #define COMPUTING_US  7
 #define NAPS_AFTER_US 1000
 #define HELD_UP_US    50 /* much longer than a read takes */
@@ -53,7 +53,7 @@ static struct node pair; /* we are the first */
 static void open_pair(uint32_t company)
 {
 	node_open(&pair, 2);
-	pair.cq[0]->crowd = (struct bl_crowd){
+	pair.cq[0]->crowd = (struct bl_oversub){
 		.until = bl_ticks() + BL_TICKS_AHEAD,
 		.company = company,
 		.visit_every = 32,
@@ -118,12 +118,12 @@ static void stays_with(void **state)
 	open_pair(what->company);
 	cq = pair.cq[0];
 	cq->crowd.skipped = what->due ? 31 : 7;
-	bl_crowd_return(cq);
+	bl_oversub_return(cq);
 	assert_int_equal(our_turn(), OUR_CORE);
 	their_turn(what->turn);
 	if (what->whom != NOBODY)
 		post(what->whom == ANYBODY ? BL_ADDR_ANY : what->whom == US ? 0 : 1, 5);
-	if (bl_crowd_stay(cq, &stay))
+	if (bl_oversub_stay(cq, &stay))
 		outcome = stay.visit ? VISITS : STAYS;
 	assert_int_equal(outcome, what->outcome);
 	node_close(&pair);
@@ -137,15 +137,15 @@ static void unknown_cores(void **state)
 
 	open_pair(8);
 	core = -1;
-	bl_crowd_return(pair.cq[0]);
+	bl_oversub_return(pair.cq[0]);
 	assert_int_equal(our_turn(), 0);
-	bl_crowd_leave(pair.cq[0]);
+	bl_oversub_leave(pair.cq[0]);
 	assert_int_equal(our_turn(), BL_TURN_AWAY);
 	post(1, 5);
 	for (int away = 0; away < 2; away++) {
 		pair.cq[0]->crowd.skipped = 31;
 		their_turn(away ? BL_TURN_AWAY : 0);
-		assert_false(bl_crowd_stay(pair.cq[0], &stay));
+		assert_false(bl_oversub_stay(pair.cq[0], &stay));
 	}
 	core = 7;
 	node_close(&pair);
@@ -161,10 +161,10 @@ static void returns_by_any_queue(void **state)
 	open_pair(0);
 	assert_int_equal(bl_cq_open(pair.domain, 0, &tx), 0);
 	pair.ep[0]->tx_cq = tx;
-	bl_crowd_leave(pair.cq[0]);
+	bl_oversub_leave(pair.cq[0]);
 	assert_int_equal(our_turn(), BL_TURN_AWAY);
 	assert_true(tx->away);
-	bl_crowd_return(tx);
+	bl_oversub_return(tx);
 	bl_cq_read(pair.cq[0], &comp, 1, sizeof comp, NULL);
 	assert_int_equal(our_turn(), OUR_CORE);
 	pair.ep[0]->tx_cq = pair.cq[0];
@@ -184,21 +184,21 @@ static void stays_until(void **state)
 		cq->crowd.skipped = 31;
 		their_turn(ANOTHER_CORE | (visit ? BL_TURN_AWAY : 0));
 		post(1, 5);
-		assert_true(bl_crowd_stay(cq, &stay));
+		assert_true(bl_oversub_stay(cq, &stay));
 		assert_int_equal(stay.visit, visit);
 		stay.until = cq->crowd.until;
-		assert_true(bl_crowd_stay_on(cq, &stay));
+		assert_true(bl_oversub_stay_on(cq, &stay));
 		their_turn(ANOTHER_CORE |
 			   BL_TURN_AWAY); /* a visit minds that as little as before */
-		assert_int_equal(bl_crowd_stay_on(cq, &stay), visit);
+		assert_int_equal(bl_oversub_stay_on(cq, &stay), visit);
 		their_turn(ANOTHER_CORE);
-		assert_true(bl_crowd_stay_on(cq, &stay));
+		assert_true(bl_oversub_stay_on(cq, &stay));
 		stay.until = bl_ticks() - 1;
-		assert_false(bl_crowd_stay_on(cq, &stay));
+		assert_false(bl_oversub_stay_on(cq, &stay));
 		assert_false(stay.left);
 		stay.until = cq->crowd.until;
 		assert_int_equal(bl_cancel(pair.ep[0], NULL), 0); /* no longer awaited */
-		assert_false(bl_crowd_stay_on(cq, &stay));
+		assert_false(bl_oversub_stay_on(cq, &stay));
 		assert_true(stay.left);
 		node_close(&pair);
 	}
@@ -229,12 +229,12 @@ static const struct company_row companies[] = {
 static void company_lasts(void **state)
 {
 	const struct company_row *what = TABLE_ROW(struct company_row, state);
-	struct bl_crowd crowd = {0};
+	struct bl_oversub crowd = {0};
 
 	for (const char *end = what->stays; *end; end++) {
 		struct bl_stay stay = {.visit = *end == 'F' || *end == 'V', .left = *end == '.'};
 
-		bl_crowd_stayed(&crowd, &stay, *end == 'F' || *end == '+');
+		bl_oversub_stayed(&crowd, &stay, *end == 'F' || *end == '+');
 	}
 	assert_int_equal(crowd.company, what->company);
 	assert_int_equal(crowd.visit_every, what->visit_every);
@@ -252,10 +252,10 @@ static void visits_its_partner(void **state)
 			pair.cq[0]->crowd.visit_every = 512;
 			pair.cq[0]->crowd.skipped = skipped;
 			pair.cq[0]->crowd.apart.pair = two;
-			bl_crowd_return(pair.cq[0]);
+			bl_oversub_return(pair.cq[0]);
 			their_turn(LEFT_ANOTHER);
 			post(1, 5);
-			assert_int_equal(bl_crowd_stay(pair.cq[0], &stay), two && skipped == 15);
+			assert_int_equal(bl_oversub_stay(pair.cq[0], &stay), two && skipped == 15);
 			node_close(&pair);
 		}
 }
@@ -325,7 +325,7 @@ static void says_its_turn(void **state)
 		open_pair(0);
 		cq = pair.cq[0];
 		cq->last_empty = bl_ticks();
-		bl_crowd_return(cq);
+		bl_oversub_return(cq);
 		if (what->posted != NOBODY)
 			post(what->posted == ANYBODY ? BL_ADDR_ANY : 1, 6);
 		yields = 0;
@@ -434,12 +434,12 @@ static void met_on_one_core(void **state)
 	cq->crowd.until = 0;
 	their_turn(what->turn);
 	each_takes = what->takes;
-	bl_crowd_give_way(cq, bl_ticks());
+	bl_oversub_give_way(cq, bl_ticks());
 	each_takes = 0;
 	assert_int_equal(our_turn(), OUR_CORE); /* so that it finds us, too */
-	assert_int_equal(bl_crowd_shared(&cq->crowd, bl_ticks()), what->shared);
+	assert_int_equal(bl_oversub_shared(&cq->crowd, bl_ticks()), what->shared);
 	/* And no longer than for a moment. */
-	assert_false(bl_crowd_shared(&cq->crowd, bl_ticks() + 11000 * bl_ticks_per_us()));
+	assert_false(bl_oversub_shared(&cq->crowd, bl_ticks() + 11000 * bl_ticks_per_us()));
 	node_close(&pair);
 }
 

@@ -3,8 +3,8 @@
  * deep_stream_test.c: streams of large messages where they are carried (bl_copy_plan()->deep), and
  * what is carried beside messages that are fresh.
  */
-#include "core/claim_board.h"
-#include "unit/fresh.h"
+#include "transport/local/ways/proxy_post.h"
+#include "unit/dirty.h"
 
 /* A longer lane is as long as any, whatever this machine has, or no longer than most. */
 static size_t cache = 1 << 20;
@@ -83,19 +83,19 @@ static const struct deep_row deeps[] = {
 static void streams_of_large_ones(void **state)
 {
 	const struct deep_row *row = TABLE_ROW(struct deep_row, state);
-	struct bl_own_board shown = {0};
+	struct bl_own_adverts shown = {0};
 	struct bl_tx *tx;
-	size_t len = row->len ? row->len : BL_CLAIM_MIN;
+	size_t len = row->len ? row->len : BL_PROXY_MIN;
 	struct iovec iov = {from, len};
 	struct bl_send send = {&iov, 1, 0, 9, 0, from, NODE_FLAGS, NULL};
 	char seen[16] = "";
 	size_t sent = 0, got = 0;
 
-	plan()->by_stream = plan()->crossing_only = false;
-	plan()->in_turn = true;
-	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 131072;
+	plan()->by_stream = plan()->exchange_only = false;
+	plan()->copybuf = true;
+	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 131072;
 	plan()->stream_max = 131072;
-	plan()->fresh_max = plan()->turn_max = 0;
+	plan()->dirty_max = plan()->turn_max = 0;
 	plan()->deep = row->deep;
 	bl_tx_here_ns = UINT32_MAX;
 	cache = row->is_short ? 512 << 10 : 1 << 20;
@@ -129,7 +129,7 @@ static void streams_of_large_ones(void **state)
 	peer()->board = NULL;
 	node_close(&node);
 	plan()->by_stream = true;
-	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 0;
 }
 
 /* What is carried goes as it would, near and far, though longer ones are fresh. */
@@ -140,40 +140,40 @@ static void carried_is_not_fresh(void **state)
 	(void)state;
 	open_fresh();
 	node_close(&node);
-	plan()->by_stream = plan()->crossing_only = false;
-	plan()->carry_max = plan()->carry_turn = plan()->stream_max = 98304;
-	plan()->carry_far = 40000;
+	plan()->by_stream = plan()->exchange_only = false;
+	plan()->eager_long_max = plan()->eager_long_copybuf = plan()->stream_max = 98304;
+	plan()->eager_long_far = 40000;
 	plan()->deep = true;
 	open_pair();
 	stretch();
 	tx = &peer()->tx;
 	for (int far = 0; far < 2; far++) {
 		tx->slow = far ? 7 : 0;
-		tx->fresh = BL_FRESH_AFTER;
-		tx->fresh_left = 2;
+		tx->fresh = BL_DIRTY_AFTER;
+		tx->dirty_left = 2;
 		tx->asked = (uint8_t)(tx->next - 1); /* it has heard of the other */
-		assert_false(bl_is_fresh(sender, peer(), 40000));
-		assert_int_equal(bl_is_fresh(sender, peer(), 40001), far);
-		assert_int_equal(bl_is_fresh(sender, peer(), 98304), far);
-		assert_true(bl_is_fresh(sender, peer(), 98305));
+		assert_false(bl_is_dirty(sender, peer(), 40000));
+		assert_int_equal(bl_is_dirty(sender, peer(), 40001), far);
+		assert_int_equal(bl_is_dirty(sender, peer(), 98304), far);
+		assert_true(bl_is_dirty(sender, peer(), 98305));
 		for (int n = 0; n < 4; n++) {
 			one(32768);
 			assert_int_equal(way_of_last(1), 'w');
-			assert_int_equal(!(BL_HEAD_FLAGS(last_head(1)) & BL_SLOT_PAST), !far);
+			assert_int_equal(!(BL_HEAD_FLAGS(last_head(1)) & BL_SLOT_NT_STORED), !far);
 		}
-		assert_int_equal(tx->fresh, BL_FRESH_AFTER);
-		assert_int_equal(tx->fresh_left, 2);
+		assert_int_equal(tx->fresh, BL_DIRTY_AFTER);
+		assert_int_equal(tx->dirty_left, 2);
 	}
 	node_close(&node);
 	plan()->by_stream = true;
-	plan()->carry_max = plan()->carry_far = plan()->carry_turn = 0;
+	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 0;
 }
 
 int main(void)
 {
 	set_limits();
-	unsetenv("FI_BEELINE_STRETCH");
-	unsetenv("FI_BEELINE_TURNS");
+	unsetenv("FI_BEELINE_LONG_RING");
+	unsetenv("FI_BEELINE_COPYBUF");
 	/* What is far shows in lines, as it does where messages are carried, whatever this machine
 	 * has. */
 	plan()->past_min = BL_SLOT_INLINE + 1;

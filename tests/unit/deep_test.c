@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/match.h"
-#include "core/shared.h"
+#include "endpoint/srx.h"
 #include "unit/table.h"
 
 #define MOST	3000
@@ -17,7 +17,7 @@
 static struct bl_ep ep, context; /* context: a shared one, whose member ep may be */
 static struct bl_peer peer[SOURCES];
 static struct bl_post post[MOST], *waiting[MOST];
-static struct bl_unex unex[MOST], *early[MOST];
+static struct bl_unexpected unex[MOST], *early[MOST];
 static uint32_t count, cycles;
 static bool grows;
 static uint64_t random_state;
@@ -194,15 +194,15 @@ static void check_post_index(const struct deep_row *r, const struct bl_post_queu
 
 	if (!x)
 		return;
-	for (uint32_t k = 0; k <= BL_KINDS; k++)
+	for (uint32_t k = 0; k <= BL_MACHINES; k++)
 		sum += x->count[k];
 	assert_int_equal(sum, count);
 	assert_int_equal(x->table.count, count);
 	assert_true(count > BL_MATCH_SHORT);
 	if (r->allocations < 0)
 		assert_true(count <= 2 * (x->table.mask + 1));
-	if (2 * r->ignores <= BL_KINDS)
-		assert_int_equal(x->count[BL_KINDS], 0);
+	if (2 * r->ignores <= BL_MACHINES)
+		assert_int_equal(x->count[BL_MACHINES], 0);
 }
 
 static void posts_are_found(void **state)
@@ -271,12 +271,12 @@ static void kinds_are_reused(void **state)
 		bl_post_append(&queue, &post[i]);
 	}
 	assert_null(*bl_match_find(&queue, &peer[0], standing));
-	for (uint32_t k = 0; k < 3 * BL_KINDS; k++) {
+	for (uint32_t k = 0; k < 3 * BL_MACHINES; k++) {
 		struct bl_post *one = &post[standing];
 
 		*one = (struct bl_post){.src = &peer[1], .tag = k, .ignore = 1ull << (60 - k)};
 		bl_post_append(&queue, one);
-		assert_int_equal(queue.index->count[BL_KINDS], 0);
+		assert_int_equal(queue.index->count[BL_MACHINES], 0);
 		assert_ptr_equal(*bl_match_find(&queue, &peer[1], k | one->ignore), one);
 		bl_post_unlink(&queue, bl_post_link(&queue, one));
 	}
@@ -298,7 +298,7 @@ static uint32_t first_early(const struct bl_post *wanted)
 static struct bl_post wanted_receive(const struct deep_row *r)
 {
 	struct bl_post wanted = some_receive(r);
-	const struct bl_unex *any = count ? early[below(count)] : NULL;
+	const struct bl_unexpected *any = count ? early[below(count)] : NULL;
 
 	if (any && below(4)) {
 		wanted.tag = r->flags & UNTAGGED ? 0 : any->tag;
@@ -307,24 +307,24 @@ static struct bl_post wanted_receive(const struct deep_row *r)
 	return wanted;
 }
 
-static void check_unex_index(const struct bl_unex_queue *queue)
+static void check_unex_index(const struct bl_unexpected_queue *queue)
 {
-	const struct bl_unex_index *x = queue->index;
+	const struct bl_unexpected_index *x = queue->index;
 
 	for (uint32_t view = 0; x && view < x->nview; view++)
 		assert_int_equal(x->view[view].table.count, count);
 }
 
-static void find_one(const struct deep_row *r, struct bl_unex_queue *queue)
+static void find_one(const struct deep_row *r, struct bl_unexpected_queue *queue)
 {
 	struct bl_post wanted = wanted_receive(r);
 	uint32_t i = first_early(&wanted);
-	struct bl_unex **at = bl_unex_find(queue, &wanted, !(r->flags & UNTAGGED));
+	struct bl_unexpected **at = bl_unexpected_find(queue, &wanted, !(r->flags & UNTAGGED));
 
 	assert_ptr_equal(*at, i < count ? early[i] : NULL);
 	if (!*at || below(8) == 0) /* a mere look */
 		return;
-	bl_unex_unlink(queue, at);
+	bl_unexpected_unlink(queue, at);
 	early[i]->pool = 0; /* free again */
 	leave(early, i);
 }
@@ -332,20 +332,20 @@ static void find_one(const struct deep_row *r, struct bl_unex_queue *queue)
 static void earlies_are_found(void **state)
 {
 	const struct deep_row *r = TABLE_ROW(struct deep_row, state);
-	struct bl_unex_queue queue = {.tail = &queue.head};
+	struct bl_unexpected_queue queue = {.tail = &queue.head};
 	uint32_t next = 0;
 	bool indexed = false, dropped = false;
 
 	for (uint32_t step = 0; step < STEPS; step++) {
 		if (one_more(r)) {
-			struct bl_unex *u;
+			struct bl_unexpected *u;
 
 			do
 				u = &unex[next++ % MOST];
 			while (u->pool);
-			*u = (struct bl_unex){
+			*u = (struct bl_unexpected){
 				.peer = &peer[below(r->sources)], .tag = some_tag(r), .pool = 1};
-			bl_unex_append(&queue, u);
+			bl_unexpected_append(&queue, u);
 			early[count++] = u;
 		} else {
 			find_one(r, &queue);
@@ -356,7 +356,7 @@ static void earlies_are_found(void **state)
 	}
 	assert_int_equal(indexed, !!(r->flags & EARLIES));
 	assert_int_equal(dropped, !!(r->flags & EARLIES));
-	bl_unex_unindex(&queue);
+	bl_unexpected_unindex(&queue);
 }
 
 enum { HELD = 500 };
@@ -366,19 +366,19 @@ static struct bl_post of_kind(uint32_t k, uint64_t tag)
 	return (struct bl_post){.tag = tag, .ignore = 1ull << (60 - k)};
 }
 
-static void hold(struct bl_unex_queue *queue)
+static void hold(struct bl_unexpected_queue *queue)
 {
 	for (uint32_t i = 0; i < HELD; i++) {
-		unex[i] = (struct bl_unex){.peer = &peer[i % SOURCES], .tag = i};
-		bl_unex_append(queue, &unex[i]);
+		unex[i] = (struct bl_unexpected){.peer = &peer[i % SOURCES], .tag = i};
+		bl_unexpected_append(queue, &unex[i]);
 	}
 }
 
 /* Whether the last is found though the list is cut in the middle: by a view. */
-static bool has_view(struct bl_unex_queue *queue, uint32_t k)
+static bool has_view(struct bl_unexpected_queue *queue, uint32_t k)
 {
 	struct bl_post wanted = of_kind(k, HELD - 1);
-	struct bl_unex_index *x = queue->index;
+	struct bl_unexpected_index *x = queue->index;
 	uint32_t view = 0;
 
 	while (view < x->nview && x->view[view].kind.ignore != wanted.ignore)
@@ -386,7 +386,7 @@ static bool has_view(struct bl_unex_queue *queue, uint32_t k)
 	if (view == x->nview)
 		return false;
 	unex[50].next = NULL;
-	assert_ptr_equal(*bl_unex_find(queue, &wanted, true), &unex[HELD - 1]);
+	assert_ptr_equal(*bl_unexpected_find(queue, &wanted, true), &unex[HELD - 1]);
 	unex[50].next = &unex[51];
 	return true;
 }
@@ -394,25 +394,25 @@ static bool has_view(struct bl_unex_queue *queue, uint32_t k)
 /* Each kind that searches for long gets one, while there are any left. */
 static void views_are_used(void **state)
 {
-	struct bl_unex_queue queue = {.tail = &queue.head};
+	struct bl_unexpected_queue queue = {.tail = &queue.head};
 
 	(void)state;
 	hold(&queue);
 	for (uint32_t k = 0; k < BL_VIEWS + 1; k++) {
 		struct bl_post wanted = of_kind(k, HELD);
 
-		assert_null(*bl_unex_find(&queue, &wanted, true));
+		assert_null(*bl_unexpected_find(&queue, &wanted, true));
 	}
 	for (uint32_t k = 0; k < BL_VIEWS; k++)
 		assert_true(has_view(&queue, k));
 	assert_false(has_view(&queue, BL_VIEWS));
-	bl_unex_unindex(&queue);
+	bl_unexpected_unindex(&queue);
 }
 
 /* One that is used gives way to none; the kind that searches in vain gets one in the end. */
 static void views_give_way(void **state)
 {
-	struct bl_unex_queue queue = {.tail = &queue.head};
+	struct bl_unexpected_queue queue = {.tail = &queue.head};
 	uint32_t searches = 0;
 
 	(void)state;
@@ -421,19 +421,19 @@ static void views_give_way(void **state)
 		struct bl_post wanted = of_kind(k, HELD);
 
 		for (uint32_t i = 0; i < (k == 2 ? 1 : 3); i++)
-			assert_null(*bl_unex_find(&queue, &wanted, true));
+			assert_null(*bl_unexpected_find(&queue, &wanted, true));
 	}
 	for (; !has_view(&queue, BL_VIEWS); searches++) {
 		struct bl_post wanted = of_kind(BL_VIEWS, HELD);
 
 		assert_true(searches < 100);
-		assert_null(*bl_unex_find(&queue, &wanted, true));
+		assert_null(*bl_unexpected_find(&queue, &wanted, true));
 	}
 	assert_true(searches > 4); /* not at once */
 	for (uint32_t k = 0; k < BL_VIEWS; k++)
 		assert_int_equal(has_view(&queue, k), k != 2);
 	for (uint32_t i = 0; i < HELD; i++)
-		bl_unex_unlink(&queue, &queue.head);
+		bl_unexpected_unlink(&queue, &queue.head);
 	assert_null(queue.index);
 }
 

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/claim.h"
-#include "core/core.h"
-#include "core/large.h"
+#include "transport/local/ways/proxy.h"
+#include "endpoint/api.h"
+#include "transport/local/ways/rndv.h"
 #include "core/mr.h"
-#include "core/rma.h"
-#include "core/stream.h"
+#include "endpoint/rma.h"
+#include "transport/local/ways/frag.h"
 #include "unit/node.h"
 
 static struct node node;
@@ -135,7 +135,7 @@ static void is_a_wait(void **state)
 	cq = node.cq[0];
 	await(row->awaited, 1);
 	cq->wait_began = cq->last_empty = 0;
-	cq->crowd.read.luck = BL_LUCK_MOST;
+	cq->crowd.read.luck = BL_SPIN_CREDIT_MOST;
 	for (const char *at = row->reads; *at; at++) {
 		uint64_t before = bl_ticks();
 
@@ -155,7 +155,8 @@ static void is_a_wait(void **state)
 				 empty);
 	}
 	assert_int_equal(cq->wait_began != 0, row->wait);
-	assert_int_equal(cq->crowd.read.luck, BL_LUCK_MOST - (row->spins ? BL_LUCK_VAIN : 0));
+	assert_int_equal(cq->crowd.read.luck,
+			 BL_SPIN_CREDIT_MOST - (row->spins ? BL_SPIN_CREDIT_VAIN : 0));
 	await(row->awaited, -1);
 	node_close(&node);
 }
@@ -260,7 +261,7 @@ static void is_not_away(void **state)
 	assert_int_equal(ep->ntransfer, 2);
 	cq->full++;
 	cq->last_empty = bl_ticks() - us(1000);
-	cq->crowd.read.luck = BL_LUCK_MOST; /* it spins */
+	cq->crowd.read.luck = BL_SPIN_CREDIT_MOST; /* it spins */
 	ep->leaves = BL_LEAVES_MOST;
 	ep->left_at = 0;
 	ep->next_look = bl_ticks() + BL_TICKS_AHEAD;

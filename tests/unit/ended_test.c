@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ended_test.c: what is said of an operation that ended with an error (core/ended.c): whom it
+ * ended_test.c: what is said of an operation that ended with an error (core/op_error.c): whom it
  * was with, the way and what to try; once, and nothing of what another line tells of.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "core/ended.h"
-#include "local/local.h"
+#include "core/op_error.h"
+#include "transport/local/local.h"
 #include "unit/table.h"
 
 static char said[512];

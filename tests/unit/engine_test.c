@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "copy/engine.h"
-#include "copy/kind.h"
+#include "copy/machine.h"
 #include "copy/move.h"
 #include "deny.h"
 #include "unit/table.h"
@@ -142,8 +142,8 @@ static int wrong_limits(const void *arg)
 		setenv("FI_BEELINE_EAGER_MAX", row->value, 1);
 	setenv("FI_BEELINE_INJECT", row->inject, 1);
 	plan = bl_copy_plan();
-	inject = *row->inject == 'e' ? plan->eager_max : plan->dialogue_max;
-	if (row->value && (plan->eager_max != row->max || plan->dialogue_max != row->max))
+	inject = *row->inject == 'e' ? plan->eager_max : plan->pingpong_max;
+	if (row->value && (plan->eager_max != row->max || plan->pingpong_max != row->max))
 		return 1;
 	return plan->inject_max != inject ? 2 : 0;
 }
@@ -185,7 +185,7 @@ static void knob_sets_pieces(void **state)
 struct turns_row {
 	struct row row;
 	const char *value;
-	bool in_turn, crossing_only, grows;
+	bool copybuf, exchange_only, grows;
 };
 
 static const struct turns_row turns[] = {
@@ -199,9 +199,9 @@ static int wrong_turns(const void *arg)
 	const struct turns_row *row = arg;
 	const struct bl_copy_plan *plan;
 
-	setenv("FI_BEELINE_TURNS", row->value, 1);
+	setenv("FI_BEELINE_COPYBUF", row->value, 1);
 	plan = bl_copy_plan();
-	return plan->in_turn != row->in_turn || plan->crossing_only != row->crossing_only ||
+	return plan->copybuf != row->copybuf || plan->exchange_only != row->exchange_only ||
 	       plan->grows != row->grows;
 }
 
@@ -218,7 +218,7 @@ struct far_row {
 };
 
 #define PAST	&bl_copy_past
-#define IN_TURN &bl_copy_in_turn
+#define IN_TURN &bl_copy_copybuf
 
 static const struct far_row fars[] = {
 	{{"as measured", "24 KiB"}, PAST, {1242, 65}, 14336, 98304, 24576},
@@ -238,7 +238,7 @@ static void carried_far(void **state)
 {
 	const struct far_row *row = TABLE_ROW(struct far_row, state);
 
-	assert_int_equal(bl_copy_carry_far(&row->once, row->twice, row->eager, row->carry),
+	assert_int_equal(bl_copy_eager_long_far(&row->once, row->twice, row->eager, row->carry),
 			 row->far);
 }
 
@@ -284,20 +284,20 @@ static void just_written(void **state)
 {
 	const struct written_row *row = TABLE_ROW(struct written_row, state);
 
-	assert_int_equal(bl_copy_fresh_max(row->cache), row->most);
+	assert_int_equal(bl_copy_dirty_max(row->cache), row->most);
 }
 
 static void plan_is_sane(void **state)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_cpu cpu = bl_cpu_read();
-	const struct bl_kind *kind = bl_kind_of(&cpu);
+	const struct bl_machine *kind = bl_machine_of(&cpu);
 
 	assert_string_equal(plan->kind, kind->name);
-	assert_int_equal(plan->in_turn, kind->turns != BL_TURNS_NONE);
-	assert_int_equal(plan->crossing_only, kind->turns == BL_TURNS_CROSSING);
+	assert_int_equal(plan->copybuf, kind->turns != BL_COPYBUF_NONE);
+	assert_int_equal(plan->exchange_only, kind->turns == BL_COPYBUF_EXCHANGE);
 	assert_int_equal(plan->own_by_store, kind->own_by_store);
-	assert_int_equal(plan->grows_far, kind->grows_far);
+	assert_int_equal(plan->streamed_far, kind->streamed_far);
 	assert_int_equal(plan->past_min, kind->past_min);
 	assert_int_equal(plan->far_ns, kind->far_ns);
 	assert_int_equal(plan->used_near, kind->used_near);
@@ -306,25 +306,25 @@ static void plan_is_sane(void **state)
 	assert_int_equal(plan->chunk_half, kind->chunk_half);
 	assert_in_range(plan->eager_max, 512, 14336);
 	/* Of the three classes one has another limit for dialogues. */
-	assert_int_equal(plan->dialogue_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
+	assert_int_equal(plan->pingpong_max, plan->eager_max == 6144 ? 8192 : plan->eager_max);
 	assert_int_equal(plan->inject_max, plan->eager_max);
-	assert_true(plan->carry_far <= plan->carry_turn);
-	assert_true(plan->carry_turn <= plan->carry_max);
-	assert_int_equal(plan->by_stream, !plan->carry_max);
-	assert_true(plan->in_turn || !plan->crossing_only);
+	assert_true(plan->eager_long_far <= plan->eager_long_copybuf);
+	assert_true(plan->eager_long_copybuf <= plan->eager_long_max);
+	assert_int_equal(plan->by_stream, !plan->eager_long_max);
+	assert_true(plan->copybuf || !plan->exchange_only);
 	/* Where nothing is carried, or two copies are much quicker than one (Zen 3 and later). */
 	assert_true(!plan->deep || !plan->by_stream);
-	assert_int_equal(plan->fresh_max, !plan->in_turn    ? 0
-					  : plan->by_stream ? bl_copy_fresh_max(cpu.cache)
+	assert_int_equal(plan->dirty_max, !plan->copybuf    ? 0
+					  : plan->by_stream ? bl_copy_dirty_max(cpu.cache)
 					  : plan->deep	    ? 512 << 10
 							    : 0);
 	assert_int_equal(plan->turn_max,
-			 plan->deep && plan->in_turn && !plan->used_near ? 256 << 10 : 0);
-	assert_true(plan->turn_max <= plan->fresh_max);
+			 plan->deep && plan->copybuf && !plan->used_near ? 256 << 10 : 0);
+	assert_true(plan->turn_max <= plan->dirty_max);
 	assert_false(plan->grows); /* by itself */
-	assert_true(plan->stream_max >= plan->carry_max);
-	assert_true(plan->carry_far >= bl_min(plan->eager_max, plan->carry_max));
-	assert_true(plan->both_hands_min > plan->eager_max);
+	assert_true(plan->stream_max >= plan->eager_long_max);
+	assert_true(plan->eager_long_far >= bl_min(plan->eager_max, plan->eager_long_max));
+	assert_true(plan->split_min > plan->eager_max);
 	assert_true(plan->chunk_max >= PAGE && plan->chunk_max % PAGE == 0);
 	assert_true(plan->chunk_half >= PAGE && plan->chunk_half <= plan->chunk_max);
 	assert_ptr_equal(plan, bl_copy_plan());

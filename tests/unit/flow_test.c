@@ -76,7 +76,7 @@ static void one(size_t len, bool early, uint64_t flags)
 
 static void all_lengths(void **state)
 {
-	size_t eager = bl_copy_plan()->eager_max, both = bl_copy_plan()->both_hands_min;
+	size_t eager = bl_copy_plan()->eager_max, both = bl_copy_plan()->split_min;
 	const size_t around[] = {512, 4096, 8192, eager, 2 * 8192, both, 65536, LONGEST - 1};
 
 	open_with(2, state);
@@ -246,7 +246,7 @@ static void many_large(void **state)
 		sent[by]++;
 	}
 	node_settle(&node, 0);
-	assert_true(node.ep[0]->early_tagged.head); /* none has been copied */
+	assert_true(node.ep[0]->unexpected_tagged.head); /* none has been copied */
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(bl_recv_buf(node.ep[0], all + i * EACH, EACH, 1 + i % 2, i, 0,
 					     (void *)i, NODE_FLAGS),

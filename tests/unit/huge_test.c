@@ -482,7 +482,7 @@ static void three_for_two(void **state)
 }
 
 /* Three in turn: none for nothing, no matter how long. */
-static void in_turn(void **state)
+static void copybuf(void **state)
 {
 	uint64_t other[2];
 
@@ -667,7 +667,7 @@ int main(void)
 	TABLE_TEST(not_all_at_once);
 	TABLE_TEST(an_hour);
 	TABLE_TEST(three_for_two);
-	TABLE_TEST(in_turn);
+	TABLE_TEST(copybuf);
 	TABLE_ROWS("kind", of_kind, kinds);
 	TABLE_TEST(in_earnest);
 	return table_run("huge");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * lane.h: for tests of local/ring.h alone, without an endpoint: one lane in ordinary memory, both
- * private halves in this program.
+ * lane.h: for tests of transport/local/lane/ring.h alone, without an endpoint: one lane in ordinary
+ * memory, both private halves in this program.
  */
 #ifndef BL_TESTS_UNIT_LANE_H
 #define BL_TESTS_UNIT_LANE_H
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "local/ring.h"
+#include "transport/local/lane/ring.h"
 #include "unit/table.h"
 
 struct ring {

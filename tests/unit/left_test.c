@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * left_test.c: messages that have no receive yet and stay in the ring for a while (core/early.c),
- * from which they are copied once: when they do, until when, and that nothing is held up by them.
+ * left_test.c: messages that have no receive yet and stay in the ring for a while
+ * (core/unexpected.c), from which they are copied once: when they do, until when, and that nothing
+ * is held up by them.
  */
 #include <errno.h>
 
 #include "unit/node.h"
 
-#include "core/recv.h"
+#include "endpoint/recv.h"
 
 #define LONG_TAG  9
 #define SHORT_TAG 1
@@ -347,7 +348,7 @@ struct never_row {
 static const struct never_row nevers[] = {
 	{{"in the ring", "left"}, 0, false, OF_RECEIVES, true},
 	{{"in our buffer", "its place is the next one's"},
-	 BL_SLOT_YOURS,
+	 BL_SLOT_CB_USE,
 	 false,
 	 OF_RECEIVES,
 	 false},
@@ -369,11 +370,11 @@ static void is_left_or_not(void **state)
 
 	open_pair(CROWDED);
 	a.peer = from_sender();
-	a.growing = row->grows ? &slot : NULL;
+	a.streamed = row->grows ? &slot : NULL;
 	node.cq[1]->crowd.until = node.cq[0]->crowd.until;
 	if (row->queue != NOBODY)
 		sink.cq = node.cq[row->queue == OF_SENDS];
-	assert_int_equal(bl_leave_for_later(&sink, &a), row->left);
+	assert_int_equal(bl_defer(&sink, &a), row->left);
 	node_close(&node);
 }
 

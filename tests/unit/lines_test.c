@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * lines_test.c: what a sender stores to before it has anything to send, so that the lines are its
- * own by then (local/ring.h, "Lines of our own"): where, and nowhere else; when; and that nobody
- * takes it for a message. Single-threaded.
+ * own by then (transport/local/lane/ring.h, "Lines of our own"): where, and nowhere else; when; and
+ * that nobody takes it for a message. Single-threaded.
  */
 #include "unit/lane.h"
 #include "unit/node.h"
@@ -257,7 +257,7 @@ static void answers_timed(void **state)
 	r.tx.asked = (uint8_t)r.tx.next;
 	r.tx.stores = row->before;
 	r.tx.answer = r.tx.next - BL_ANSWER_EVERY;
-	assert_true(bl_tx_in_dialogue(&r.tx));
+	assert_true(bl_tx_is_pingpong(&r.tx));
 	bl_tx_slot_warm(&r.tx);
 	assert_int_equal(r.tx.timed, row->knob);
 	r.tx.heard_at -= (uint32_t)(row->ns * bl_ticks_per_us() / 1000);
@@ -469,7 +469,7 @@ static void endpoints_store(void **state)
 
 int main(void)
 {
-	setenv("FI_BEELINE_OWN", "store", 1); /* for the endpoints */
+	setenv("FI_BEELINE_PREFETCH", "store", 1); /* for the endpoints */
 	TABLE_ROWS("owned", owned_ahead, owns);
 	TABLE_ROWS("when", owned_when, whens);
 	TABLE_ROWS("next", owned_of_the_next, nexts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * match_test.c: the matcher (core/recv.c, the short paths in core/ep.h) through
+ * match_test.c: the matcher (endpoint/recv.c, the short paths in endpoint/endpoint.h) through
  * real endpoints in one process. Each message carries its number; endpoint 0
  * receives, 1 and 2 send, and so does 0 to itself. After each send the receiver
  * takes what has come, so that the order of events is the order of the script.

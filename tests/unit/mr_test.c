@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/atomic.h"
-#include "core/large.h"
-#include "core/rma.h"
+#include "transport/local/rma/atomic.h"
+#include "transport/local/ways/rndv.h"
+#include "endpoint/rma.h"
 #include "unit/node.h"
 
 static struct node node;

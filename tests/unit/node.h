@@ -9,8 +9,8 @@
 #ifndef BL_TESTS_UNIT_NODE_H
 #define BL_TESTS_UNIT_NODE_H
 
-#include "core/core.h"
-#include "core/txq.h"
+#include "endpoint/api.h"
+#include "endpoint/txq.h"
 #include "unit/table.h"
 
 #define NODE_MOST 4

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * over_test.c: how long one that is in the middle of a copy is waited for (local/over.c), by a
- * clock of the test's own, and the lines of /proc that it is judged by (base/text.h).
+ * over_test.c: how long one that is in the middle of a copy is waited for
+ * (transport/local/link/over.c), by a clock of the test's own, and the lines of /proc that it is
+ * judged by (base/text.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "local/local.h"
+#include "transport/local/local.h"
 #include "unit/table.h"
 
 /* --- patience ------------------------------------------------------------ */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * own_test.c: who shares the copying of a large message although he sends some himself: one all of
- * whose messages have been received, as FINs say that he hasn't looked at yet (large.c, plan();
- * what bl_fins_in_sight() counts is in fin_test.c).
+ * whose messages have been received, as FINs say that he hasn't looked at yet (rndv_rx.c, plan();
+ * what bl_acks_in_sight() counts is in fin_test.c).
  */
 #include "unit/announced.h"
 
@@ -48,11 +48,11 @@ static void send_own(const struct own_row *row)
 		assert_int_equal(bl_recv_buf(sender, to, OWN, 0, i, 0, NULL, BL_TAGGED), 0);
 	bl_ep_progress(sender);
 	for (uint32_t i = 0, left = row->bits; left; i++) {
-		const struct bl_request *r = receiver->request[i];
+		const struct bl_send_op *r = receiver->request[i];
 
 		if (r->peer && !r->delivers) {
-			struct bl_fins *fins = &back()->tx.lane->fins;
-			uint32_t index = (uint32_t)bl_request_number(r);
+			struct bl_acks *fins = &back()->tx.lane->fins;
+			uint32_t index = (uint32_t)bl_send_op_number(r);
 
 			assert_in_range(index, 0, 63);
 			atomic_fetch_or(&fins->word[0], 1ull << index);

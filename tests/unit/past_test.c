@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * past_test.c: local/ring.c: which stores pass the caches by, how a sender finds out that its
- * receiver is far away and that it isn't any more, and what shows that a longer ring would be of
- * use. Single-threaded.
+ * past_test.c: transport/local/lane/ring.c: which stores pass the caches by, how a sender finds out
+ * that its receiver is far away and that it isn't any more, and what shows that a longer ring would
+ * be of use. Single-threaded.
  */
 #include "unit/lane.h"
 
@@ -45,7 +45,7 @@ static void past_for_a_while(void **state)
 	assert_int_equal(store(&tx, TIMED - 1), 0);
 	assert_int_equal(tx.past, 3);
 	for (int left = 3; left--;) {
-		assert_int_equal(store(&tx, TIMED), BL_SLOT_PAST);
+		assert_int_equal(store(&tx, TIMED), BL_SLOT_NT_STORED);
 		assert_int_equal(tx.past, left);
 	}
 	assert_int_equal(store(&tx, TIMED), 0);
@@ -106,7 +106,7 @@ static void probed(void **state)
 {
 	const struct probe_row *row = TABLE_ROW(struct probe_row, state);
 	struct ring r = ring_at(1000);
-	uint32_t past = row->after >= FAR - 1 && row->len > BL_SLOT_INLINE ? BL_SLOT_PAST : 0;
+	uint32_t past = row->after >= FAR - 1 && row->len > BL_SLOT_INLINE ? BL_SLOT_NT_STORED : 0;
 
 	set_past_min(PROBED);
 	seem(row->far);
@@ -269,7 +269,7 @@ static void filled_again(void **state)
 			get(&r, i, lens[k]);
 		}
 		r.tx.nlong = 0;
-		bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), 0);
+		bl_tx_lengthen(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), 0);
 		for (uint32_t i = 3 * lap; i < 30 * lap; i++) {
 			assert_true(put(&r, i, lens[k]));
 			get(&r, i, lens[k]);

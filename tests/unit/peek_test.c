@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/core.h"
-#include "core/large.h"
-#include "core/shared.h"
+#include "endpoint/api.h"
+#include "transport/local/ways/rndv.h"
+#include "endpoint/srx.h"
 #include "unit/node.h"
 
 #define TAG	   7
@@ -52,8 +52,8 @@ static bool look(bool tagged)
 
 /* --- whether it polls ---------------------------------------------------------------- */
 
-#define MOST BL_LUCK_MOST
-#define LESS (BL_LUCK_MOST - BL_LUCK_VAIN)
+#define MOST BL_SPIN_CREDIT_MOST
+#define LESS (BL_SPIN_CREDIT_MOST - BL_SPIN_CREDIT_VAIN)
 
 enum state { ALONE, SHARED_CORE, COPIES, HAS_COMPLETION };
 
@@ -74,7 +74,7 @@ static const struct row_of_looks rows[] = {
 	{{"at last, a probe", "one of so many waits tries"},
 	 ALONE,
 	 0,
-	 BL_LUCK_PROBE,
+	 BL_SPIN_CREDIT_PROBE,
 	 "-",
 	 0,
 	 1,
@@ -102,7 +102,7 @@ static void polls(void **state)
 	node_open(&node, 2);
 	cq = node.cq[0];
 	cq->full = 1;
-	cq->crowd.peek = (struct bl_luck){.luck = row->luck, .waits = row->waits};
+	cq->crowd.peek = (struct bl_spin_credit){.luck = row->luck, .waits = row->waits};
 	if (row->state == SHARED_CORE)
 		cq->crowd.until = bl_ticks() + BL_TICKS_AHEAD;
 	node.ep[0]->work += row->state == COPIES;
@@ -118,7 +118,7 @@ static void polls(void **state)
 	assert_true(row->after >= row->luck || bl_ticks() - began >= bl_first_ticks());
 	assert_int_equal(cq->crowd.peek.luck, row->after);
 	assert_int_equal(cq->crowd.peek.waits, row->waits + row->begun);
-	assert_int_equal(cq->crowd.peek.rarely, row->waits == BL_LUCK_PROBE);
+	assert_int_equal(cq->crowd.peek.rarely, row->waits == BL_SPIN_CREDIT_PROBE);
 	assert_int_equal(cq->crowd.read.luck, 0); /* that's another matter */
 	node_close(&node);
 }
@@ -126,8 +126,9 @@ static void polls(void **state)
 /* Without luck one of so many tries, and rarer ones when that was in vain. */
 static void tries(void **state)
 {
-	const uint32_t due[] = {BL_LUCK_PROBE, 2 * BL_LUCK_PROBE, 4 * BL_LUCK_PROBE};
-	struct bl_luck *luck;
+	const uint32_t due[] = {BL_SPIN_CREDIT_PROBE, 2 * BL_SPIN_CREDIT_PROBE,
+				4 * BL_SPIN_CREDIT_PROBE};
+	struct bl_spin_credit *luck;
 
 	(void)state;
 	node_open(&node, 2);
@@ -247,7 +248,7 @@ static void comes(uint64_t tag, enum meets meets, uint32_t want)
 {
 	bool found = tag == TAG && meets == NO_RECEIVE;
 	time_t deadline = time(NULL) + DEADLINE_S;
-	struct bl_luck *luck;
+	struct bl_spin_credit *luck;
 	bool spun = false;
 
 	assert_int_equal(sched_getaffinity(0, sizeof cores, &cores), 0);
@@ -267,7 +268,7 @@ static void comes(uint64_t tag, enum meets meets, uint32_t want)
 					 0);
 		assert_true(time(NULL) < deadline);
 		node.cq[0]->full++;
-		*luck = (struct bl_luck){.luck = BL_LUCK_VAIN + 1, .waits = 1};
+		*luck = (struct bl_spin_credit){.luck = BL_SPIN_CREDIT_VAIN + 1, .waits = 1};
 		late = (uint64_t)(round % 8) * 800;
 		atomic_store(&sent, 0);
 		atomic_store(&go, 0);
@@ -297,21 +298,21 @@ static void comes(uint64_t tag, enum meets meets, uint32_t want)
 static void finds_it(void **state)
 {
 	(void)state;
-	comes(TAG, NO_RECEIVE, BL_LUCK_VAIN + 2);
+	comes(TAG, NO_RECEIVE, BL_SPIN_CREDIT_VAIN + 2);
 }
 
 /* It ends the spin, which has said nothing then. */
 static void finds_another(void **state)
 {
 	(void)state;
-	comes(TAG + 1, NO_RECEIVE, BL_LUCK_VAIN + 1);
+	comes(TAG + 1, NO_RECEIVE, BL_SPIN_CREDIT_VAIN + 1);
 }
 
 /* The same. */
 static void finds_what_is_awaited(void **state)
 {
 	(void)state;
-	comes(TAG + 1, A_RECEIVE, BL_LUCK_VAIN + 1);
+	comes(TAG + 1, A_RECEIVE, BL_SPIN_CREDIT_VAIN + 1);
 }
 
 int main(void)

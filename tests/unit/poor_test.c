@@ -5,7 +5,7 @@
  */
 #include <time.h>
 
-#include "core/rma.h"
+#include "endpoint/rma.h"
 #include "unit/ahead.h"
 
 /* The service thread's, too. */

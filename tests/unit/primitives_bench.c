@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "endpoint/api.h"
 
 #define ROUNDS 15
 
@@ -174,31 +174,31 @@ static void bench_match(void)
 
 static void take_all(void *arg, unsigned times)
 {
-	struct bl_coop *coop = arg;
+	struct bl_chunks *coop = arg;
 
-	bl_coop_start(coop, 1, times);
+	bl_chunks_start(coop, 1, times);
 	while (times--)
-		if (bl_coop_take(coop, 1, BL_COOP_MOST, times & 1) == BL_COOP_NONE)
+		if (bl_chunks_take(coop, 1, BL_CHUNKS_MOST, times & 1) == BL_CHUNKS_NONE)
 			abort();
 }
 
 static void start_and_take_two(void *arg, unsigned times)
 {
-	struct bl_coop *coop = arg;
+	struct bl_chunks *coop = arg;
 
 	while (times--) {
-		bl_coop_start(coop, times, 2);
-		bl_coop_take(coop, times, 2, false);
-		bl_coop_take(coop, times, 2, true);
-		bl_coop_count(coop);
-		if (bl_coop_counted(coop) != 1)
+		bl_chunks_start(coop, times, 2);
+		bl_chunks_take(coop, times, 2, false);
+		bl_chunks_take(coop, times, 2, true);
+		bl_chunks_count(coop);
+		if (bl_chunks_counted(coop) != 1)
 			abort();
 	}
 }
 
 int main(void)
 {
-	static alignas(BL_PAIR) struct bl_coop coop;
+	static alignas(BL_PAIR) struct bl_chunks coop;
 
 	bench_ring();
 	bench_match();

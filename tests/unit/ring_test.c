@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring_test.c: local/ring.h alone, without an endpoint: one lane in ordinary
+ * ring_test.c: transport/local/lane/ring.h alone, without an endpoint: one lane in ordinary
  * memory, both private halves in this program. The two-thread test at the end
  * has one thread on each half; everything else is single-threaded.
  */
 #include <pthread.h>
 
-#include "core/large.h" /* BL_EAGER_MOST */
+#include "transport/local/ways/rndv.h" /* BL_EAGER_MOST */
 #include "unit/lane.h"
 
 /* --- where the sequence stands ------------------------------------------ */
@@ -200,7 +200,7 @@ static void consumed_random(void **state)
 		assert_true(r.tx.pay_head >= r.tx.pay_tail);
 		assert_true(r.tx.pay_head - r.tx.pay_tail <= r.tx.pay_size);
 		if (i == 100000)
-			bl_tx_stretch(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), 0);
+			bl_tx_lengthen(&r.tx, BL_PAYLOAD_OF(BL_LANE_LONG), 0);
 
 		uint8_t *to = bl_tx_payload(&r.tx, len);
 
@@ -357,7 +357,7 @@ static void stretched_at_any_moment(void **state)
 			uint32_t len = (uint32_t)(x >> 32) % (x & 1 ? most : most / 8);
 
 			if (i == when)
-				bl_tx_stretch(&r.tx, end, 0);
+				bl_tx_lengthen(&r.tx, end, 0);
 			if (put(&r, sent, len)) {
 				length[sent++ % BL_SLOTS] = len;
 				if (round >= WHEN)

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/claim.h"
-#include "core/large.h"
+#include "transport/local/ways/proxy.h"
+#include "transport/local/ways/rndv.h"
 #include "unit/node.h"
 
 #define LEN	    200000u
@@ -137,25 +137,25 @@ static void word(void **state)
 	(void)state;
 	begin();
 	node.ep[1]->leaves = 0;
-	bl_say_stays(node.ep[1]);
+	bl_habit_stays(node.ep[1]);
 	assert_int_equal(says(), BL_STAYS_POSTED);
 	waits();
 	assert_int_equal(says(), BL_STAYS_WAITS);
 	post();
 	assert_int_equal(says(), BL_STAYS_POSTED);
-	bl_claim_back(node.ep[1], node.ep[1]->left_at);
+	bl_habit_back(node.ep[1], node.ep[1]->left_at);
 	assert_int_equal(says(), BL_STAYS_POSTED); /* it may have looked for something else */
 	waits();
 	assert_int_equal(says(), BL_STAYS_WAITS);
 	assert_int_equal(bl_send_buf(node.ep[1], from, LEN, 0, 2, 0, from, NODE_FLAGS), 0);
 	assert_int_equal(says(), BL_STAYS_POSTED);
-	bl_claim_back(node.ep[1], node.ep[1]->left_at + 1000 * BL_AWAY_US * bl_ticks_per_us());
+	bl_habit_back(node.ep[1], node.ep[1]->left_at + 1000 * BL_AWAY_US * bl_ticks_per_us());
 	assert_int_equal(says(), BL_STAYS_NOT);
 	for (uint32_t i = 0; i < BL_LEAVES_MOST; i++) {
 		assert_int_equal(says(), BL_STAYS_NOT);
-		bl_claim_leave(node.ep[1]);
+		bl_habit_leave(node.ep[1]);
 		assert_int_equal(says(), BL_STAYS_NOT);
-		bl_claim_back(node.ep[1], node.ep[1]->left_at);
+		bl_habit_back(node.ep[1], node.ep[1]->left_at);
 	}
 	assert_int_equal(says(), BL_STAYS_POSTED);
 	node_close(&node);

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/large.h"
+#include "transport/local/ways/rndv.h"
 #include "unit/node.h"
 
 #define LONGEST (1u << 20)
@@ -109,7 +109,7 @@ static void is_heard_of(void **state)
 
 int main(void)
 {
-	setenv("FI_BEELINE_CARRY_MAX", "0", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "0", 1);
 	setenv("FI_BEELINE_OVERLAP", "always", 1);
 	setenv("FI_BEELINE_SPIN", "0", 1); /* both ends belong to one thread */
 	TABLE_ROWS("used", is_heard_of, rows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * wait_test.c: falling asleep (core/wait.c) while a neighbour does something, at the
+ * wait_test.c: falling asleep (endpoint/wait.c) while a neighbour does something, at the
  * moment where it matters: bl_local_doze() is ours, and does it before it dozes.
  * Endpoint 0 waits, endpoint 1 is the neighbour.
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "copy/engine.h"
-#include "core/claim.h"
+#include "transport/local/ways/proxy.h"
 #include "unit/node.h"
 
 #define LONG_LEN 200000u
@@ -156,7 +156,7 @@ static void settle_credit(void)
 static void asks_for_room(const struct bl_peer *peer, bool asks)
 {
 	assert_int_equal(atomic_load(&peer->tx.lane->wants_room), asks);
-	assert_int_equal(atomic_load(&peer->asked_room), asks);
+	assert_int_equal(atomic_load(&peer->wants_credit), asks);
 }
 
 /* The same, and what begins then finds no room: whoever makes some rings. */
@@ -277,7 +277,7 @@ static void room_comes_before_sleep(void **state)
 	at_drain = make_room_unasked;
 	falls_asleep();
 	assert_null(at_drain);
-	assert_false(atomic_load(&peer->asked_room));
+	assert_false(atomic_load(&peer->wants_credit));
 	assert_int_equal(node.ep[0]->nowing, 0);
 	assert_int_equal(node.ep[0]->work, 0);
 	become_quiet();
@@ -318,20 +318,20 @@ static void room_rings_not(void **state)
 {
 	struct bl_peer *peer;
 	struct bl_sleep sleep;
-	uint32_t bell;
+	uint32_t doorbell;
 
 	open_two();
 	settle_credit();
 	become_quiet();
 	peer = fill(1);
-	bell = peer->bell_index;
-	peer->bell_index = BL_BELL_NONE;
+	doorbell = peer->doorbell_index;
+	peer->doorbell_index = BL_DOORBELL_NONE;
 	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
 		;
 	assert_in_range(sleep.most, 1, BL_WAIT_MOST_NS - 1);
 	bl_wait_rise(&node.cq[0]->wait, &sleep);
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
-	peer->bell_index = bell;
+	peer->doorbell_index = doorbell;
 	node_settle(&node, 1);
 	node_close(&node);
 }

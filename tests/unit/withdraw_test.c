@@ -5,10 +5,10 @@
  */
 #define CARRIED 48000u
 #define LONGEST 200000u
-#include "core/claim.h"
+#include "transport/local/ways/proxy.h"
 #include "unit/ahead.h"
 
-#define LARGE BL_CLAIM_MIN
+#define LARGE BL_PROXY_MIN
 
 enum state {
 	UNREAD, /* by the receiver, which isn't in the library */
@@ -81,7 +81,7 @@ static void open_one(bool open)
 	open_pair();
 	if (open) {
 		peer()->copy.push = BL_COPY_VM;
-		bl_say_here(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+		bl_presence_seen(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
 	}
 }
 
@@ -154,7 +154,7 @@ static void cancels(void **state)
 	assert_int_equal(bl_cancel(sender, from), -ENOENT); /* already */
 	if (!comes || row->state == TAKEN)
 		node_settle(&node, 0);
-	assert_null(receiver->early_tagged.head);
+	assert_null(receiver->unexpected_tagged.head);
 	if (row->state == TAKEN)
 		claim(BL_CLAIM);
 	if (comes) {
@@ -167,7 +167,7 @@ static void cancels(void **state)
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	node_settle(&node, 1);
 	bl_ep_progress(sender);
-	assert_int_equal(sender->requests + sender->nwhole + sender->nopen, 0);
+	assert_int_equal(sender->requests + sender->neager_long + sender->nopen, 0);
 	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
 	assert_int_equal(receiver->kept_bytes + receiver->ntransfer, 0);
 	next_comes(row->state == POSTED && !comes);
@@ -267,11 +267,11 @@ static void liar(void **state)
 	back = receiver->dest[1];
 	send_by(60, 1, DELIVER);
 	bl_ep_progress(receiver);
-	bl_control(sender, peer(), BL_OP_WITHDRAW, bl_request_number(request()) + 1, 0, NULL, 0);
-	bl_control(receiver, receiver->dest[0], BL_OP_WITHDRAW, bl_request_number(request()), 0,
+	bl_control(sender, peer(), BL_OP_WITHDRAW, bl_send_op_number(request()) + 1, 0, NULL, 0);
+	bl_control(receiver, receiver->dest[0], BL_OP_WITHDRAW, bl_send_op_number(request()), 0,
 		   NULL, 0);
 	node_settle(&node, 0);
-	assert_non_null(receiver->early_tagged.head);
+	assert_non_null(receiver->unexpected_tagged.head);
 	assert_false(back->broken);
 	post(60);
 	assert_int_equal(node_completion(&node, 0, NULL).len, 60);

@@ -157,7 +157,7 @@ def a_ring_that_is_made_longer_stays_there() -> None:
     with traffic(1, 2) as pair:
         until = time.monotonic() + DEADLINE
         while not any(
-            e["counters"].get("stretched_bytes")
+            e["counters"].get("longring_bytes")
             for pid in (pair.parent, pair.child)
             for e in command("stat", str(pid))["endpoints"]
         ):

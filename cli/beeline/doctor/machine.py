@@ -154,7 +154,7 @@ FIRST = Cgroups(
 
 
 def _used(version: Cgroups, group: Path) -> int:
-    """Without what the kernel would give back: as in src/local/room.c."""
+    """Without what the kernel would give back: as in src/transport/local/link/memlimit.c."""
     usage = read(str(group / version.usage)) or ""
     lines = (line.split() for line in (read(str(group / "memory.stat")) or "").splitlines())
     files = sum(int(words[1]) for words in lines if words[0] in version.files)
@@ -218,7 +218,7 @@ def cgroup_memory() -> Finding:
 
 
 def _user_is_known() -> bool:
-    """As in src/local/hello.c: a user namespace that maps no user to us makes all
+    """As in src/transport/local/link/hello.c: a user namespace that maps no user to us makes all
     users look like one."""
     for row in (read("/proc/self/uid_map") or "").splitlines():
         first, _, count = (int(word) for word in row.split())

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * unexpected.c: messages whose receive isn't posted: which stay in the ring for a while, what was
+ * sent ahead of one that is announced, and what is left of both queues when an endpoint closes; see
+ * recv.h. Serialised by the domain.
+ *
+ * What was sent ahead is copied out of the ring, as a short message that comes early is, and once
+ * more when the receive is there: less than a system call costs where messages are carried. Not
+ * more than BL_KEPT_MOST for an endpoint, so that senders that nobody receives from take no more
+ * memory than that; what comes then is dropped, and the message copied once later.
+ *
+ * The pieces of one message follow each other in their sender's ring. So of each sender one
+ * message is incomplete at most, and the list of those is short.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wait/oversub.h"
+#include "core/match.h"
+#include "endpoint/recv.h"
+#include "endpoint/srx.h"
+
+/* --- left in the ring ------------------------------------------------------- */
+
+/* Grows with each read of the queue, modulo 256. */
+static uint8_t read_of(const struct bl_cq *cq)
+{
+	return (uint8_t)(cq->full + cq->empties);
+}
+
+/* A single receive (is_single() in cq.c) that a message of this peer may match. */
+static bool may_be_for(const struct bl_post *post, const struct bl_peer *name)
+{
+	return post && !(post->flags & BL_POST_MULTI) && (!post->src || post->src == name);
+}
+
+/* What is behind it may be what our caller waits for, by the oldest receives. (Who has one from
+ * anybody posted all the time is always taken to.) */
+static bool awaits_more(const struct bl_arrival *a)
+{
+	struct bl_ep *ep = bl_ep_of(a->peer);
+	const struct bl_peer *name = bl_source_name(ep, a->peer);
+
+	return may_be_for(ep->home->tagged.head, name) || may_be_for(ep->home->msg.head, name);
+}
+
+/*
+ * Where processes share their cores each copy is time that another could have had. A sender that
+ * had its turn may be several messages ahead (in a ring, a halo exchange), and their receives are
+ * posted one after the other. So until our caller, whom something was brought, has been told that
+ * there is no more, he may be about to post the next one, unless he waits for more of this sender;
+ * and later, while nothing is behind it that he may wait for rather. For a few reads only, since
+ * what else goes there may need the room. (On a core of our own it is better copied while we wait.)
+ *
+ * Not while nobody reads what is received: he looks for a message, say, or is about to sleep. Nor
+ * what the other is still writing, or has written to our buffer, whose next message may go there at
+ * once; nor, since the news of a death waits for it, what a dead one has left.
+ */
+static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a, bool brought,
+			  bool last)
+{
+	const struct bl_cq *cq = sink->cq;
+
+	if (cq != bl_ep_of(a->peer)->rx_cq || a->streamed || a->slot_flags & BL_SLOT_CB_USE ||
+	    !bl_oversub_shared(&cq->crowd, bl_ticks()) || bl_peer_life(a->peer))
+		return false;
+	if ((uint8_t)(read_of(cq) - a->peer->left_read) >= BL_LEFT_READS)
+		return false;
+	return last || ((brought || cq->empty_full != cq->full) && !awaits_more(a));
+}
+
+bool bl_defer(const struct bl_sink *sink, const struct bl_arrival *a)
+{
+	struct bl_rx *rx = &a->peer->rx;
+	bool brought, last;
+
+	if (a->len <= BL_SLOT_INLINE)
+		return false;
+	if (!bl_rx_was_left(rx))
+		a->peer->left_read = read_of(sink->cq);
+	brought = sink->n != sink->had;
+	last = !bl_rx_at(rx, rx->next + 1);
+	/* In any case the last one in its lane, before which came something that our caller waits
+	 * for: he will post a receive then, perhaps. */
+	if (!(brought && last) && !may_be_posted(sink, a, brought, last))
+		return false;
+	bl_rx_leave(rx);
+	return true;
+}
+
+/* --- sent ahead --------------------------------------------------------------- */
+
+struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
+{
+	size_t size = sizeof(struct bl_kept) + a->ahead;
+	struct bl_kept *k = ep->keeping;
+
+	while (k && k->peer != a->peer)
+		k = k->next;
+	if (k || size > BL_KEPT_MOST - ep->kept_bytes)
+		return NULL; /* no sender begins with one before the other is complete */
+	k = malloc(size);
+	if (!k)
+		return NULL;
+	*k = (struct bl_kept){
+		.next = ep->keeping,
+		.peer = a->peer,
+		.request = a->request,
+		.len = a->ahead,
+	};
+	ep->keeping = k;
+	ep->kept_bytes += size;
+	return k;
+}
+
+static void complete(struct bl_ep *ep, const struct bl_kept *k)
+{
+	struct bl_kept **at = &ep->keeping;
+
+	while (*at && *at != k)
+		at = &(*at)->next;
+	if (*at)
+		*at = k->next;
+}
+
+void bl_kept_free(struct bl_ep *ep, struct bl_kept *k)
+{
+	if (k->got < k->len)
+		complete(ep, k);
+	ep->kept_bytes -= sizeof *k + k->len;
+	free(k);
+}
+
+void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
+		 const void *bytes, size_t len)
+{
+	struct bl_kept *k = ep->keeping;
+
+	while (k && (k->peer != peer || k->request != request))
+		k = k->next;
+	if (!k || off != k->got || len > k->len - k->got)
+		return; /* dropped; or nonsense */
+	memcpy(k->bytes + off, bytes, len);
+	k->got += (uint32_t)len;
+	if (k->got == k->len)
+		complete(ep, k);
+}
+
+/* --- the endpoint closes ---------------------------------------------------- */
+
+static void drop_list(struct bl_ep *ep, struct bl_unexpected *u)
+{
+	for (struct bl_unexpected *next; u; u = next) {
+		next = u->next;
+		bl_unexpected_free(ep, u);
+	}
+}
+
+/* What came to this member. */
+static void drop_members(struct bl_ep *ep, struct bl_unexpected_queue *early)
+{
+	for (struct bl_unexpected **at = &early->head; *at;)
+		if ((*at)->peer->local == &ep->local)
+			bl_unexpected_free(ep, bl_unexpected_unlink(early, at));
+		else
+			at = &(*at)->next;
+}
+
+static void drop_claimed(struct bl_ep *ep, struct bl_unexpected **at)
+{
+	while (*at) {
+		struct bl_unexpected *u = *at;
+
+		if (u->peer->local != &ep->local) {
+			at = &u->next;
+			continue;
+		}
+		*at = u->next;
+		bl_unexpected_free(ep, u);
+	}
+}
+
+void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep)
+{
+	drop_members(ep, &home->unexpected_tagged);
+	drop_members(ep, &home->unexpected_msg);
+	drop_claimed(ep, &home->claimed);
+}
+
+void bl_recv_drop_all(struct bl_ep *ep)
+{
+	drop_list(ep, ep->unexpected_tagged.head);
+	drop_list(ep, ep->unexpected_msg.head);
+	drop_list(ep, ep->claimed);
+	bl_unexpected_unindex(&ep->unexpected_tagged);
+	bl_unexpected_unindex(&ep->unexpected_msg);
+	bl_post_unindex(&ep->tagged);
+	bl_post_unindex(&ep->msg);
+}

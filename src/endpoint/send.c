@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * send.c: the general send, finding room, and control packets, which must never
+ * be lost to a full ring. Serialised by the domain.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/retry.h"
+#include "transport/local/ways/proxy.h"
+#include "transport/local/ways/proxy_post.h"
+#include "endpoint/api.h"
+#include "transport/local/adapt/dirty.h"
+#include "transport/local/ways/rndv.h"
+#include "core/stat.h"
+#include "transport/local/ways/frag.h"
+#include "endpoint/txq.h"
+#include "endpoint/trigger.h"
+
+#define CREDIT_POLLS	400 /* about 700 ns */
+#define CONGESTED_EVERY 8u  /* messages that may go whole */
+#define SEEN_US		10u /* a receiver that was there may have gone since, for all we know */
+#define DEEP		8u  /* large messages of a stream, unread in the ring */
+
+size_t bl_inject_max(void)
+{
+	return bl_copy_plan()->inject_max;
+}
+
+/*
+ * There is no room. A receiver at work gives credits every few packets: shorter to wait for than
+ * to queue, and to go on later. One that gave none in the last such wait isn't waited for.
+ */
+static bool await_credits(struct bl_peer *peer)
+{
+	int polls = peer->tx.limit != peer->stalled_at ? CREDIT_POLLS : 1;
+
+	while (polls--)
+		if (bl_tx_refresh(&peer->tx))
+			return true;
+	peer->stalled_at = peer->tx.limit;
+	return false;
+}
+
+bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer)
+{
+	struct bl_peer *p = dest < ep->ndest ? ep->dest[dest] : &bl_nobody;
+	int err;
+
+	if (p == &bl_nobody) {
+		err = bl_ep_resolve(ep, dest, &p);
+		if (err)
+			return err;
+	}
+	*peer = p;
+	if (unlikely(p->dead))
+		return -(int)p->dead;
+	if (unlikely(bl_txq_holds_send(ep, p)) &&
+	    !(p->adopted && (bl_tx_room(&p->tx) || await_credits(p)) && bl_txq_open(ep, p)))
+		return BL_QUEUE;
+	if (unlikely(!p->adopted)) {
+		err = bl_ep_connect(ep, p);
+		if (err)
+			return err == -EAGAIN ? bl_txq_not_now(ep, p, BL_TXQ_NEWS) : err;
+	}
+	if (bl_tx_room(&p->tx) || await_credits(p))
+		return 0;
+	return bl_txq_not_now(ep, p, BL_TXQ_CREDIT);
+}
+
+static bool waits_for_room(const struct bl_peer *peer)
+{
+	return peer && !peer->dead && (peer->ncontrol || bl_txq_wants_credit(peer));
+}
+
+int bl_ep_want_credit(struct bl_ep *ep)
+{
+	bool asks = false;
+	int err = 0, ret;
+
+	if (likely(!ep->ntxq && !ep->nowing))
+		return 0;
+	ep->wants_credits = true;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (!waits_for_room(peer))
+			continue;
+		ret = bl_peer_want_credit(peer);
+		asks |= ret > 0;
+		if (ret < 0)
+			err = ret;
+	}
+	if (asks && !bl_local_drain_all()) {
+		bl_ep_forgo_credit(ep, true);
+		return -EOPNOTSUPP;
+	}
+	return err;
+}
+
+void bl_ep_forgo_credit(struct bl_ep *ep, bool all)
+{
+	if (likely(!ep->wants_credits))
+		return;
+	ep->wants_credits = false;
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && !peer->dead && (all || !waits_for_room(peer)))
+			bl_peer_forgo_credit(peer);
+		else
+			ep->wants_credits |= waits_for_room(peer);
+	}
+}
+
+/* Several pieces of together at most eager_max bytes. */
+static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	uint8_t bytes[BL_EAGER_MOST];
+
+	bl_iov_gather(bytes, send->iov, send->niov, 0, len);
+	return bl_put_flags(ep, send->dest, bytes, len, send->tag, send->data, send->flags);
+}
+
+/* All of it is in the ring. */
+static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	if (ep->tx_cntr && !send->work)
+		bl_cntr_up(ep->tx_cntr);
+	if (send->flags & BL_COMPLETION && ep->tx_cq)
+		bl_cq_append(ep->tx_cq,
+			     &(struct bl_comp){send->context,
+					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
+					       NULL, 0, 0},
+			     BL_ADDR_ANY);
+	if (unlikely(send->work != NULL))
+		bl_work_over(send->work, 0);
+}
+
+/*
+ * Where it is far, or the ring so short that each line crosses from one cache to the other, what
+ * both wait for is copied once sooner. Of many at a time each copies some, and the ring is better.
+ * Only where that has been measured, which is where lines are probed; not of rings that haven't
+ * been made longer at all, and may yet be.
+ */
+size_t bl_eager_long_to(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	const struct bl_tx *tx = &peer->tx;
+	size_t enough = bl_min(bl_longring_most(&ep->local), ep->local.seg.lane_enough);
+	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
+		     tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
+
+	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->eager_long_max
+									  : plan->eager_long_far;
+}
+
+/* The same in a longer ring. Where one copy is cheap, two are better only for those who send one
+ * message after the other, and best if nothing long comes back. */
+static size_t eager_in_long(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	const struct bl_tx *tx = &peer->tx;
+
+	if (plan->by_stream)
+		return bl_tx_is_pingpong(tx) ? 0
+		       : bl_tx_is_alone(tx)  ? plan->stream_max
+		       : bl_tx_is_silent(tx) || bl_copybuf_may(tx, ep->eager_max)
+			       ? plan->pingpong_max
+			       : 0;
+	if (bl_copybuf_may(tx, ep->eager_max))
+		return bl_tx_is_far(tx) ? plan->eager_long_copybuf : plan->eager_long_max;
+	return bl_eager_long_to(ep, peer);
+}
+
+size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
+{
+	size_t longest;
+
+	if (peer->tx.pay_most == BL_PAYLOAD_SIZE)
+		return ep->eager_max;
+	longest = eager_in_long(ep, peer);
+	return longest > ep->eager_max ? longest : ep->eager_max;
+}
+
+/* Asked now and then, for the answer lies in a line that it writes all the time. */
+bool bl_is_congested(struct bl_peer *peer, size_t len)
+{
+	if (unlikely(peer->congested || len >= BL_PROXY_MIN || !(++peer->wholes % CONGESTED_EVERY)))
+		peer->congested =
+			atomic_load_explicit(&peer->header->congested, memory_order_relaxed) != 0;
+	return peer->congested;
+}
+
+/* A message could have been one packet if the ring were long. */
+static void wants_longer(struct bl_peer *peer)
+{
+	struct bl_tx *tx = &peer->tx;
+
+	tx->short_of += tx->short_of < UINT8_MAX;
+	if (++tx->nlong >= BL_LONGRING_USES)
+		bl_longring_look(peer);
+}
+
+/* One beyond what goes now: may it go in a longer one? */
+static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	return !bl_copy_plan()->by_stream || len <= eager_in_long(ep, peer) ||
+	       (len <= bl_copy_plan()->pingpong_max && bl_tx_lacks_buffer(&peer->tx, len));
+}
+
+/* The receiver is near, and nothing comes back, nor is anything large to come: of windows both ways
+ * each copies some, once. */
+static bool is_deep(const struct bl_peer *peer)
+{
+	const struct bl_tx *tx = &peer->tx;
+
+	return bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx) &&
+	       !(peer->board && peer->board->used);
+}
+
+/*
+ * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
+ * is announced is copied for a process that computes meanwhile, and of many at a time both
+ * processes copy some, once. So nothing that was announced may be pending, and about one such
+ * message may be unread in the ring; another may be in a copy buffer. `uses`: bytes that its
+ * receiver is known to use when they have come, which it may be at.
+ * Where two copies are so much quicker that they do for a stream of such messages, too, if nothing
+ * comes back (bl_copy_plan()->deep), more of them may be unread, and others pending.
+ */
+static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
+{
+	bool deep = is_deep(peer), alone = ep->requests == ep->neager_long;
+	size_t piece = bl_min(len, (size_t)BL_PACKET_MOST), unread;
+
+	if (ep->leaves || !(deep || alone))
+		return false;
+	unread = bl_tx_unread(&peer->tx);
+	/* With room for this one, and for what is skipped at the ring's end: no such message waits.
+	 */
+	if (deep &&
+	    (peer->tx.pay_most == BL_PAYLOAD_SIZE || unread + 2 * piece <= peer->tx.pay_most))
+		return unread < DEEP * piece && bl_waits_here(peer, uses);
+	return alone && unread < 2 * piece && bl_waits_here(peer, uses);
+}
+
+/* Its receiver waits for just this message. */
+static bool is_pingpong(struct bl_peer *peer)
+{
+	return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_is_pingpong(&peer->tx);
+}
+
+/* The other has posted a large receive, or, where both send at once, is about to: what is found
+ * without one is copied twice more. */
+static bool has_posted(const struct bl_peer *peer)
+{
+	return !bl_tx_is_pingpong(&peer->tx) || bl_adverts_any(&peer->rx.lane->board);
+}
+
+/* Or our buffer can be made longer, which it may. */
+static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	uint64_t began;
+
+	if (likely(bl_copybuf_has_place(&peer->tx, len)))
+		return true;
+	began = bl_copy_begins(ep, len); /* it takes about as long, and is no absence either */
+	bl_longring_copybuf(peer, len);
+	bl_copy_ends(ep, began);
+	return bl_copybuf_has_place(&peer->tx, len);
+}
+
+/* The message is fresh, and its receiver waits for it, or sends one itself: to the copy buffer,
+ * where `turn` says so, if the other's do as well, or else through the ring. */
+static bool goes_dirty(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
+{
+	struct bl_tx *tx = &peer->tx;
+	bool place = bl_copybuf_has_place(tx, len), either_way = bl_dirty_or_not(peer, len), ring;
+
+	if (peer->copy.lend || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
+		return false;
+	if (len >= BL_PROXY_MIN && !(has_posted(peer) && both_at_it(ep, peer, len, len)))
+		return false;
+	if (tx->past) { /* it has been found to be far away: that is to be looked at again */
+		tx->past--;
+		return false;
+	}
+	ring = !place && len <= BL_PROXY_MIN && bl_tx_is_pingpong(tx) &&
+	       !bl_tx_streams(tx, peer->rx.next);
+	if (tx->pay_most == BL_PAYLOAD_SIZE) {
+		if (ring || (tx->turns == BL_PINGPONG_AFTER && tx->answered))
+			wants_longer(peer);
+		return false;
+	}
+	place = place || (len > tx->copybuf_room && bl_copybuf_may_offer(tx));
+	if ((!place && !ring) || bl_is_congested(peer, len))
+		return false;
+	if (!either_way && !tx->dirty_left) {
+		tx->fresh = 0; /* announce some */
+		return false;
+	}
+	if (place && !has_place(ep, peer, len))
+		return false;
+	tx->dirty_left -= !either_way;
+	*turn = place;
+	return true;
+}
+
+/* As one packet, if there is room. */
+static bool may_go_eager(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+{
+	if (len <= ep->eager_max)
+		return true;
+	if (peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
+		return false;
+	if (len <= bl_copy_plan()->pingpong_max && is_pingpong(peer) && !bl_is_congested(peer, len))
+		return true;
+	if (len > bl_copy_plan()->stream_max)
+		return false;
+	if (len >= BL_PROXY_MIN && !both_at_it(ep, peer, len, 0))
+		return false;
+	if (unlikely(bl_tx_is_far(&peer->tx)))
+		bl_tx_look(&peer->tx, len);
+	if (len > bl_eager_to(ep, peer)) {
+		if (peer->tx.pay_most == BL_PAYLOAD_SIZE && would_go(ep, peer, len))
+			wants_longer(peer);
+		return false;
+	}
+	return likely(!bl_is_congested(peer, len));
+}
+
+/* A message that lies in the ring, of whose delivery its sender wants to hear; NULL: no memory. */
+static struct bl_send_op *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
+					 const struct bl_send *send, size_t len)
+{
+	struct bl_send_op *r = bl_send_op_new(ep);
+
+	if (unlikely(!r))
+		return NULL;
+	r->peer = peer;
+	r->len = len;
+	r->niov = 0;
+	r->context = send->context;
+	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
+	r->quiet = !(send->flags & BL_COMPLETION);
+	r->work = send->work;
+	r->delivers = r->whole = true;
+	r->ahead = 0;
+	ep->neager_long++;
+	return r;
+}
+
+/* The same in a slot, for which there is room. */
+static int put_acked(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len,
+		     uint32_t op, uint32_t flags)
+{
+	struct bl_send_op *r = await_delivery(ep, peer, send, len);
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+	size_t at = BL_SLOT_ACK_WORD(len), all = 8 * (at + 1);
+	bool stream;
+
+	if (unlikely(!r))
+		return bl_no_memory(ep);
+	stream = bl_tx_streams(tx, peer->rx.next);
+	bl_prefetch_write(slot);
+	bl_tx_before_packet(tx, all, stream);
+	if (stream)
+		bl_rx_settle(&peer->rx);
+	slot->word[at] = bl_send_op_number(r);
+	if (likely(send->niov == 1))
+		bl_slot_fill(slot, send->iov[0].iov_base, len);
+	else
+		bl_iov_gather(slot->bytes, send->iov, send->niov, 0, len);
+	bl_compiler_barrier();
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_ACK | BL_SLOT_HEARD(peer->rx.next));
+	slot->tag = send->tag;
+	slot->data = send->data;
+	bl_tx_publish(tx, slot, (uint32_t)len);
+	bl_demote_packet(ep, tx, slot, all, stream);
+	bl_peer_notify(peer);
+	bl_tx_after_packet(tx, all, stream);
+	return 0;
+}
+
+/* Through the caches, but it shows how far it is as any other does. */
+static void gather(struct bl_tx *tx, void *to, const struct bl_send *send, size_t len)
+{
+	bl_tx_look(tx, len);
+	tx->nlong += len >= BL_TX_TIMED;
+	bl_iov_gather(to, send->iov, send->niov, 0, len);
+}
+
+/* It lies there; nothing of its slot has been written to, which its receiver looks at, but
+ * slot->request and slot->there. `to`: where in the ring, whose room has been taken, or NULL. */
+static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *to, uint32_t head,
+			 uint64_t tag, uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+
+	bl_copybuf_said(tx);
+	bl_compiler_barrier();
+	slot->head = head | BL_HEAD(0, 0, BL_SLOT_HEARD(peer->rx.next));
+	slot->tag = tag;
+	slot->data = data;
+	if (likely(to != NULL)) {
+		slot->at = (uint32_t)(to - tx->lane->payload);
+	} else {
+		slot->at = tx->copybuf;
+		slot->room = tx->copybuf_room;
+	}
+	bl_tx_publish(tx, slot, BL_HEAD_LEN(head));
+	bl_demote_packet(ep, tx, slot, 0, true);
+}
+
+#define STREAMED_MIN 8192u /* bytes: a shorter one is written at once */
+#define STREAMED_PIECES                                                                            \
+	8u /* or one more, for they end where lines do; or more of BL_STREAMED_PIECE */
+#define STREAMED_LEAST 4096u /* bytes of one */
+
+/*
+ * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
+ * Where messages cross, each is copied in first; far away nothing is gained on some machines.
+ */
+static bool grows(const struct bl_tx *tx, size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	return len >= STREAMED_MIN && (plan->grows || (bl_tx_is_pingpong(tx) &&
+						       (plan->streamed_far || !bl_tx_is_far(tx))));
+}
+
+/* Published with its first piece. */
+static void put_streamed(struct bl_ep *ep, struct bl_peer *peer, uint8_t *to,
+			 const struct iovec *iov, size_t niov, uint32_t head, uint64_t tag,
+			 uint64_t data)
+{
+	struct bl_slot *slot = bl_tx_slot(&peer->tx);
+	uint32_t len = BL_HEAD_LEN(head), there = 0;
+	uint32_t piece = (uint32_t)bl_round_up(len / STREAMED_PIECES, BL_LINE);
+
+	piece = bl_min(piece < STREAMED_LEAST ? STREAMED_LEAST : piece, BL_STREAMED_PIECE);
+	while (there < len) {
+		uint32_t n = bl_min(piece, len - there);
+
+		bl_iov_gather(to + there, iov, niov, there, n);
+		bl_window(BL_WINDOW_STREAMED, slot);
+		there += n;
+		bl_slot_advance(slot, there);
+		if (there == n)
+			publish_long(ep, peer, NULL, head | BL_HEAD(0, 0, BL_SLOT_STREAMED), tag,
+				     data);
+	}
+}
+
+/* The next long message goes where the other's was, or its answer will be; bl_copybuf_may(). */
+static void put_copybuf(struct bl_ep *ep, struct bl_peer *peer, const struct iovec *iov,
+			size_t niov, uint32_t head, uint64_t tag, uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	uint32_t len = BL_HEAD_LEN(head), flags;
+	uint8_t *to;
+
+	bl_tx_look(tx, len);
+	bl_stat_add(ep, BL_STAT_copybuf, 1);
+	to = bl_copybuf_take(tx, &peer->rx, len, &flags);
+	head |= BL_HEAD(0, 0, flags);
+	if (grows(tx, len)) {
+		put_streamed(ep, peer, to, iov, niov, head, tag, data);
+		return;
+	}
+	bl_iov_gather(to, iov, niov, 0, len);
+	publish_long(ep, peer, NULL, head, tag, data);
+}
+
+/* A message that lies there in the payload ring is on its way: a moment for what a lap calls for.
+ */
+static inline void may_be_a_lap(struct bl_peer *peer, const uint8_t *at)
+{
+	if (likely(at != peer->tx.lane->payload))
+		return;
+	bl_tx_payload_again(&peer->tx);
+	bl_longring_look(peer);
+}
+
+bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
+			    uint64_t tag, uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	bool stream = bl_tx_streams(tx, peer->rx.next);
+	uint32_t len = BL_HEAD_LEN(head), past;
+	uint8_t *to;
+
+	if (bl_copybuf_may(tx, len)) {
+		put_copybuf(ep, peer, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, head, tag,
+			    data);
+		bl_peer_notify(peer);
+		return 0;
+	}
+	to = bl_tx_payload(tx, len);
+	if (unlikely(!to) && bl_copy_plan()->by_stream && bl_longring_look(peer))
+		to = bl_tx_payload(tx, len);
+	if (unlikely(!to))
+		return bl_txq_not_now(ep, peer, BL_TXQ_CREDIT);
+	past = bl_tx_store(tx, to, buf, len);
+	bl_tx_payload_take(tx, len);
+	if (likely(!past)) {
+		if (stream)
+			bl_tx_payload_prefetch(tx, len);
+		bl_warm_later(ep, peer);
+	}
+	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
+	if (likely(!past) && !ep->sampled && bl_demotes(ep, tx))
+		bl_tx_payload_demote(tx, to, len, stream);
+	bl_peer_notify(peer);
+	may_be_a_lap(peer, to);
+	return 0;
+}
+
+/* Asked now and then, for the answer lies in lines that it writes all the time. */
+static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
+{
+	uint64_t now = bl_ticks();
+
+	if (ep->seen == peer && !bl_is_due(now, ep->seen_until))
+		return true;
+	if (bl_is_gone(peer))
+		return false;
+	ep->seen = peer;
+	ep->seen_until = now + SEEN_US * bl_ticks_per_us();
+	return true;
+}
+
+/* Its sender waits for its delivery, and its receiver is away and shows a receive for it. */
+static bool waits_in_vain(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+			  size_t len)
+{
+	return send->flags & BL_DELIVERY_COMPLETE && len > ep->eager_max && len < BL_PROXY_MIN &&
+	       !was_seen_lately(ep, peer) && bl_proxy_is_away(ep, peer) &&
+	       bl_proxy_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag);
+}
+
+int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+		      size_t len)
+{
+	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
+	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
+	struct bl_tx *tx = &peer->tx;
+	uint64_t began;
+	uint8_t *to;
+	bool turn = false, fresh;
+
+	if (waits_in_vain(ep, peer, send, len))
+		return -EMSGSIZE;
+	fresh = (bl_is_dirty(ep, peer, len) || bl_dirty_or_not(peer, len)) &&
+		goes_dirty(ep, peer, len, &turn);
+	if (!fresh && !may_go_eager(ep, peer, len))
+		return -EMSGSIZE;
+	if (len <= BL_SLOT_INLINE)
+		return put_acked(ep, peer, send, len, op, flags);
+	turn = turn || bl_copybuf_may(tx, len);
+	to = turn ? NULL : bl_tx_payload(tx, (uint32_t)len);
+	bl_presence_active(ep, bl_ticks());
+	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))
+		return -EMSGSIZE; /* not what a dialogue looks like */
+	if (unlikely(!to && !turn))
+		return bl_gives_room(peer) ? bl_txq_not_now(ep, peer, BL_TXQ_SOON) : -EMSGSIZE;
+	if (send->flags & BL_DELIVERY_COMPLETE) {
+		struct bl_send_op *r = await_delivery(ep, peer, send, len);
+
+		if (unlikely(!r))
+			return bl_no_memory(ep);
+		flags |= BL_SLOT_ACK;
+		bl_tx_slot(tx)->request = bl_send_op_number(r);
+	}
+	began = bl_copy_begins(ep, len);
+	if (turn) {
+		put_copybuf(ep, peer, send->iov, send->niov, BL_HEAD(len, op, flags), send->tag,
+			    send->data);
+	} else {
+		if (likely(send->niov == 1 && !fresh)) /* which are stored slowly near by, too */
+			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
+		else
+			gather(tx, to, send, len);
+		bl_tx_payload_take(tx, (uint32_t)len);
+	}
+	bl_copy_ends(ep, began);
+	if (!turn)
+		publish_long(ep, peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
+	if (to && bl_tx_is_pingpong(tx) && !(flags & BL_SLOT_NT_STORED))
+		bl_tx_payload_demote(tx, to, (uint32_t)len, false);
+	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_NT_STORED)) {
+		bl_warm_later(ep, peer);
+		ep->warm_long = fresh;
+	}
+	bl_peer_notify(peer);
+	if (len >= BL_PROXY_MIN)
+		bl_habit_leave(ep);
+	if (to)
+		may_be_a_lap(peer, to);
+	if (!(flags & BL_SLOT_ACK))
+		sent(ep, send, len);
+	return 0;
+}
+
+int bl_send(struct bl_ep *ep, const struct bl_send *send)
+{
+	size_t len;
+	int err;
+
+	if (send->niov > BL_IOV_MAX)
+		return -EINVAL;
+	len = bl_iov_len_checked(send->iov, send->niov);
+	if (len > BL_MSG_MOST || (len > ep->inject_max && send->flags & BL_INJECT))
+		return -EMSGSIZE;
+	/* Whoever wants to hear of the delivery hears of it by FIN. */
+	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
+		return bl_send_op_begin(ep, send, len);
+	if (send->niov == 1)
+		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,
+				   send->data, send->flags);
+	else
+		err = send_pieces(ep, send, len);
+	if (unlikely(err))
+		return bl_txq_send(ep, send, err);
+	sent(ep, send, len);
+	return 0;
+}
+
+int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
+{
+	struct bl_peer *peer;
+	int err = bl_ep_resolve(ep, send->dest, &peer);
+
+	if (err)
+		return err;
+	if (!peer->dead && ep->opening != peer &&
+	    (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq)))
+		return bl_txq_send(ep, send, BL_QUEUE);
+	return bl_send(ep, send);
+}
+
+bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
+			     uint64_t tag, uint64_t data, void *context, uint64_t flags)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct bl_send send = {&iov, 1, dest, tag, data, context, flags, NULL};
+
+	if (unlikely(len > BL_MSG_MOST))
+		return -EMSGSIZE;
+	return bl_send_op_begin(ep, &send, len);
+}
+
+/* --- control packets ---------------------------------------------------- */
+
+void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t tag, uint64_t data,
+		   const void *bytes, size_t len)
+{
+	struct bl_slot *slot = bl_tx_slot(&peer->tx);
+
+	if (len)
+		bl_slot_fill(slot, bytes, len);
+	slot->head = BL_HEAD(len, op, flags | BL_SLOT_HEARD(peer->rx.next));
+	slot->tag = tag;
+	slot->data = data;
+	bl_tx_publish(&peer->tx, slot, (uint32_t)len);
+	bl_tx_slot_demote(slot, len, false);
+	bl_stats_packet_out(peer, (uint32_t)len);
+	bl_peer_notify(peer);
+}
+
+void bl_control_paid(struct bl_ep *ep)
+{
+	ep->work--;
+	ep->nowing--;
+}
+
+void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
+{
+	uint32_t n = 0;
+
+	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
+		struct bl_control *c = &peer->control[n++];
+
+		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
+	}
+	if (!n)
+		return;
+	peer->ncontrol -= n;
+	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
+	if (!peer->ncontrol)
+		bl_control_paid(ep);
+}
+
+void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
+		const void *bytes, size_t len)
+{
+	struct bl_control *c;
+
+	if (unlikely(peer->dead))
+		return;
+	if (unlikely(peer->ncontrol))
+		bl_control_flush_peer(ep, peer);
+	if (likely(!peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
+		bl_put_packet(peer, op, 0, tag, data, bytes, len);
+		return;
+	}
+	if (peer->ncontrol == peer->room_control) {
+		uint32_t room = peer->room_control ? 2 * peer->room_control : 16;
+		struct bl_control *more = realloc(peer->control, room * sizeof *more);
+
+		if (!more) {
+			bl_warn("no memory for a control packet: process %u is given up",
+				peer->addr.pid);
+			peer->broken = true; /* bl_ep_look() ends it */
+			return;
+		}
+		peer->control = more;
+		peer->room_control = room;
+	}
+	if (!peer->ncontrol) {
+		ep->work++;
+		ep->nowing++;
+	}
+	c = &peer->control[peer->ncontrol++];
+	c->op = op;
+	c->tag = tag;
+	c->data = data;
+	c->len = (uint16_t)len;
+	if (len)
+		memcpy(c->bytes, bytes, len);
+}
+
+void bl_control_flush(struct bl_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
+		struct bl_peer *peer = ep->local.by_index[i];
+
+		if (peer && peer->ncontrol)
+			bl_control_flush_peer(ep, peer);
+	}
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * dirty.h: messages of some pages whose bytes their sender has just written, as a program does
+ * that computes between its calls. They lie in its core's caches, and the other core, copying them
+ * in the kernel, waits for each line: three to five times as long as for lines that it has itself
+ * since the time before (as in benchmarks that send the same bytes again and again). Two copies
+ * through the copy buffer, both at once, are quicker then. So the receiver looks at what a
+ * copy takes:
+ *
+ *   sender                                   receiver
+ *   RTS ───────────────────────────────────► copies, and judges by the time it took
+ *   three in a row: fresh                ◄── FIN (BL_FIN_JUDGED, BL_FIN_DIRTY)
+ *   the next ones go to the buffer ────────► (copybuf_rx.c)
+ *   after BL_DIRTY_MOST of them: RTS ──────► judges again
+ *
+ * Where those who answer each other have a buffer for it, bl_copy_plan()->dirty_max, which is where
+ * a system call is cheap, or two copies are cheaper still. A hint: of a neighbour that lies the
+ * messages go the slower way. Serialised by the domain.
+ */
+#ifndef BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H
+#define BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H
+
+#include "base/clock.h"
+#include "transport/local/ways/rndv.h"
+
+/*
+ * A single copy may have been interrupted, and the first one behind others that weren't copied once
+ * comes from the sender's caches anyway: so it takes three in a row. Then so many messages until
+ * some are copied once again, to see.
+ */
+#define BL_DIRTY_AFTER 3u
+#define BL_DIRTY_MOST  250u
+static_assert(BL_DIRTY_MOST <= UINT8_MAX, "bl_tx.dirty_left");
+static_assert(BL_DIRTY_MAX <= BL_COPYBUF_MOST, "they have a place there");
+
+/* Messages of len bytes may be: longer than any that goes through the ring in a ping-pong. */
+static inline bool bl_dirty_may(size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	return len <= plan->dirty_max && len > plan->pingpong_max;
+}
+
+/*
+ * Where what two processes use is far away, or near by on some machines
+ * (bl_copy_plan()->used_near), the copy isn't all. The sender's program, writing its next message,
+ * has each line taken from the receiver's cache, and the receiver's fetches what the sender wrote
+ * into its memory: more time than all copies, and not ours. So a program counts as well that is
+ * away for long enough to have used what it has got, before it posts or sends again what is as
+ * large.
+ */
+#define BL_USED_NS_KB 10u /* near by; far away it takes ten times that (used_far_ns_kb) */
+
+/* Time that it waits for something else counts as well: who has time for that has it for this. */
+static inline void bl_dirty_got(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? plan->used_far_ns_kb : BL_USED_NS_KB;
+
+	if (likely(!plan->deep) || len < BL_PROXY_MIN || !bl_dirty_may(len))
+		return;
+	ep->got_at = bl_ticks();
+	ep->got_use_ns = (uint32_t)(len * per_kb / 1024);
+}
+
+static inline void bl_dirty_back_at(struct bl_ep *ep, uint64_t now)
+{
+	uint64_t took = (now - ep->got_at) * 1000 / bl_ticks_per_us();
+
+	ep->got_at = 0;
+	if (took < ep->got_use_ns)
+		ep->uses = 0;
+	else
+		ep->uses += ep->uses < BL_DIRTY_AFTER;
+}
+
+static inline void bl_dirty_back(struct bl_ep *ep)
+{
+	if (unlikely(ep->got_at != 0))
+		bl_dirty_back_at(ep, bl_ticks());
+}
+
+static inline bool bl_dirty_is_used(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	return ep->uses == BL_DIRTY_AFTER &&
+	       (len <= bl_copy_plan()->used_near || bl_tx_is_far(&peer->tx));
+}
+
+/* Receiver: its own copy of at least half of the message took from then to then (ticks). If the
+ * sender copied the rest, that took as long. What takes longer than lines from another's cache do
+ * is something else: pages that are new, here or there. */
+static inline void bl_dirty_judge(const struct bl_ep *ep, struct bl_recv_op *t, size_t len,
+				  uint64_t began, uint64_t ended)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+	uint64_t took, call = (uint64_t)plan->dirty_ns * 1024;
+
+	if (!bl_dirty_may(t->want) || len < t->want / 2 || t->peer->copy.pull != BL_COPY_VM ||
+	    t->theirs_rkeys.n)
+		return;
+	t->verdict |= BL_FIN_JUDGED;
+	took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
+	if ((took > call + (uint64_t)plan->dirty_per_kb * len ||
+	     bl_dirty_is_used(ep, t->peer, t->want)) &&
+	    took < call + (uint64_t)plan->dirty_per_kb_most * len)
+		t->verdict |= BL_FIN_DIRTY;
+	else
+		t->verdict &= ~BL_FIN_DIRTY;
+}
+
+/* Sender: FIN's data for a message of so many bytes that was announced. */
+static inline void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data)
+{
+	if (likely(!(data & BL_FIN_JUDGED)) || !bl_dirty_may(len))
+		return;
+	if (!(data & BL_FIN_DIRTY)) {
+		peer->tx.fresh = 0;
+		return;
+	}
+	peer->tx.fresh += peer->tx.fresh < BL_DIRTY_AFTER;
+	peer->tx.dirty_left = BL_DIRTY_MOST;
+}
+
+/* Sender: it isn't known, but two copies in turn to a neighbour that is near take no longer. */
+static inline bool bl_dirty_or_not(const struct bl_peer *peer, size_t len)
+{
+	const struct bl_copy_plan *plan = bl_copy_plan();
+
+	return unlikely(len <= plan->turn_max) && len > plan->eager_long_max &&
+	       !bl_tx_is_far(&peer->tx) &&
+	       (!peer->stays_short || bl_copybuf_has_place(&peer->tx, len));
+}
+
+/* Sender: the next one of len bytes is, as far as is known. */
+static inline bool bl_is_dirty(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
+{
+	/* What is carried goes its way, and has others go theirs. */
+	return unlikely(peer->tx.fresh == BL_DIRTY_AFTER) && bl_dirty_may(len) &&
+	       (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer));
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * ack.c: how a receiver says that a message is over. Serialised by the domain.
+ *
+ * Commonly by a packet, FIN. If its ring is full, its sender hasn't looked for long, and the
+ * receiver may leave the library before there is room: it sets the request's bit in the sender's
+ * own memory instead (struct bl_acks), and the sender, who finds 64 packets when it is back,
+ * finds the bits behind them (bl_poll_peer). So who has received everything isn't waited for,
+ * except to say what a bit can't (what was thought of its bytes is a hint): an error, that what was
+ * sent ahead was of no use, the end of a message that was carried or whose index is 960 or more.
+ *
+ * A bit set while those packets are being read is seen behind the next one, before a sleep
+ * (bl_ack_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of
+ * one that has died since.
+ *
+ * A bit names a request by its index, without its generation. That is enough for one that ends
+ * in no other way: until the bit has been taken, nothing else has that index. One that was
+ * carried may have ended before.
+ */
+#include "base/window.h"
+#include "transport/local/ways/proxy.h"
+#include "transport/local/adapt/dirty.h"
+#include "endpoint/recv.h"
+#include "core/stat.h"
+#include "transport/local/ways/frag.h"
+
+#define FIN_BITS (64u * BL_ACK_WORDS)
+
+static bool set_bit(struct bl_acks *fins, uint64_t request)
+{
+	uint32_t index = (uint32_t)request;
+
+	if (index >= FIN_BITS)
+		return false;
+	/* release: pairs with the acquires in bl_ack_take; we have read the sender's memory. The
+	 * bit is before its word's, and that before bl_peer_notify() looks whether the sender
+	 * polls; one that stops doing so has our stores drained, as for packets, and looks for
+	 * bits then (fall_asleep). */
+	atomic_fetch_or_explicit(&fins->word[index / 64], 1ULL << index % 64, memory_order_release);
+	atomic_fetch_or_explicit(&fins->some, 1ULL << index / 64, memory_order_seq_cst);
+	return true;
+}
+
+void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
+	    bool may_be_over)
+{
+	bool full;
+
+	if (unlikely(peer->dead)) /* it may have no ring any more */
+		return;
+	if (unlikely(peer->ncontrol))
+		bl_control_flush_peer(ep, peer);
+	full = peer->ncontrol || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
+	if (unlikely(full && !(status & ~BL_FIN_VERDICT) && !may_be_over) &&
+	    set_bit(&peer->rx.lane->fins, request)) {
+		bl_peer_notify(peer);
+		/* The sender may have found the last packet just before: another has it look. */
+		if (likely(!bl_tx_refresh(&peer->tx)))
+			return;
+	}
+	bl_control(ep, peer, BL_OP_FIN, request, status, NULL, 0);
+}
+
+/* The receiver has said so. */
+static void over(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err)
+{
+	if (!err && !r->whole && bl_was_away(ep))
+		bl_stat_add(ep, BL_STAT_overlap_sent_bytes, r->len);
+	bl_send_op_end(ep, sink, r, err);
+}
+
+bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	struct bl_acks *fins = &peer->tx.lane->fins;
+	uint64_t some = atomic_exchange_explicit(&fins->some, 0, memory_order_acquire);
+
+	for (uint32_t w = 0; w < BL_ACK_WORDS; w++) {
+		uint64_t word = some >> w & 1 ? atomic_exchange_explicit(&fins->word[w], 0,
+									 memory_order_acquire)
+					      : 0;
+
+		for (; word; word &= word - 1) {
+			uint32_t index = 64 * w + (uint32_t)__builtin_ctzll(word);
+			struct bl_send_op *r = index < ep->nrequest ? ep->request[index] : NULL;
+
+			if (r && r->peer == peer)
+				over(ep, sink, r, 0);
+		}
+	}
+}
+
+void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
+	       uint64_t data)
+{
+	struct bl_send_op *r;
+
+	bl_window(BL_WINDOW_TOLD, NULL);
+	bl_habit_back_now(ep);
+	bl_ack_look(ep, sink, peer); /* first: of the same request, too */
+	r = bl_send_op_find(ep, peer, tag);
+	if (!r)
+		return;
+	if (r->ahead)
+		bl_ahead_told(r, !(data & BL_FIN_EARLY));
+	bl_dirty_told(peer, r->len, data);
+	data &= ~(BL_FIN_EARLY | BL_FIN_VERDICT);
+	over(ep, sink, r, data < 4096 ? (int)data : EIO);
+}
+
+uint32_t bl_acks_in_sight(const struct bl_peer *peer)
+{
+	const struct bl_acks *fins = &peer->tx.lane->fins;
+	uint64_t some = atomic_load_explicit(&fins->some, memory_order_relaxed);
+	const struct bl_rx *rx = &peer->rx;
+	uint32_t sum = 0;
+
+	for (; some; some &= some - 1) {
+		uint32_t w = (uint32_t)__builtin_ctzll(some);
+
+		if (w < BL_ACK_WORDS)
+			sum += (uint32_t)__builtin_popcountll(
+				atomic_load_explicit(&fins->word[w], memory_order_relaxed));
+	}
+	for (uint32_t n = rx->next; n - rx->next < BL_SLOTS; n++) {
+		const struct bl_slot *slot = bl_rx_at(rx, n);
+
+		if (!slot)
+			break;
+		sum += bl_slot_op(slot) == BL_OP_FIN;
+	}
+	return sum;
+}
+
+bl_cold void bl_ack_look_at_all(struct bl_ep *ep)
+{
+	struct bl_sink none = BL_SINK_NONE;
+
+	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++)
+		if (ep->local.by_index[i])
+			bl_ack_look(ep, &none, ep->local.by_index[i]);
+}

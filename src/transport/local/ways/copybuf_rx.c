@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * copybuf_rx.c: copying out a message of a dialogue while its sender still copies it in
+ * (BL_SLOT_STREAMED; transport/local/lane/ring.h). Serialised by the domain.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "transport/local/ways/proxy.h"
+#include "endpoint/recv.h"
+#include "transport/local/ways/frag.h"
+
+#define STREAMED_US                                                                                \
+	5u /* so long it is waited for while nothing is added, BL_STREAMED_MOST times              \
+	    */
+
+/* Into our caches, out of which it is copied when all of it is there. */
+static void fetch(const uint8_t *bytes, uint32_t from, uint32_t to)
+{
+	for (; from < to; from += BL_LINE)
+		bl_prefetch_read(bytes + from);
+}
+
+bl_noinline bool bl_take_streamed(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
+				  uint32_t len, struct bl_post *post, const uint8_t *bytes)
+{
+	uint64_t since = bl_ticks(), patience = STREAMED_US * bl_ticks_per_us();
+	uint32_t done = 0, pieces = 0, there = bl_slot_progress(slot, len);
+	uint64_t began;
+
+	if (there < len && bl_rx_was_left(rx))
+		return false;
+	if (post && len >= BL_PROXY_MIN)
+		bl_habit_back_now(ep);
+	began = bl_copy_begins(ep, len);
+	for (; done < len; there = bl_slot_progress(slot, len)) {
+		if (there > done && pieces < BL_STREAMED_MOST) {
+			if (post)
+				memcpy(post->buf + done, bytes + done, there - done);
+			else
+				fetch(bytes, done, there);
+			done = there;
+			since = bl_ticks();
+			pieces++;
+		} else if (pieces == BL_STREAMED_MOST || bl_ticks() - since > patience) {
+			bl_rx_leave(rx);
+			if (post && done)
+				post->flags |= BL_POST_BEGUN;
+			break;
+		} else {
+			bl_cpu_relax();
+		}
+	}
+	bl_copy_ends(ep, began);
+	return done == len;
+}
+
+/*
+ * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
+ * other message may take it meanwhile: not one from anybody, nor one of a context. If it is the
+ * first that matches but has been claimed, the next one isn't looked for.
+ */
+static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_post *post;
+
+	if (ep->home != ep)
+		return NULL;
+	post = *bl_match_find(queue, a->peer, tagged ? a->tag : 0);
+	if (!post || post->src != a->peer || post->niov > 1 || post->flags & BL_POST_MULTI ||
+	    a->len > post->len)
+		return NULL;
+	return !(post->flags & BL_POST_PUBLISHED) || bl_proxy_revoke(ep, post) ? post : NULL;
+}
+
+bl_noinline bool bl_arrive_streamed(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
+				    const uint8_t *bytes, bool *copied)
+{
+	uint32_t len = (uint32_t)a->len;
+	struct bl_post *post = NULL;
+
+	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_progress(a->streamed, len) < len))
+		post = taken_for(ep, a, tagged);
+	if (!bl_take_streamed(ep, &a->peer->rx, a->streamed, len, post, bytes))
+		return false;
+	*copied = post != NULL;
+	return true;
+}
+
+bool bl_post_is_begun(const struct bl_post *post, bool tagged)
+{
+	const struct bl_slot *slot;
+
+	if (likely(!(post->flags & BL_POST_BEGUN)) || post->src->dead)
+		return false;
+	slot = bl_rx_peek(&post->src->rx);
+	return slot && bl_slot_op(slot) == (tagged ? BL_OP_TAGGED : BL_OP_MSG) &&
+	       bl_match(post, post->src, tagged ? *(const volatile uint64_t *)&slot->tag : 0);
+}

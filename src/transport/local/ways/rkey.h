@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * rkey.h: how a large message's buffers are described to the peer, with the keys
+ * by which they are lent where a pair needs the module (copy/kmod.h). A request
+ * and a transfer each hold what they have lent and what was lent to them; what is
+ * lent is taken back before the buffer is its application's again. Serialised by
+ * the domain; what a peer wrote is read once, into private memory.
+ */
+#ifndef BL_TRANSPORT_LOCAL_WAYS_RKEY_H
+#define BL_TRANSPORT_LOCAL_WAYS_RKEY_H
+
+#include "endpoint/api.h"
+
+/* Keys, one for each piece of a description; n 0: the buffers are not lent. */
+struct bl_rkeys {
+	uint32_t n;
+	struct bl_rkey key[BL_RKEYS];
+};
+
+static inline const struct bl_rkey *bl_rkeys_of(const struct bl_rkeys *lent)
+{
+	return lent->n ? lent->key : NULL;
+}
+
+/* Lend our pieces to this peer, if that pair copies by the module. True: they are lent. */
+static inline bool bl_rkeys_register(struct bl_rkeys *lent, const struct bl_copy_pair *pair,
+				     const struct iovec *iov, uint32_t n, bool write)
+{
+	if (unlikely(pair->lend && !lent->n && bl_kmod_register(iov, n, write, lent->key)))
+		lent->n = n;
+	return lent->n;
+}
+
+static inline void bl_rkeys_deregister(struct bl_rkeys *lent)
+{
+	if (unlikely(lent->n))
+		bl_kmod_deregister(lent->key, lent->n);
+	lent->n = 0;
+}
+
+/* Write our pieces and their keys into a packet; returns the bytes used. */
+static inline size_t bl_describe(struct bl_piece *piece, const struct iovec *iov, uint32_t n,
+				 const struct bl_rkeys *lent)
+{
+	for (uint32_t i = 0; i < n; i++)
+		piece[i] = (struct bl_piece){(uintptr_t)iov[i].iov_base, iov[i].iov_len};
+	if (unlikely(lent->n))
+		memcpy(piece + n, lent->key, n * sizeof lent->key[0]);
+	return (n + lent->n) * sizeof *piece;
+}
+
+/* Read what a peer described, out of `bytes` bytes of a packet; false: it makes no
+ * sense. What the pieces add up to is the caller's to check. */
+static inline bool bl_described(const void *packet, size_t bytes, bool lent, struct iovec *iov,
+				uint32_t *count, struct bl_rkeys *keys)
+{
+	struct bl_piece piece[BL_PLACES];
+	size_t n = bytes / sizeof piece[0];
+
+	keys->n = 0;
+	if (bytes % sizeof piece[0] || n > BL_PLACES || (lent && n % 2))
+		return false;
+	memcpy(piece, packet, bytes);
+	if (lent) {
+		n /= 2;
+		keys->n = (uint32_t)n;
+		memcpy(keys->key, piece + n, n * sizeof piece[0]);
+	} else if (n > BL_IOV_MAX) {
+		return false;
+	}
+	for (size_t i = 0; i < n; i++)
+		iov[i] = (struct iovec){(void *)(uintptr_t)piece[i].base, piece[i].len};
+	*count = (uint32_t)n;
+	return true;
+}
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * rndv_tx.c: the sender's half of a message that is copied once; see rndv.h.
+ * Serialised by the domain. What a peer says of lengths, places and numbers is
+ * checked here, against what this side keeps for itself.
+ */
+#include <string.h>
+
+#include "base/window.h"
+#include "transport/local/ways/proxy.h"
+#include "transport/local/adapt/dirty.h"
+#include "transport/local/ways/rndv.h"
+#include "core/stat.h"
+#include "transport/local/ways/frag.h"
+#include "endpoint/txq.h"
+#include "endpoint/trigger.h"
+
+int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
+{
+	struct bl_peer *peer = likely(send->dest < ep->ndest) ? ep->dest[send->dest] : &bl_nobody;
+	bool tagged = send->flags & BL_TAGGED;
+	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
+	struct bl_send_op *r;
+	struct bl_rts rts;
+	size_t bytes;
+	uint32_t n;
+	bool open;
+	int err;
+
+	if (unlikely(ep->sampled))
+		bl_demote_next(ep);
+	if (len >= BL_PROXY_MIN)
+		bl_dirty_back(ep);
+	if (unlikely(!bl_tx_room(&peer->tx))) {
+		err = bl_find_room(ep, send->dest, &peer);
+		if (unlikely(err))
+			return bl_txq_send(ep, send, err);
+	}
+	err = bl_put_eager_long(ep, peer, send, len);
+	if (likely(!err))
+		return 0;
+	if (err != -EMSGSIZE)
+		return bl_txq_send(ep, send, err);
+	bl_proxy_ask(ep, peer, len);
+	r = bl_send_op_new(ep);
+	if (!r)
+		return bl_no_memory(ep);
+	r->peer = peer;
+	r->len = len;
+	r->niov = (uint32_t)bl_iov_slice(send->iov, send->niov, 0, len, r->iov);
+	if (unlikely(send->flags & BL_INJECT) && !bl_send_op_keep(ep, r))
+		return bl_no_memory(ep); /* and it is free again */
+	r->context = send->context;
+	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
+	r->quiet = !(send->flags & BL_COMPLETION);
+	r->work = send->work;
+	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
+	rts.len = len;
+	rts.request = bl_send_op_number(r);
+	open = len >= BL_PROXY_MIN ? bl_proxy_may(peer)
+				   : bl_proxy_is_for(ep, peer, len, tagged, send->tag);
+	atomic_store_explicit(&rts.taken, open ? BL_TAKEN_OPEN : BL_TAKEN_CLOSED,
+			      memory_order_relaxed);
+	n = peer->tx.next;
+	if (bl_rkeys_register(&r->ours, &peer->copy, r->iov, r->niov, false))
+		flags |= BL_SLOT_RKEYS;
+	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
+	if (unlikely(len <= bl_copy_plan()->eager_long_max && len > bl_eager_long_to(ep, peer)))
+		flags |= BL_SLOT_ONCE;
+	rts.ahead = r->ahead = open ? 0 : bl_ahead(ep, r); /* what may be claimed is copied once */
+	r->ahead_told = false;
+	if (bl_copybuf_takes(len)) /* from here on the packet goes, or the buffer is lost */
+		flags |= bl_copybuf_decline(&peer->tx, len);
+	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
+		      &rts, offsetof(struct bl_rts, piece) + bytes);
+	bl_stats_announce_out(peer, len);
+	bl_tx_said_rts(&peer->tx, bl_copybuf_takes(len));
+	if (r->ahead)
+		bl_ahead_send(ep, r);
+	if (open) {
+		r->tagged = tagged;
+		r->packet = n;
+		r->tag = tagged ? send->tag : 0;
+		bl_proxy_announced(ep, r);
+	}
+	return 0;
+}
+
+void bl_rndv_serve(struct bl_ep *ep, struct bl_send_op *r)
+{
+	if (r->serving)
+		return;
+	r->serving = true;
+	ep->serving[ep->nserving++] = r;
+	ep->work++;
+}
+
+static void stop_serving(struct bl_ep *ep, struct bl_send_op *r)
+{
+	if (!r->serving)
+		return;
+	/* In the order in which they were asked for, or one might never have its turn. */
+	for (uint32_t i = 0; i < ep->nserving; i++)
+		if (ep->serving[i] == r) {
+			memmove(&ep->serving[i], &ep->serving[i + 1],
+				(--ep->nserving - i) * sizeof *ep->serving);
+			break;
+		}
+	r->serving = false;
+	ep->work--;
+}
+
+void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err)
+{
+	stop_serving(ep, r);
+	bl_rkeys_deregister(&r->ours);
+	if (!r->whole || err) /* it is counted as a packet */
+		bl_stat_sent(ep, r->way, r->len, err);
+	bl_cq_moved(ep, ep->tx_cq, r->len);
+	if (likely(!err)) {
+		if (ep->tx_cntr && !r->work)
+			bl_cntr_up(ep->tx_cntr);
+		if (!r->quiet)
+			bl_complete(ep->tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
+				    BL_ADDR_ANY);
+	} else {
+		struct bl_comp_err e = {
+			.comp = {r->context, r->flags, 0, NULL, 0, 0},
+			.olen = r->len,
+			.err = err,
+			.src = BL_ADDR_ANY,
+		};
+		if (ep->tx_cntr && !r->work && !(r->cancelled && err == ECANCELED))
+			bl_cntr_error(ep->tx_cntr);
+		bl_cq_fail(ep->tx_cq, sink, &e);
+	}
+	if (unlikely(r->work != NULL))
+		bl_work_over(r->work, err);
+	if (r->len >= BL_HUGE_LEAST && !r->copy && r->way != BL_WAY_FRAG && !err)
+		bl_buffers_used(ep, r->peer, r->iov, r->niov, r->len);
+	bl_send_op_free(ep, r);
+}
+
+void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+	       const void *bytes, uint32_t len)
+{
+	const size_t fixed = offsetof(struct bl_cts, piece);
+	struct bl_send_op *r = bl_send_op_find(ep, peer, tag);
+	struct bl_cts cts;
+
+	bl_habit_back_now(ep);
+	if (!r || len < fixed || r->coop || r->whole)
+		return;
+	memcpy(&cts, bytes, fixed);
+	r->offered = cts.coop & BL_CTS_OFFER;
+	r->carries = cts.coop & BL_CTS_CARRY;
+	if (r->ahead)
+		bl_ahead_told(r, cts.coop & BL_CTS_AHEAD);
+	r->base = r->carries && cts.coop & BL_CTS_AHEAD ? r->ahead : 0;
+	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY | BL_CTS_AHEAD);
+	if (!cts.len || cts.len > r->len - r->base || cts.coop >= BL_CHUNK_SETS || !cts.chunk ||
+	    (cts.len - 1) / cts.chunk >= BL_CHUNKS_MOST)
+		return;
+	if (r->carries
+		    ? !bl_carry_valid(&cts)
+		    : !bl_described((const char *)bytes + fixed, len - fixed, data & BL_REGISTERED,
+				    r->theirs, &r->ntheirs, &r->theirs_rkeys) ||
+			      bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
+		return;
+	r->coop = &peer->rx.lane->coop[cts.coop];
+	r->chunks_generation = cts.generation;
+	r->want = r->base + cts.len;
+	r->chunk = cts.chunk;
+	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
+	r->carried = 0;
+	r->stuck = false;
+	if (!r->carries)
+		r->way = BL_WAY_SPLIT;
+	if (r->offered)
+		bl_chunks_here(r->coop, r->chunks_generation);
+	bl_rndv_serve(ep, r);
+}
+
+bl_cold void bl_push_refused(struct bl_send_op *r, int err)
+{
+	if (r->push_refused || (err != -EOPNOTSUPP && err != -EFAULT))
+		return;
+	if (err == -EFAULT)
+		bl_stats_fault(r->peer);
+	else
+		bl_stats_fallback(r->peer, true);
+	r->push_refused = true;
+}
+
+/* Take a chunk; false: no more to do here. */
+static bool help(struct bl_ep *ep, struct bl_send_op *r)
+{
+	size_t off, len;
+	uint32_t chunk;
+	int err;
+
+	if ((r->peer->copy.push == BL_COPY_NOTHING && !r->theirs_rkeys.n) || bl_peer_life(r->peer))
+		return false;
+	chunk = bl_chunks_take(r->coop, r->chunks_generation, r->count, true);
+	if (chunk == BL_CHUNKS_NONE)
+		return false;
+	off = chunk * r->chunk;
+	len = bl_min(r->chunk, r->want - off);
+	bl_window(BL_WINDOW_HELPING, NULL);
+	bl_presence_busy(ep, len);
+	err = bl_copy_push_by(&r->peer->copy, bl_rkeys_of(&r->theirs_rkeys), r->iov, r->niov,
+			      r->theirs, r->ntheirs, off, len);
+	bl_presence_done(ep, len);
+	bl_window(BL_WINDOW_PUSHED, NULL);
+	if (likely(!err)) {
+		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
+		bl_chunks_count(r->coop);
+	} else {
+		bl_push_refused(r, err);
+		bl_chunks_give_back(r->coop, chunk | (err == -EFAULT ? BL_CHUNKS_FAULT : 0));
+	}
+	bl_peer_notify(r->peer); /* the receiver may sleep until its last chunk is there */
+	return !err;
+}
+
+/* The receiver was in a call that posts, and has left it to us unless it comes back
+ * at once. */
+static void answer_offer(struct bl_send_op *r)
+{
+	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
+
+	r->offered = false;
+	while (!bl_chunks_begun(r->coop, r->chunks_generation))
+		if (bl_is_due(bl_ticks(), until))
+			return;
+}
+
+void bl_send_ops_progress(struct bl_ep *ep, struct bl_sink *sink)
+{
+	for (uint32_t i = 0; i < ep->nserving;) {
+		struct bl_send_op *r = ep->serving[i];
+
+		if (r->coop && r->carries) {
+			enum bl_carry carry = bl_carry_serve(ep, sink, r, !i);
+
+			i += carry == BL_CARRY_ON;
+			if (carry != BL_CARRY_NONE)
+				continue;
+			r->coop = NULL;
+		}
+		if (r->coop && unlikely(r->offered))
+			answer_offer(r);
+		/* Who has begun finishes: the receiver may have gone away, relying on that. */
+		if (r->coop && help(ep, r)) {
+			if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
+				bl_ep_look(ep, sink, bl_ticks()); /* it may be over now */
+			continue;
+		}
+		r->coop = NULL;
+		if (bl_frag_serve(ep, r))
+			i++;
+		else
+			stop_serving(ep, r);
+	}
+}
