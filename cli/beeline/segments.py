@@ -30,7 +30,7 @@ FILE = re.compile(r"^/memfd:beeline(?:-[a-z]+)?(?: |$)")  # by link/segment.c
 
 # struct bl_seg_header and, at its end, struct bl_stats
 PAGE = 4096
-SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 25
+SEGMENT_MAGIC, SEGMENT_VERSION = 0x67657342, 26
 SEGMENT = struct.Struct("<IHH16s")
 LIFE_AT = 64
 LIFE = struct.Struct("<II")

@@ -47,30 +47,27 @@ enum bl_knob_kind {
 	  "for the sake of one-sided operations, as Intel MPI does: of a send MPI wants the "      \
 	  "buffer back.")                                                                          \
 	X(eager_long_max, BL_KNOB_SIZE, BL_KNOB_AUTO, 0, 131072, NULL,                             \
-	  "Longest message that goes through the ring, in two copies, although it is beyond the "  \
-	  "eager limit: whole, where the ring is long (FI_BEELINE_LONG_RING), from 64 KiB on "     \
-	  "only "                                                                                  \
-	  "while both processes are in the library; where it is short, piece by piece, below "     \
-	  "64 KiB. auto: 96 KiB (AMD from Zen 3 on: 128) where a system call was measured to be "  \
-	  "dear, and less to a neighbour that is far away; else none, but those of streams that "  \
-	  "FI_BEELINE_LONG_RING names and, where FI_BEELINE_COPYBUF has two use one place, up to " \
-	  "512 KiB what its sender has just written, which one copy was seen to take longer for "  \
-	  "(AMD from Zen 3 on: that as well, and what its receiver uses; from Zen 5 on near "      \
-	  "by up to 256 KiB of anything). "                                                        \
-	  "0: none, but those of streams.")                                                        \
+	  "Longest message that goes through a long ring (FI_BEELINE_LONG_RING) as one "           \
+	  "packet, in two copies, although it is beyond the eager limit; from 64 KiB on "          \
+	  "only while both processes are in the library. auto: 96 KiB (AMD from Zen 3 on: "        \
+	  "128) where a system call was measured to be dear, and less to a neighbour that "        \
+	  "is far away; else none, but those of streams that FI_BEELINE_LONG_RING names and, "     \
+	  "where FI_BEELINE_COPYBUF has two use one place, up to 512 KiB what its sender has "     \
+	  "just written, which one copy was seen to take longer for (AMD from Zen 3 on: "          \
+	  "that as well, and what its receiver uses; from Zen 5 on near by up to 256 KiB "         \
+	  "of anything). 0: none, but those of streams.")                                          \
 	X(long_ring, BL_KNOB_CHOICE, 0, 0, 2, "auto|always|never",                                 \
-	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which 128 "      \
-	  "are FI_BEELINE_COPYBUF's, if it is used, or up to 512, and all 868, once there is "     \
-	  "something longer for them that was just written). Where messages are carried "          \
-	  "(FI_BEELINE_EAGER_LONG_MAX), so that those up to that length go through it whole, and " \
-	  "for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 KiB, or that " \
-	  "much on AMD from Zen 3 on, and less than 2 MiB; elsewhere for streams, many messages "  \
-	  "one after the other, those of "                                                         \
-	  "up to 32 KiB whole unless system calls are very cheap, and for those who use "          \
-	  "FI_BEELINE_COPYBUF, but only where address space isn't limited (ulimit -v). auto is "   \
-	  "for up to 16 neighbours: where messages are carried, to whom packets of 4 KiB and "     \
-	  "more go, or very many shorter ones; elsewhere to whom such a stream goes. always is "   \
-	  "for 16, at once.")                                                                      \
+	  "Whether the ring to a neighbour is made longer, from 36 to 484 KiB (of which "          \
+	  "128 are FI_BEELINE_COPYBUF's, if it is used, or up to 512, and all 868, once "          \
+	  "there is something longer for them that was just written). Where a system call "        \
+	  "is dear, so that messages of up to FI_BEELINE_EAGER_LONG_MAX go through it whole, "     \
+	  "and for 4 neighbours to 2,020 KiB where a core's own cache has more than 512 "          \
+	  "KiB, or that much on AMD from Zen 3 on, and less than 2 MiB; elsewhere for "            \
+	  "streams, many messages one after the other, those of up to 32 KiB whole unless "        \
+	  "system calls are very cheap, and for those who use FI_BEELINE_COPYBUF, but only "       \
+	  "where address space isn't limited (ulimit -v). auto is for up to 16 neighbours: "       \
+	  "where a system call is dear, to whom packets of 4 KiB and more go, or very many "       \
+	  "shorter ones; elsewhere to whom such a stream goes. always is for 16, at once.")        \
 	X(copybuf, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|exchange",                          \
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
 	  "to one place behind a longer ring (FI_BEELINE_LONG_RING), in turn. crossing: only if "  \

@@ -28,7 +28,6 @@ enum bl_window {
 	BL_WINDOW_TAKEN,   /* a chunk is taken, not copied */
 	BL_WINDOW_PULLED,  /* a chunk is copied, not counted */
 	BL_WINDOW_COPIED,  /* all of it is there, its sender hasn't been told */
-	BL_WINDOW_CARRIED, /* the same, and it came through the ring, piece by piece */
 	/* its sender */
 	BL_WINDOW_HELPING,     /* a chunk is taken, not written */
 	BL_WINDOW_PUSHED,      /* a chunk is written, not counted */

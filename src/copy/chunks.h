@@ -31,8 +31,7 @@ struct bl_chunks {
 	uint8_t pad0[BL_LINE - 8];
 	_Atomic uint32_t tx_done; /* chunks that the sender has written; sender writes */
 	_Atomic uint32_t tx_back; /* 1 + a chunk that the sender could not write, BL_CHUNKS_FAULT */
-	_Atomic uint32_t tx_here; /* generation: the sender has heard of it; sender writes */
-	uint8_t pad1[BL_LINE - 12];
+	uint8_t pad1[BL_LINE - 8];
 };
 static_assert(sizeof(struct bl_chunks) == 2 * BL_LINE, "shared layout");
 static_assert(offsetof(struct bl_chunks, tx_done) == BL_LINE, "shared layout");
@@ -92,27 +91,6 @@ static inline void bl_chunks_stop(struct bl_chunks *coop, uint32_t generation, u
 	*end = old >> 16 & 0xffff;
 	if (old >> 32 != generation || *end > count || *front > *end)
 		*front = *end = 0; /* a neighbour's nonsense, about its own message */
-}
-
-/* Sender: the receiver has taken a chunk, or all that is left. */
-static inline bool bl_chunks_begun(const struct bl_chunks *coop, uint32_t generation)
-{
-	uint64_t left = atomic_load_explicit(&coop->left, memory_order_relaxed);
-
-	return left >> 32 != generation || left & 0xffff || !(left >> 16 & 0xffff);
-}
-
-/* Sender: it knows of this message, and will not go away before it is copied or
- * the receiver copies. */
-static inline void bl_chunks_here(struct bl_chunks *coop, uint32_t generation)
-{
-	atomic_store_explicit(&coop->tx_here, generation, memory_order_relaxed);
-}
-
-/* Receiver: so it said. */
-static inline bool bl_chunks_is_here(const struct bl_chunks *coop, uint32_t generation)
-{
-	return atomic_load_explicit(&coop->tx_here, memory_order_relaxed) == generation;
 }
 
 /* Sender: one more chunk is in the receiver's memory. */

@@ -84,13 +84,12 @@ struct bl_copy_plan {
 	size_t pingpong_max;   /* and up to here while the receiver waits for just this message */
 	size_t inject_max;     /* one of these two */
 	size_t split_min;      /* from here on a second core pays for its system call */
-	size_t eager_long_max; /* up to here two copies do, if both wait or in one packet; 0: never
-				*/
+	size_t eager_long_max; /* up to here one packet does, through a longer ring; 0: never */
 	size_t eager_long_far; /* the same where each line takes long to cross; at most
 				  eager_long_max */
 	size_t eager_long_copybuf; /* the same where both write to one place in turn */
 	size_t stream_max; /* up to here one packet does, through a longer ring: eager_long_max, or,
-			    * where nothing is carried, in a stream */
+			    * where that is 0, in a stream */
 	size_t turn_max;  /* up to here, to a receiver that is near, who answers or sends as well */
 	size_t dirty_max; /* up to here they do in turn, if one was seen to take longer than */
 	uint32_t dirty_ns, dirty_per_kb; /* that for its bytes, */
@@ -104,7 +103,7 @@ struct bl_copy_plan {
 		       */
 	bool exchange_only; /* but only if both send at once, BL_EXCHANGE_MIN and more */
 	bool own_by_store;  /* a line is to be stored to, to be ours; transport/local/lane/ring.h */
-	bool by_stream;	    /* nothing is carried: longer rings are for streams;
+	bool by_stream;	    /* eager_long_max is 0: longer rings are for streams;
 			       transport/local/adapt/longring.c */
 	bool deep;	    /* large messages of a stream go through them, too; endpoint/send.c */
 	bool grows;	    /* and what they write grows there, whether it is waited for or not */
@@ -139,8 +138,8 @@ size_t bl_copy_eager_long_far(const struct bl_copy_cost *once, const struct bl_c
 			      size_t eager, size_t carry);
 
 /*
- * Bytes up to which a message of a stream goes through a longer ring. Where nothing is carried
- * (`carry` 0) and a call takes 0.6 us, two copies of up to 32 KiB do; where it takes a third of
+ * Bytes up to which a message of a stream goes through a longer ring. Where `carry` is 0
+ * and a call takes 0.6 us, two copies of up to 32 KiB do; where it takes a third of
  * that, one is as good as two beyond the eager limit.
  */
 size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t carry);

@@ -35,7 +35,7 @@ struct bl_machine {
 	size_t past_min;
 	uint32_t far_ns;
 	size_t turn_max;
-	size_t dirty_max; /* 0: only where nothing is carried; bl_copy_dirty_max */
+	size_t dirty_max; /* 0: only where eager_long_max is 0; bl_copy_dirty_max */
 	size_t used_near;
 	uint32_t used_far_ns_kb;
 	uint32_t dirty_per_kb, dirty_per_kb_most; /* 0: by what is measured */

@@ -9,8 +9,6 @@
 #include "core/table.h"
 #include "transport/local/local.h"
 
-struct bl_kept; /* recv.h */
-
 /* A posted receive. */
 struct bl_post {
 	struct bl_post *next;
@@ -63,14 +61,12 @@ struct bl_unexpected {
 	uint32_t npiece;  /* large: pieces in `piece` */
 	uint8_t flags;	  /* BL_SLOT_* */
 	bool large;
-	uint8_t pool;	/* BL_UNEXPECTED_*: where its memory goes */
-	uint32_t ahead; /* large: bytes that came along */
+	uint8_t pool; /* BL_UNEXPECTED_*: where its memory goes */
 	struct bl_node node[BL_VIEWS];
 	union {
 		struct {
 			struct iovec piece[BL_IOV_MAX];
 			struct bl_rkey key[BL_RKEYS]; /* BL_SLOT_RKEYS: of the pieces */
-			struct bl_kept *kept; /* what came along; NULL: nothing, or dropped */
 		};
 		uint8_t bytes[BL_SLOT_INLINE]; /* or more, by its pool */
 	};

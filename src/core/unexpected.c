@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * unexpected.c: messages whose receive isn't posted: which stay in the ring for a while, what was
- * sent ahead of one that is announced, and what is left of both queues when an endpoint closes; see
- * recv.h. Serialised by the domain.
- *
- * What was sent ahead is copied out of the ring, as a short message that comes early is, and once
- * more when the receive is there: less than a system call costs where messages are carried. Not
- * more than BL_KEPT_MOST for an endpoint, so that senders that nobody receives from take no more
- * memory than that; what comes then is dropped, and the message copied once later.
- *
- * The pieces of one message follow each other in their sender's ring. So of each sender one
- * message is incomplete at most, and the list of those is short.
+ * unexpected.c: messages whose receive isn't posted: which stay in the ring for a while, and what
+ * is left of both queues when an endpoint closes; see recv.h. Serialised by the domain.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "wait/oversub.h"
 #include "core/match.h"
 #include "endpoint/recv.h"
@@ -86,64 +74,6 @@ bool bl_defer(const struct bl_sink *sink, const struct bl_arrival *a)
 		return false;
 	bl_rx_leave(rx);
 	return true;
-}
-
-/* --- sent ahead --------------------------------------------------------------- */
-
-struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a)
-{
-	size_t size = sizeof(struct bl_kept) + a->ahead;
-	struct bl_kept *k = ep->keeping;
-
-	while (k && k->peer != a->peer)
-		k = k->next;
-	if (k || size > BL_KEPT_MOST - ep->kept_bytes)
-		return NULL; /* no sender begins with one before the other is complete */
-	k = malloc(size);
-	if (!k)
-		return NULL;
-	*k = (struct bl_kept){
-		.next = ep->keeping,
-		.peer = a->peer,
-		.request = a->request,
-		.len = a->ahead,
-	};
-	ep->keeping = k;
-	ep->kept_bytes += size;
-	return k;
-}
-
-static void complete(struct bl_ep *ep, const struct bl_kept *k)
-{
-	struct bl_kept **at = &ep->keeping;
-
-	while (*at && *at != k)
-		at = &(*at)->next;
-	if (*at)
-		*at = k->next;
-}
-
-void bl_kept_free(struct bl_ep *ep, struct bl_kept *k)
-{
-	if (k->got < k->len)
-		complete(ep, k);
-	ep->kept_bytes -= sizeof *k + k->len;
-	free(k);
-}
-
-void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
-		 const void *bytes, size_t len)
-{
-	struct bl_kept *k = ep->keeping;
-
-	while (k && (k->peer != peer || k->request != request))
-		k = k->next;
-	if (!k || off != k->got || len > k->len - k->got)
-		return; /* dropped; or nonsense */
-	memcpy(k->bytes + off, bytes, len);
-	k->got += (uint32_t)len;
-	if (k->got == k->len)
-		complete(ep, k);
 }
 
 /* --- the endpoint closes ---------------------------------------------------- */

@@ -590,20 +590,13 @@ static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 	uint64_t now = bl_ticks();
 	bool rare = ep->leaves && bl_reads_are_rare(ep, now);
 
-	if (ep->brought_at) {
-		if (now - ep->brought_at > BL_AWAY_US * bl_ticks_per_us())
-			ep->wanders = BL_LEAVES_MOST;
-		else if (ep->wanders)
-			ep->wanders--;
-		ep->brought_at = 0;
-	}
 	bl_rndv_progress(ep, sink);
 	if (!ep->ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
-	if (unlikely(rare || (ep->wanders && sink->n)))
+	if (unlikely(rare || (ep->leaves && sink->n)))
 		finish_copies(ep, sink);
 	if (sink->n)
-		ep->brought_at = bl_ticks();
+		ep->left_at = bl_ticks();
 }
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)

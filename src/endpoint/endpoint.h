@@ -196,8 +196,6 @@ struct bl_ep {
 	size_t min_multi_recv;
 	struct bl_unexpected *claimed;
 	struct bl_unexpected_pool unexpected_pool;
-	struct bl_kept *keeping; /* of these more is to come; unexpected.c */
-	size_t kept_bytes;
 	size_t congestion; /* of messages beyond the eager limit that came whole; recv.c */
 	bool congested;	   /* that is much, as neighbours are told */
 	struct bl_recv_op **transfer; /* being copied */
@@ -222,12 +220,7 @@ struct bl_ep {
 	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
 	uint8_t shows;			 /* so many more receives below BL_PROXY_MIN are shown */
 	uint8_t unclaimed;		 /* of those, since one was claimed */
-	uint8_t wanders;		 /* > 0: or with something else, while we copy */
-	uint8_t carry_vain;		 /* messages in a row whose senders went away; frag.c */
-	uint8_t carry_pause;		 /* so many more aren't carried */
-	uint64_t carried_at;		 /* ticks: the last piece of any that is */
 	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
-	uint64_t brought_at;		 /* the same of such a read */
 	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
 	uint64_t seen_until;
 	uint64_t got_at;     /* ticks: the end of a large message whose use is to be seen; or 0 */

@@ -69,9 +69,7 @@ void bl_post_release(struct bl_ep *ep, struct bl_post *post)
 /* Bytes of it that are copied here. */
 static size_t unex_bytes(const struct bl_unexpected *u)
 {
-	if (!u->large)
-		return u->len;
-	return u->kept ? u->kept->len : 0;
+	return u->large ? 0 : u->len;
 }
 
 /* Messages beyond the eager limit that came whole and wait for their receives. While they are more
@@ -99,8 +97,6 @@ void bl_unexpected_free(struct bl_ep *ep, struct bl_unexpected *u)
 {
 	bl_stat_unexpected_over(ep, unex_bytes(u));
 	count_whole(ep, u, false);
-	if (u->large && u->kept)
-		bl_kept_free(ep, u->kept);
 	bl_unexpected_put(ep->home, u);
 }
 
@@ -232,13 +228,13 @@ static void finish_bytes(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 static void tell(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint32_t slot_flags)
 {
 	if (unlikely(slot_flags & BL_SLOT_ACK))
-		bl_ack(ep, peer, request, 0, false);
+		bl_ack(ep, peer, request, 0);
 }
 
 void bl_unexpected_refuse(struct bl_ep *ep, struct bl_unexpected *u)
 {
-	if (u->large) /* what came along was of no use, kept or not */
-		bl_ack(ep, u->peer, u->request, u->ahead ? BL_FIN_EARLY : 0, false);
+	if (u->large)
+		bl_ack(ep, u->peer, u->request, 0);
 	else
 		tell(ep, u->peer, u->request, u->flags);
 	bl_unexpected_free(ep, u);
@@ -268,8 +264,6 @@ bool bl_unexpected_give(struct bl_sink *sink, struct bl_unexpected *u, struct bl
 			.slot_flags = u->flags,
 			.key = u->key,
 			.early = true,
-			.ahead = u->ahead,
-			.kept = u->kept,
 		};
 
 		bl_recv_op_begin(ep, sink, &a, &t);
@@ -307,8 +301,6 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 		copy_out(ep, &(struct iovec){u->bytes, a->len}, 1, bytes, a->len, a->slot_flags);
 	} else {
 		u->npiece = a->npiece;
-		u->ahead = a->ahead;
-		u->kept = a->ahead ? bl_kept_new(ep, a) : NULL;
 		memcpy(u->piece, a->piece, a->npiece * sizeof u->piece[0]);
 		if (unlikely(a->slot_flags & BL_SLOT_RKEYS))
 			memcpy(u->key, a->key, a->npiece * sizeof u->key[0]);
@@ -368,10 +360,6 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 	a->key = lent->key;
 	a->len = rts.len;
 	a->request = rts.request;
-	a->ahead = rts.ahead;
-	if (unlikely(a->ahead) &&
-	    (a->ahead > a->len || a->len >= BL_PROXY_MIN || a->slot_flags & BL_SLOT_RKEYS))
-		return false;
 	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
 }
 
@@ -480,7 +468,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 		bl_on_frag_ask(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_FRAG:
-		bl_on_frag(ep, sink, peer, flags, tag, data, bytes, len);
+		bl_on_frag(ep, peer, tag, data, bytes, len);
 		return true;
 	case BL_OP_FIN:
 		bl_on_fin(ep, sink, peer, tag, data);

@@ -58,27 +58,14 @@ bl_always_inline void bl_recv_over(struct bl_ep *ep, struct bl_sink *sink,
 
 /* --- unexpected.c -------------------------------------------------------------- */
 
-/* Bytes of a message that has no receive yet, from its beginning. */
-struct bl_kept {
-	struct bl_kept *next; /* in bl_ep.keeping, while more is to come */
-	const struct bl_peer *peer;
-	uint64_t request;
-	uint32_t len, got; /* bytes: that were sent ahead, that are here */
-	uint8_t bytes[];
-};
-#define BL_KEPT_MOST (1u << 20) /* bytes, all that an endpoint keeps together */
+/* Bytes of messages beyond the eager limit that came whole and wait for their receives: with more
+ * an endpoint asks its neighbours to announce theirs. */
+#define BL_KEPT_MOST (1u << 20)
 
 /* True: a message that came whole and has no receive stays in the ring for now, in at most so many
  * reads, rather than be kept. */
 #define BL_LEFT_READS 4u
 bool bl_defer(const struct bl_sink *sink, const struct bl_arrival *a);
-
-/* Memory for what follows a's RTS; NULL: none, or enough is kept. ep: which it came to. */
-struct bl_kept *bl_kept_new(struct bl_ep *ep, const struct bl_arrival *a);
-void bl_kept_free(struct bl_ep *ep, struct bl_kept *k);
-/* A piece has come of a message that isn't received: copied, if it is kept. */
-void bl_kept_add(struct bl_ep *ep, const struct bl_peer *peer, uint64_t request, uint64_t off,
-		 const void *bytes, size_t len);
 
 /* --- unexpected_pool.c ---------------------------------------------------------- */
 

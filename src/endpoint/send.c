@@ -137,22 +137,27 @@ static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		bl_work_over(send->work, 0);
 }
 
-/*
- * Where it is far, or the ring so short that each line crosses from one cache to the other, what
- * both wait for is copied once sooner. Of many at a time each copies some, and the ring is better.
- * Only where that has been measured, which is where lines are probed; not of rings that haven't
- * been made longer at all, and may yet be.
- */
+/* The ring is so short that each line crosses from one cache to the other. Not one that hasn't been
+ * made longer at all, and may yet be; only where that has been measured, which is where lines are
+ * probed. */
+static bool is_tight(const struct bl_ep *ep, const struct bl_tx *tx)
+{
+	size_t enough = bl_min(bl_longring_most(&ep->local), ep->local.seg.lane_enough);
+
+	return tx->pay_most > BL_PAYLOAD_SIZE &&
+	       tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
+}
+
+/* Where it is far, or tight, what both wait for is copied once sooner. Of many at a time each
+ * copies some, and the ring is better. */
 size_t bl_eager_long_to(const struct bl_ep *ep, const struct bl_peer *peer)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 	const struct bl_tx *tx = &peer->tx;
-	size_t enough = bl_min(bl_longring_most(&ep->local), ep->local.seg.lane_enough);
-	bool tight = tx->pay_most > BL_PAYLOAD_SIZE &&
-		     tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
 
-	return likely(!bl_tx_is_far(tx) && !tight) || bl_tx_is_silent(tx) ? plan->eager_long_max
-									  : plan->eager_long_far;
+	return likely(!bl_tx_is_far(tx) && !is_tight(ep, tx)) || bl_tx_is_silent(tx)
+		       ? plan->eager_long_max
+		       : plan->eager_long_far;
 }
 
 /* The same in a longer ring. Where one copy is cheap, two are better only for those who send one
@@ -192,13 +197,17 @@ bool bl_is_congested(struct bl_peer *peer, size_t len)
 	return peer->congested;
 }
 
-/* A message could have been one packet if the ring were long. */
+/* A message could be one packet if the ring were longer: where a system call is dear that pays for
+ * 484 KiB at once. */
 static void wants_longer(struct bl_peer *peer)
 {
 	struct bl_tx *tx = &peer->tx;
 
 	tx->short_of += tx->short_of < UINT8_MAX;
-	if (++tx->nlong >= BL_LONGRING_USES)
+	tx->nlong += tx->nlong < UINT16_MAX;
+	if (!bl_copy_plan()->by_stream && tx->pay_most == BL_PAYLOAD_SIZE)
+		bl_longring_now(peer);
+	else if (tx->nlong >= BL_LONGRING_USES)
 		bl_longring_look(peer);
 }
 
@@ -322,9 +331,11 @@ static bool may_go_eager(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	if (unlikely(bl_tx_is_far(&peer->tx)))
 		bl_tx_look(&peer->tx, len);
 	if (len > bl_eager_to(ep, peer)) {
-		if (peer->tx.pay_most == BL_PAYLOAD_SIZE && would_go(ep, peer, len))
+		if ((peer->tx.pay_most == BL_PAYLOAD_SIZE || is_tight(ep, &peer->tx)) &&
+		    would_go(ep, peer, len))
 			wants_longer(peer);
-		return false;
+		if (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer))
+			return false;
 	}
 	return likely(!bl_is_congested(peer, len));
 }
@@ -344,8 +355,7 @@ static struct bl_send_op *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
-	r->delivers = r->whole = true;
-	r->ahead = 0;
+	r->whole = true;
 	ep->neager_long++;
 	return r;
 }

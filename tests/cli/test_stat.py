@@ -174,37 +174,6 @@ BY_RING = {
 }
 
 
-def test_what_is_carried_is_streamed(traffic, look) -> None:
-    both = traffic(**BY_RING, FI_BEELINE_LONG_RING="never")
-    late, rounds, carried = time.monotonic() + DEADLINE, 0, 0
-    # A sender may be away for a moment, and then its receiver copies; or the receiver, and then it
-    # is claimed: but not always.
-    while carried < 50 and time.monotonic() < late:
-        both.do("send 40000 100", "send 40001 3", "reply 20000 100")
-        rounds += 1
-        mine, theirs = look(both.parent), look(both.child)
-        for sender, receiver, size, longer in ((mine, theirs, 40000, 3), (theirs, mine, 20000, 0)):
-            ways = receiver["received"]
-            carried = ways["fragmented"]["messages"]
-            assert ways["fragmented"] == count(carried, size)
-            once = rounds * (100 + longer) - carried
-            copied = [ways["one_copy"], ways["claimed"]]
-            assert sum(way["messages"] for way in copied) == once, str(
-                {
-                    k: (mine["sent"][k]["messages"], w["messages"])
-                    for k, w in theirs["received"].items()
-                    if w["messages"]
-                }
-            )
-            assert sum(way["bytes"] for way in copied) == once * size + rounds * longer
-            assert ways["split"] == ways["by_proxy"] == NONE
-            ways = ("fragmented", "one_copy", "claimed")
-            sent = [sender["sent"][way]["messages"] for way in ways]
-            assert sum(sent) == carried + once
-    assert carried >= 50
-    assert mine["fallbacks"] == theirs["fallbacks"] == []
-
-
 def test_a_longer_ring_takes_them_whole(traffic, look) -> None:
     both = traffic(**BY_RING, FI_BEELINE_LONG_RING="always")
     before = look(both.parent)

@@ -11,18 +11,18 @@
 
 #include "fault/generations.h"
 
-/* "auto", and what fits between 4 and 64 KiB is carried through the ring. */
-#define CARRIED "carried"
+/* "auto", and what fits between 4 and 64 KiB goes whole through a longer ring. */
+#define WHOLE "whole"
 /* "auto", and who answers does so in the place of the message. */
 #define IN_TURN "in turn"
 
 static void copy_by(const char *copy)
 {
-	bool turns = !strcmp(copy, IN_TURN), carried = turns || !strcmp(copy, CARRIED);
+	bool turns = !strcmp(copy, IN_TURN), whole = turns || !strcmp(copy, WHOLE);
 
-	setenv("FI_BEELINE_COPY", carried ? "auto" : copy, 1);
-	setenv("FI_BEELINE_EAGER_MAX", carried ? "4096" : "auto", 1);
-	setenv("FI_BEELINE_EAGER_LONG_MAX", turns ? "98304" : carried ? "65535" : "0", 1);
+	setenv("FI_BEELINE_COPY", whole ? "auto" : copy, 1);
+	setenv("FI_BEELINE_EAGER_MAX", whole ? "4096" : "auto", 1);
+	setenv("FI_BEELINE_EAGER_LONG_MAX", turns ? "98304" : whole ? "65535" : "0", 1);
 	setenv("FI_BEELINE_LONG_RING", turns ? "always" : "auto", 1);
 	setenv("FI_BEELINE_COPYBUF", turns ? "always" : "auto", 1);
 }
@@ -37,7 +37,7 @@ struct random_row {
 
 static const struct random_row randoms[] = {
 	{{"any way of copying", "both hands, one hand, short"}, "auto", 200},
-	{{"carried", "what isn't large goes through the ring while both wait"}, CARRIED, 60},
+	{{"whole", "what isn't large goes through a longer ring"}, WHOLE, 60},
 	{{"in turn", "where the other's message was"}, IN_TURN, 60},
 	{{"no right to copy", "all goes through the ring, in fragments"}, "ring", 60},
 };
@@ -168,17 +168,11 @@ static const struct window_row windows[] = {
 	 1000000,
 	 4000000},
 	{{"streaming", "some fragments are out"}, BL_WINDOW_FRAGMENTING, "ring", 20000, 600000},
-	{{"carrying", "some pieces are out"}, BL_WINDOW_FRAGMENTING, CARRIED, 20000, 65535},
 	{{"streamed", "a piece of a message is there, and isn't said to be"},
 	 BL_WINDOW_STREAMED,
 	 IN_TURN,
 	 8192,
 	 90000},
-	{{"carried", "all has been copied out, before FIN"},
-	 BL_WINDOW_CARRIED,
-	 CARRIED,
-	 20000,
-	 65535},
 	{{"copied from fragments", "before FIN"}, BL_WINDOW_COPIED, "ring", 20000, 600000},
 };
 

@@ -24,7 +24,6 @@ extern const struct t_group group_overlap;    /* one process away, large message
 extern const struct t_group group_short_away; /* and messages below the length of these */
 extern const struct t_group group_stress;     /* everybody to everybody, now and then away */
 extern const struct t_group group_delegate;   /* the same, receives from anybody */
-extern const struct t_group group_carry;      /* one goes away while a message is carried */
 extern const struct t_group group_whole;      /* messages that a longer ring takes whole */
 extern const struct t_group group_turns;      /* two who answer each other, to one place in turn */
 extern const struct t_group group_random;     /* everybody to everybody, random everything */

@@ -9,15 +9,15 @@
 int main(int argc, char **argv)
 {
 	const struct t_group groups[] = {
-		group_info,	   group_open,	    group_av,	    group_name,	    group_match,
-		group_size,	   group_cq,	    group_flags,    group_iov,	    group_multi,
-		group_peek,	   group_cancel,    group_trunc,    group_self,	    group_order,
-		group_random,	   group_rma,	    group_atomic,   group_shared,   group_trigger,
-		group_thread,	   group_blocked,   group_wait,	    group_queued,   group_set,
-		group_life,	   group_overlap,   group_delegate, group_carry,    group_whole,
-		group_shared_away, group_scattered, group_mourn,    group_turns,    group_counts,
-		group_combine,	   group_kept,	    group_counted,  group_onesided, group_stress,
-		group_short_away,  group_owned,
+		group_info,	 group_open,	group_av,	group_name,   group_match,
+		group_size,	 group_cq,	group_flags,	group_iov,    group_multi,
+		group_peek,	 group_cancel,	group_trunc,	group_self,   group_order,
+		group_random,	 group_rma,	group_atomic,	group_shared, group_trigger,
+		group_thread,	 group_blocked, group_wait,	group_queued, group_set,
+		group_life,	 group_overlap, group_delegate, group_whole,  group_shared_away,
+		group_scattered, group_mourn,	group_turns,	group_counts, group_combine,
+		group_kept,	 group_counted, group_onesided, group_stress, group_short_away,
+		group_owned,
 	};
 
 	return t_main(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));

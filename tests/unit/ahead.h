@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ahead.h: for tests of bytes that follow the description of their message at once: two
- * endpoints of one process that copy by process_vm_readv, as two processes would, one message
- * under way between them, and ways to hold up its last packet.
+ * ahead.h: for tests of messages between two endpoints of one process that copy by
+ * process_vm_readv, as two processes would, with one under way between them.
  */
 #ifndef BL_TESTS_UNIT_AHEAD_H
 #define BL_TESTS_UNIT_AHEAD_H
@@ -14,8 +13,7 @@
 #include "transport/local/ways/frag.h"
 #include "unit/node.h"
 
-#define EAGER  4096u
-#define PIECES 32768u /* as many as an empty ring has room for, in bytes */
+#define EAGER 4096u
 #ifndef CARRIED
 #define CARRIED 48000u
 #define LONGEST 50000u
@@ -50,16 +48,13 @@ static inline bool is_long(void)
 	return peer()->tx.pay_size > BL_PAYLOAD_SIZE;
 }
 
+/* As long as may be: that takes two steps. */
 static inline void stretch(void)
 {
-	peer()->tx.nlong = BL_LONGRING_USES;
-	bl_longring_look(peer());
-}
-
-/* However slow this machine is. */
-static inline void say_here(void)
-{
-	bl_presence_active(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
+	for (int i = 0; i < 2; i++) {
+		peer()->tx.nlong = BL_LONGRING_USES;
+		bl_longring_look(peer());
+	}
 }
 
 static inline void post(size_t len)
@@ -112,16 +107,6 @@ static inline uint64_t pulled(void)
 static inline uint64_t sent(unsigned int way)
 {
 	return atomic_load(&sender->local.stats->counter[BL_STAT_sent_one_copy + 2 * way].value);
-}
-
-/* The last packet isn't in the ring yet: all but it can arrive. Store *seq there to send it. */
-static inline _Atomic uint32_t *hide_last(const struct bl_tx *tx, uint32_t *seq)
-{
-	_Atomic uint32_t *last = &tx->slot[(tx->next - 1) % BL_SLOTS].seq;
-
-	*seq = atomic_exchange(last, 0);
-	assert_int_equal(*seq, tx->next);
-	return last;
 }
 
 /* Before any endpoint is opened. */

@@ -16,7 +16,8 @@ struct head_row {
 	uint32_t len, op, flags;
 };
 
-#define ALL_FLAGS (BL_SLOT_DATA | BL_SLOT_RKEYS | BL_SLOT_AHEAD | BL_SLOT_ACK | BL_SLOT_NT_STORED)
+#define ALL_FLAGS                                                                                  \
+	(BL_SLOT_DATA | BL_SLOT_RKEYS | BL_SLOT_CB_GRANT | BL_SLOT_ACK | BL_SLOT_NT_STORED)
 
 static const struct head_row heads[] = {
 	{{"nothing", "no other bit is set"}, 0, 0, 0},

@@ -122,23 +122,14 @@ static void put_behind(enum behind behind)
 		announce(1, LEAST, behind == UNTAGGED ? BL_MSG : BL_TAGGED);
 }
 
-static const struct bl_cts *cts_of(uint32_t n)
-{
-	while (BL_HEAD_OP(back()->tx.slot[n % BL_SLOTS].head) != BL_OP_CTS)
-		n++;
-	return (const struct bl_cts *)back()->tx.slot[n % BL_SLOTS].bytes;
-}
-
 /* Nothing of it is taken, and the other is over. */
 static void check_given(const struct bl_recv_op *t, size_t len, uint32_t n)
 {
 	assert_non_null(t->coop);
-	assert_false(t->offered);
 	assert_int_equal(t->count, 1); /* all of it */
 	assert_int_equal(t->chunk, len);
 	assert_int_equal(t->taken + t->done, 0);
 	assert_int_equal(packets(n, BL_OP_CTS), 1);
-	assert_false(cts_of(n)->coop & (BL_CTS_OFFER | BL_CTS_CARRY)); /* it begins at once */
 	is_not_there(0);
 	is_there(1, LEAST);
 	assert_int_equal(receiver->ntransfer, 1);
@@ -206,32 +197,40 @@ static void not_when_early(void **state)
 	node_close(&node);
 }
 
-/* In a call that posts what comes is offered, which is another thing: in pieces, so that it is
- * copied by both if its receiver stays, and whatever is behind it. */
-static void offered_while_posting(void **state)
+static void by_finish(void)
+{
+	bl_rndv_finish(receiver, &(struct bl_sink)BL_SINK_NONE);
+}
+
+/* In a call that posts none is: both take pieces, and what its sender hasn't begun with by then is
+ * copied there. */
+static void none_while_posting(void **state)
 {
 	const struct bl_recv_op *t;
 	uint32_t n;
 
 	(void)state;
 	open_with(BL_COPY_VM);
-	post_one(0, MOST, BL_TAGGED);
-	announce(0, MOST, BL_TAGGED);
+	for (uint32_t i = 0; i < 2; i++)
+		post_one(i, MOST, BL_TAGGED);
+	for (uint32_t i = 0; i < 2; i++)
+		announce(i, MOST, BL_TAGGED);
 	n = back()->tx.next;
-	sender_is(COPIES); /* so that it is here, however slow this machine */
+	sender_is(WAITS);
 	receiver->posting = true;
 	deliver();
 	receiver->posting = false;
-	assert_int_equal(receiver->ntransfer, 1);
-	t = receiver->transfer[0];
-	assert_true(t->offered);
-	assert_false(t->given);
-	assert_int_equal(t->count, MOST / (BOTH_HANDS / 2));
-	assert_int_equal(t->taken + t->done, 0);
-	assert_int_equal(packets(n, BL_OP_CTS), 1);
-	assert_true(cts_of(n)->coop & BL_CTS_OFFER);
-	sender_is(WAITS);
-	complete(1, (size_t[]){MOST});
+	assert_int_equal(receiver->ntransfer, 2);
+	assert_int_equal(packets(n, BL_OP_CTS), 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		t = receiver->transfer[i];
+		assert_false(t->given);
+		assert_int_equal(t->count, MOST / (BOTH_HANDS / 2));
+		assert_int_equal(t->taken, 1);
+	}
+	by_finish();
+	assert_int_equal(receiver->ntransfer, 0);
+	complete(2, (size_t[]){MOST, MOST});
 	node_close(&node);
 }
 
@@ -327,23 +326,21 @@ static void one_at_a_time(void **state)
 
 struct hand_row {
 	struct row row;
-	bool given, offered;
+	bool given;
 	uint32_t ours, theirs; /* pieces, of 8: taken by us, copied by the sender */
 	bool busy;
 };
 
-#define PIECES_OF_MOST 8u /* of one that is offered; one that is given has one */
+#define PIECES_OF_MOST 8u /* of one that is shared; one that is given has one */
 
 static const struct hand_row hands[] = {
-	{{"given", "nothing is copied yet"}, true, false, 0, 0, true},
-	{{"offered", "the same"}, false, true, 0, 0, true},
-	{{"ours", "it helps if it likes"}, false, false, 0, 0, false},
-	{{"all but one", "the last"}, true, false, 0, PIECES_OF_MOST - 1, true},
-	{{"all", "we haven't taken note of that"}, true, false, 0, PIECES_OF_MOST, false},
-	{{"offered, all", "the same"}, false, true, 0, PIECES_OF_MOST, false},
-	{{"both, all but one", "it may be copying that"}, true, false, 4, 3, true},
-	{{"both, all", "it has copied its part"}, true, false, 4, 4, false},
-	{{"a liar", "more than there are: a hint"}, true, false, 0, UINT32_MAX, false},
+	{{"given", "nothing is copied yet"}, true, 0, 0, true},
+	{{"ours", "it helps if it likes"}, false, 0, 0, false},
+	{{"all but one", "the last"}, true, 0, PIECES_OF_MOST - 1, true},
+	{{"all", "we haven't taken note of that"}, true, 0, PIECES_OF_MOST, false},
+	{{"both, all but one", "it may be copying that"}, true, 4, 3, true},
+	{{"both, all", "it has copied its part"}, true, 4, 4, false},
+	{{"a liar", "more than there are: a hint"}, true, 0, UINT32_MAX, false},
 };
 
 static void in_hand(void **state)
@@ -358,12 +355,11 @@ static void in_hand(void **state)
 	sender_is(COPIES); /* so that it is here, however slow this machine */
 	bl_presence_seen(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
 	t->given = row->given;
-	t->offered = row->offered;
 	t->taken = row->ours;
 	atomic_store(&t->coop->tx_done, row->theirs);
 	assert_int_equal(bl_peer_here(receiver, back()), !row->busy);
 	assert_true(bl_peer_here(receiver, receiver->dest[0])); /* that is another's */
-	t->given = t->offered = false;
+	t->given = false;
 	t->taken = 0;
 	t->count = 1;
 	atomic_store(&t->coop->tx_done, 0);
@@ -394,11 +390,6 @@ static void by_send(void)
 	back()->copy.push = BL_COPY_VM; /* one that can be claimed */
 	assert_int_equal(bl_send(receiver, &send), 0);
 	back()->copy.push = way;
-}
-
-static void by_finish(void)
-{
-	bl_rndv_finish(receiver, &(struct bl_sink)BL_SINK_NONE);
 }
 
 struct left_row {
@@ -538,7 +529,7 @@ int main(void)
 	set_announced_limits();
 	TABLE_ROWS("which", which_are, which);
 	TABLE_TEST(not_when_early);
-	TABLE_TEST(offered_while_posting);
+	TABLE_TEST(none_while_posting);
 	TABLE_ROWS("whose", its_sender_copies_it, whose);
 	TABLE_TEST(one_at_a_time);
 	TABLE_ROWS("in hand", in_hand, hands);

@@ -114,6 +114,7 @@ static void one_fate(void **state)
 	struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS | row->flags, NULL};
 
 	open_pair();
+	peer()->stays_short = !row->is_long;
 	if (row->is_long)
 		stretch();
 	assert_int_equal(is_long(), row->is_long);
@@ -414,6 +415,7 @@ static void in_a_dialogue(void **state)
 
 	open_pair();
 	set_dialogue_max(MOST);
+	peer()->stays_short = !row->is_long;
 	if (row->is_long)
 		stretch();
 	assert_int_equal(is_long(), row->is_long);
@@ -446,6 +448,7 @@ static void one_limit_by_the_knob(void **state)
 	assert_int_equal(bl_copy_plan()->eager_max, EAGER);
 	assert_int_equal(bl_copy_plan()->pingpong_max, EAGER);
 	open_pair();
+	peer()->stays_short = true;
 	say_and_hear(3);
 	n = peer()->tx.next;
 	send_by(EAGER + 1, 1, 0);

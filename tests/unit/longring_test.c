@@ -61,6 +61,11 @@ static size_t pages_from(size_t at)
 	return n;
 }
 
+static uint32_t op_of(uint32_t number)
+{
+	return BL_HEAD_OP(peer()->tx.slot[number % BL_SLOTS].head);
+}
+
 /* --- whose ring ------------------------------------------------------------- */
 
 struct whose_row {
@@ -195,20 +200,91 @@ static void whose_ring(void **state)
 	node_close(&node);
 }
 
-/* Packets of what goes ahead are uses as well, and a look may come at any time. */
-static void grows_with_use(void **state)
+/* The first message that could be one packet in a longer ring is; that ring grows once more when it
+ * has been of use. */
+static void at_once(void **state)
 {
+	uint32_t n;
+
 	(void)state;
+	cache = 1 << 20;
 	open_pair();
-	assert_false(is_long());
-	for (uint32_t i = 0; i < BL_LONGRING_USES; i++) {
+	n = peer()->tx.next;
+	for (uint32_t i = 0; peer()->tx.pay_most < BL_PAYLOAD_OF(BL_LANE_MOST); i++) {
+		assert_in_range(i, 0, 100);
 		post(LONGEST);
 		send_by(CARRIED, 1, i % 2 ? BL_DELIVERY_COMPLETE : 0);
-		bl_presence_active(sender, bl_ticks() - 1000000 * bl_ticks_per_us());
+		assert_true(peer()->tx.pay_most >= BL_PAYLOAD_OF(BL_LANE_LONG));
+		assert_int_equal(op_of(n++), BL_OP_TAGGED);
 		assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
 		node_completion(&node, 1, NULL);
+		check(CARRIED);
+		n = peer()->tx.next;
+		if (i == 0)
+			assert_int_equal(longring_bytes(), MORE);
 	}
-	assert_true(is_long()); /* at the last one */
+	assert_int_equal(longring_bytes(), BL_LANE_MOST - BL_LANE_SIZE);
+	node_close(&node);
+	cache = 512 << 10;
+}
+
+struct unused_row {
+	struct row row;
+	bool later;  /* than a second after */
+	bool used;   /* since */
+	bool unread; /* some of it is */
+	bool offers; /* its copy buffer is the other's */
+	bool free;
+};
+
+static const struct unused_row unused[] = {
+	{{"unused", "it is another's now"}, .later = true, .free = true},
+	{{"unused, soon", "it may be used again"}, .free = false},
+	{{"used", "it is"}, .later = true, .used = true},
+	{{"unread", "its reader hasn't had a turn"}, .later = true, .unread = true},
+	{{"offered", "the other may write there"}, .later = true, .offers = true},
+};
+
+/* All have been given away when another neighbour, here the receiver to itself, has a use for one:
+ * of those that have no use for theirs any more they are taken back. */
+static void from_the_unused(void **state)
+{
+	const struct unused_row *row = TABLE_ROW(struct unused_row, state);
+	uint64_t second = 1000000 * bl_ticks_per_us();
+	struct bl_peer *other;
+
+	open_pair();
+	other = sender->dest[1];
+	stretch();
+	assert_true(is_long());
+	if (row->unread) {
+		send_by(CARRIED, 1, 0);
+		peer()->stretched_next = (uint16_t)peer()->tx.next;
+	}
+	if (row->used)
+		send_by(8, 1, 0);
+	peer()->tx.offers = row->offers;
+	sender->local.nlongrings = 16;
+	sender->local.stretched_at = bl_ticks() - (row->later ? 2 : 0) * second;
+	other->tx.nlong = BL_LONGRING_USES;
+	bl_longring_look(other);
+	assert_int_equal(is_long(), !row->free);
+	assert_int_equal(other->tx.pay_most > BL_PAYLOAD_SIZE, row->free);
+	assert_int_equal(sender->local.nlongrings, 16);
+	if (row->free)
+		assert_int_equal(pages_from(BL_LANE_SIZE), 0);
+	peer()->tx.offers = false;
+	for (uint32_t i = 0; i < 50; i++) { /* and the ring is used as it is now */
+		size_t len = row->unread && !i ? CARRIED : 3000;
+
+		memset(to, 0xee, sizeof to);
+		post(LONGEST);
+		if (len == 3000 && !(row->used && !i))
+			send_by(len, 1, 0);
+		assert_int_equal(node_completion(&node, 0, NULL).len, row->used && !i ? 8 : len);
+		node_completion(&node, 1, NULL);
+		check(row->used && !i ? 8 : len);
+	}
 	node_close(&node);
 }
 
@@ -326,7 +402,7 @@ static const struct length_row lengths[] = {
 	{{"memory limit", "just enough for the longest"},
 	 1 << 20,
 	 0,
-	 ROOM(BL_LANE_MOST),
+	 ROOM(BL_LANE_MOST - BL_LANE_LONG + BL_LANE_SIZE),
 	 NO_MORE,
 	 "auto",
 	 BL_LANE_MOST,
@@ -334,7 +410,7 @@ static const struct length_row lengths[] = {
 	{{"memory limit", "a byte less: a shorter one"},
 	 1 << 20,
 	 0,
-	 ROOM(BL_LANE_MOST) - 1,
+	 ROOM(BL_LANE_MOST - BL_LANE_LONG + BL_LANE_SIZE) - 1,
 	 NO_MORE,
 	 "auto",
 	 BL_LANE_MOST,
@@ -632,11 +708,6 @@ static void with_a_dialogue_buffer(void **state)
 	cache = 512 << 10;
 }
 
-static uint32_t op_of(uint32_t number)
-{
-	return BL_HEAD_OP(peer()->tx.slot[number % BL_SLOTS].head);
-}
-
 /* --- a neighbour's --------------------------------------------------------------- */
 
 struct file_row {
@@ -767,10 +838,6 @@ static void carried_to(void **state)
 		peer()->tx.asked = (uint8_t)(number - row->sent);
 		send_by(row->to + more, 1, 0);
 		assert_int_equal(op_of(number), more ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
-		if (more) /* what could be carried isn't to be, by its receiver either */
-			assert_int_equal(!!(BL_HEAD_FLAGS(peer()->tx.slot[number % BL_SLOTS].head) &
-					    BL_SLOT_ONCE),
-					 row->to == FAR_TO);
 	}
 	node_close(&node);
 	cache = 512 << 10;
@@ -785,7 +852,8 @@ int main(void)
 	set_limits();
 	unsetenv("FI_BEELINE_LONG_RING");
 	TABLE_ROWS("whose", whose_ring, whose);
-	TABLE_TEST(grows_with_use);
+	TABLE_TEST(at_once);
+	TABLE_ROWS("unused", from_the_unused, unused);
 	TABLE_ROWS("soon", soon_enough, soon);
 	TABLE_TEST(over_with_its_neighbour);
 	TABLE_ROWS("how long", how_long, lengths);

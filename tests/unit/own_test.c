@@ -50,7 +50,7 @@ static void send_own(const struct own_row *row)
 	for (uint32_t i = 0, left = row->bits; left; i++) {
 		const struct bl_send_op *r = receiver->request[i];
 
-		if (r->peer && !r->delivers) {
+		if (r->peer && !r->whole) {
 			struct bl_acks *fins = &back()->tx.lane->fins;
 			uint32_t index = (uint32_t)bl_send_op_number(r);
 

@@ -29,6 +29,7 @@ static void begin(uint8_t shows, bool is_long)
 		bl_habit_missed(receiver);
 		receiver->shows = shows;
 	}
+	peer()->stays_short = !is_long;
 	if (is_long)
 		stretch();
 }
@@ -316,30 +317,29 @@ static void claimed_later(void **state)
 	node_close(&node);
 }
 
-/* --- what can be claimed isn't copied ahead ------------------------------------------- */
+/* --- which can be claimed -------------------------------------------------------------- */
 
-struct ahead_row {
+struct open_row {
 	struct row row;
 	uint8_t shows;
-	bool other, ahead;
+	bool other, open;
 };
 
-static const struct ahead_row aheads[] = {
-	{{"not shown", "nobody can claim it"}, 0, false, true},
-	{{"shown", "its receiver may leave yet"}, 1, false, false},
-	{{"another's is shown", "nobody can claim it"}, 1, true, true},
+static const struct open_row opens[] = {
+	{{"not shown", "nobody can claim it"}, 0, false, false},
+	{{"shown", "its receiver may leave yet"}, 1, false, true},
+	{{"another's is shown", "nobody can claim it"}, 1, true, false},
 };
 
-static void goes_ahead(void **state)
+static void is_open(void **state)
 {
-	const struct ahead_row *row = TABLE_ROW(struct ahead_row, state);
+	const struct open_row *row = TABLE_ROW(struct open_row, state);
 
 	begin(row->shows, false);
 	post_tagged(LARGE - 1, row->other ? 8 : 9);
 	is(receiver, ACTIVE);
 	send_by(SHORT, 1, 0);
-	assert_int_equal(request()->ahead, row->ahead ? SHORT : 0);
-	assert_int_equal(request()->open, !row->ahead);
+	assert_int_equal(request()->open, row->open);
 	if (row->other)
 		post_tagged(LARGE - 1, 9);
 	arrives(SHORT);
@@ -465,7 +465,7 @@ int main(void)
 	TABLE_ROWS("missed, early", missed_early, misses);
 	TABLE_ROWS("claim", claim, claims);
 	TABLE_TEST(claimed_later);
-	TABLE_ROWS("ahead", goes_ahead, aheads);
+	TABLE_ROWS("open", is_open, opens);
 	TABLE_ROWS("whole", goes_whole, wholes);
 	TABLE_TEST(seen_lately);
 	TABLE_ROWS("post", finds, founds);

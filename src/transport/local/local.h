@@ -77,12 +77,11 @@ struct bl_peer {
 	_Atomic bool wants_credit; /* to ring when there is some; the service thread looks there */
 	bool broken;		   /* it made no sense, or we can't answer it */
 	bool untold;		   /* of some packets, at the last look: stats.c */
-	/* owner: messages in a row that went ahead of their receives; so many more don't */
-	uint8_t ahead_vain, ahead_pause;
-	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
-	uint32_t seen_next; /* packets received at the last look */
-	uint64_t seen_at;   /* ticks: the last look that found new ones */
-	uint64_t died_at;   /* ticks: the first look that found it dead; or 0 */
+	uint16_t stretched_next;   /* owner: tx.next at the last look for unused long rings */
+	uint32_t rma_stuck;	   /* owner: what rma_busy has said for a second; see core/mr.c */
+	uint32_t seen_next;	   /* packets received at the last look */
+	uint64_t seen_at;	   /* ticks: the last look that found new ones */
+	uint64_t died_at;	   /* ticks: the first look that found it dead; or 0 */
 	struct bl_local *local;
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
@@ -164,6 +163,7 @@ struct bl_local {
 	struct bl_stats *stats;	 /* in our header; never NULL. See count.h */
 	uint32_t nlongrings;	 /* neighbours with longer rings, */
 	uint32_t nlongest;	 /* and with rings longer than BL_LANE_LONG */
+	uint64_t stretched_at;	 /* ticks: the last one; the last look for unused ones */
 	uint32_t drowsy;   /* so many more doorbells before a lane is polled again; doorbell.c */
 	uint32_t sleepers; /* BL_SLEEP_FUTEX ones; doorbell.c */
 	int wake_socket;   /* to wake and be woken by; -1 until it is needed */
@@ -242,6 +242,8 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 /* A longer payload ring, if this neighbour's is worth it. True: it took a moment. Owner, now and
  * then, behind the packet that begins a lap, or when there is no room. longring.c */
 bool bl_longring_look(struct bl_peer *peer);
+/* The same for a message that calls for it, however rarely it would have been of use. */
+bool bl_longring_now(struct bl_peer *peer);
 /* A message of len bytes would go to its copy buffer if that were longer: make it so, if it may
  * be. Owner. */
 bl_cold void bl_longring_copybuf(struct bl_peer *peer, size_t len);
@@ -251,8 +253,7 @@ size_t bl_longring_span(void);
 /* How long it has to be for its lines to have left a core's own cache when they are stored to
  * again. Any thread. */
 size_t bl_longring_enough(void);
-/* And how long it is made at first, at most; what is left of its span is for its copy buffer.
- */
+/* And how long it is made at most; what is left of its span is for its copy buffer. */
 size_t bl_longring_most(const struct bl_local *local);
 /* This neighbour has ended: nobody reads its ring any more. */
 void bl_longring_over(struct bl_peer *peer);

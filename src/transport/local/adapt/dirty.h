@@ -134,7 +134,7 @@ static inline bool bl_dirty_or_not(const struct bl_peer *peer, size_t len)
 /* Sender: the next one of len bytes is, as far as is known. */
 static inline bool bl_is_dirty(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	/* What is carried goes its way, and has others go theirs. */
+	/* What goes whole through a longer ring does so. */
 	return unlikely(peer->tx.fresh == BL_DIRTY_AFTER) && bl_dirty_may(len) &&
 	       (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer));
 }

@@ -7,12 +7,14 @@
  * caches of the two. But the sender's stores take each line out of the receiver's own cache,
  * which for some KiB costs more than the copies do. In a ring that is longer than that cache the
  * lines have left it by the time they are stored to again, and it has room for whole messages up
- * to the one that is worth a system call. Where that is dear (bl_copy_plan), those neighbours get
- * one to whom long packets go, or whose rings have been filled many times, but not more than a few:
- * the memory is the endpoint's. How long it is to be depends on a core's own (second-level) cache:
- * 512 KiB are enough where that has 512 KiB (AMD EPYC up to Milan), and 2 MiB have room for a
- * longer copy buffer as well; where it has 1 MiB, all lines of 512 KiB stay there, and 2 MiB
- * are twice as quick. Where it has 2 MiB it would take more than that.
+ * to the one that is worth a system call. Where that is dear (bl_copy_plan), a neighbour gets one
+ * of 484 KiB with the first message for it, or when its ring has been filled many times, and a
+ * longer one when that has been of use. But not more than a few: the memory is the endpoint's, and
+ * who has had no use for theirs for a while give them back when others want some. How long it is to
+ * be depends on a core's own (second-level) cache: 512 KiB are enough where that has 512 KiB (AMD
+ * EPYC up to Milan), and 2 MiB have room for a longer copy buffer as well; where it has 1 MiB,
+ * all lines of 512 KiB stay there, and 2 MiB are twice as quick. Where it has 2 MiB it would take
+ * more than that.
  *
  * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
  * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
@@ -35,8 +37,9 @@
 #define ALWAYS 1u /* FI_BEELINE_LONG_RING */
 #define NEVER  2u
 
-#define MOST	16u /* neighbours at a time, ... */
-#define LONGEST 4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
+#define MOST	  16u /* neighbours at a time, ... */
+#define LONGEST	  4u  /* ... those of them with more than BL_LANE_LONG: 13 MiB in all, else 7 */
+#define UNUSED_US 1000000u /* whose rings have no use for so long lose them to others */
 /* (Or 13, if all of them have buffers of BL_COPYBUF_MOST; or 17.5, if four of those are long.) */
 
 /* Each neighbour's two lanes take as much address space, whether they are stretched or not. */
@@ -90,20 +93,83 @@ size_t bl_longring_most(const struct bl_local *local)
 					 : span - kept_for_dialogue(span);
 }
 
-/* As long as may be; else, and for want of memory, as is enough in most cases. */
-static int stretch(struct bl_peer *peer, size_t *size)
+static bool is_long(const struct bl_tx *tx)
+{
+	return tx->pay_most > BL_PAYLOAD_SIZE;
+}
+
+/* Bytes of the lane that have pages. */
+static size_t lane_end(const struct bl_tx *tx)
+{
+	return BL_LANE_SIZE - BL_PAYLOAD_SIZE + tx->pay_most + tx->copybuf_room;
+}
+
+/* To 484 KiB, and then as long as may be. */
+static int stretch(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
-	int err = -ENOMEM;
+	struct bl_tx *tx = &peer->tx;
+	size_t from = lane_end(tx), room = tx->copybuf_room, size = BL_LANE_LONG;
+	int err;
 
-	*size = bl_longring_most(local);
-	if (*size <= BL_LANE_LONG || local->nlongest < LONGEST)
-		err = bl_lane_lengthen(&local->seg, peer->tx.lane, BL_LANE_SIZE, *size);
-	if (err == -ENOMEM && *size > BL_LANE_LONG) {
-		*size = BL_LANE_LONG;
-		err = bl_lane_lengthen(&local->seg, peer->tx.lane, BL_LANE_SIZE, *size);
+	if (is_long(tx))
+		size = bl_longring_most(local) + (room ? room - BL_COPYBUF_SIZE : 0);
+	else if (bl_copy_plan()->copybuf)
+		room = BL_COPYBUF_SIZE;
+	err = bl_lane_lengthen(&local->seg, tx->lane, from, size);
+	if (err)
+		return err;
+	local->nlongest += is_long(tx);
+	local->nlongrings += !is_long(tx);
+	bl_tx_lengthen(tx, BL_PAYLOAD_OF(size), (uint32_t)room);
+	bl_stats_add(local->stats, BL_STAT_longring_bytes, size - from);
+	return 0;
+}
+
+/* All that it may be, beside a copy buffer, which isn't moved while the other may use it. */
+static bool may_be_longest(const struct bl_peer *peer)
+{
+	const struct bl_tx *tx = &peer->tx;
+
+	return is_long(tx) &&
+	       tx->pay_most + BL_COPYBUF_SIZE < BL_PAYLOAD_OF(bl_longring_most(peer->local)) &&
+	       !tx->offers && peer->local->nlongest < LONGEST;
+}
+
+/* What is known to have been read, and isn't to be used as long as it is short. */
+static void shrink(struct bl_peer *peer)
+{
+	bl_longring_over(peer);
+	bl_tx_shrink(&peer->tx);
+}
+
+/*
+ * Others have had no use for theirs since the last time that somebody was refused one: theirs are
+ * free. Seldom, or those who take turns would take them from each other each time.
+ */
+static void free_unused(struct bl_local *local)
+{
+	uint64_t now = bl_ticks();
+
+	if (now - local->stretched_at < UNUSED_US * (uint64_t)bl_ticks_per_us())
+		return;
+	local->stretched_at = now;
+	for (uint32_t i = 0; i < local->nby_index; i++) {
+		struct bl_peer *peer = local->by_index[i];
+
+		if (!peer || peer->dead || !is_long(&peer->tx))
+			continue;
+		if (peer->stretched_next == (uint16_t)peer->tx.next && bl_tx_is_empty(&peer->tx))
+			shrink(peer);
+		peer->stretched_next = (uint16_t)peer->tx.next;
 	}
-	return err;
+}
+
+static bool has_place(struct bl_local *local)
+{
+	if (unlikely(local->nlongrings >= MOST))
+		free_unused(local);
+	return local->nlongrings < MOST;
 }
 
 static bool is_due(const struct bl_tx *tx)
@@ -113,29 +179,30 @@ static bool is_due(const struct bl_tx *tx)
 	return unlikely(uses >= BL_LONGRING_USES || bl_knobs()->long_ring == ALWAYS);
 }
 
-bool bl_longring_look(struct bl_peer *peer)
+bool bl_longring_now(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
 	struct bl_tx *tx = &peer->tx;
-	size_t size;
 	int err;
 
-	if (likely(!is_due(tx)) || tx->pay_most != BL_PAYLOAD_SIZE || peer->stays_short)
-		return false;
 	tx->nlong = tx->short_of = 0;
-	if (local->nlongrings >= MOST || !is_worth_it(peer))
+	if (peer->stays_short || !is_worth_it(peer) ||
+	    !(is_long(tx) ? may_be_longest(peer) : has_place(local)))
 		return false;
-	err = stretch(peer, &size);
+	err = stretch(peer);
 	if (err) {
 		bl_debug("no longer lane to process %u: %s", peer->addr.pid, strerror(-err));
 		peer->stays_short = true;
 		return true;
 	}
-	bl_tx_lengthen(tx, BL_PAYLOAD_OF(size), bl_copy_plan()->copybuf ? BL_COPYBUF_SIZE : 0);
-	local->nlongrings++;
-	local->nlongest += size > BL_LANE_LONG;
-	bl_stats_add(local->stats, BL_STAT_longring_bytes, size - BL_LANE_SIZE);
+	peer->stretched_next = (uint16_t)tx->next;
+	local->stretched_at = bl_ticks();
 	return true;
+}
+
+bool bl_longring_look(struct bl_peer *peer)
+{
+	return unlikely(is_due(&peer->tx)) && bl_longring_now(peer);
 }
 
 /* The lane has nothing behind it, and what has been offered stays as long as it was said to be. */
@@ -166,7 +233,7 @@ void bl_longring_over(struct bl_peer *peer)
 	const struct bl_tx *tx = &peer->tx;
 	uint32_t more;
 
-	if (tx->pay_most <= BL_PAYLOAD_SIZE)
+	if (!is_long(tx))
 		return;
 	more = tx->pay_most + tx->copybuf_room - BL_PAYLOAD_SIZE;
 	peer->local->nlongrings--;

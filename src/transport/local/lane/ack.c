@@ -6,16 +6,15 @@
  * receiver may leave the library before there is room: it sets the request's bit in the sender's
  * own memory instead (struct bl_acks), and the sender, who finds 64 packets when it is back,
  * finds the bits behind them (bl_poll_peer). So who has received everything isn't waited for,
- * except to say what a bit can't (what was thought of its bytes is a hint): an error, that what was
- * sent ahead was of no use, the end of a message that was carried or whose index is 960 or more.
+ * except to say what a bit can't (what was thought of its bytes is a hint): an error, or the end of
+ * a message whose index is 960 or more.
  *
  * A bit set while those packets are being read is seen behind the next one, before a sleep
  * (bl_ack_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of
  * one that has died since.
  *
- * A bit names a request by its index, without its generation. That is enough for one that ends
- * in no other way: until the bit has been taken, nothing else has that index. One that was
- * carried may have ended before.
+ * A bit names a request by its index, without its generation. That is enough, for it ends
+ * in no other way: until the bit has been taken, nothing else has that index.
  */
 #include "base/window.h"
 #include "transport/local/ways/proxy.h"
@@ -41,8 +40,7 @@ static bool set_bit(struct bl_acks *fins, uint64_t request)
 	return true;
 }
 
-void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
-	    bool may_be_over)
+void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status)
 {
 	bool full;
 
@@ -51,7 +49,7 @@ void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 	if (unlikely(peer->ncontrol))
 		bl_control_flush_peer(ep, peer);
 	full = peer->ncontrol || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
-	if (unlikely(full && !(status & ~BL_FIN_VERDICT) && !may_be_over) &&
+	if (unlikely(full && !(status & ~BL_FIN_VERDICT)) &&
 	    set_bit(&peer->rx.lane->fins, request)) {
 		bl_peer_notify(peer);
 		/* The sender may have found the last packet just before: another has it look. */
@@ -100,10 +98,8 @@ void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uin
 	r = bl_send_op_find(ep, peer, tag);
 	if (!r)
 		return;
-	if (r->ahead)
-		bl_ahead_told(r, !(data & BL_FIN_EARLY));
 	bl_dirty_told(peer, r->len, data);
-	data &= ~(BL_FIN_EARLY | BL_FIN_VERDICT);
+	data &= ~BL_FIN_VERDICT;
 	over(ep, sink, r, data < 4096 ? (int)data : EIO);
 }
 

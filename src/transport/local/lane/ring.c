@@ -221,10 +221,29 @@ static void lengthen(struct bl_tx *tx)
 
 void bl_tx_lengthen(struct bl_tx *tx, uint32_t size, uint32_t copybuf)
 {
+	bool empty = tx->pay_head == tx->pay_tail;
+
 	tx->copybuf = copybuf ? size - copybuf : 0;
 	tx->copybuf_room = copybuf;
 	tx->pay_most = size - copybuf;
 	lengthen(tx);
+	if (!empty)
+		return;
+	tx->pay_tail = tx->pay_head; /* nor is what was skipped unread */
+	for (uint32_t n = tx->limit - BL_SLOTS; n != tx->next; n++)
+		tx->pay_end[n % BL_SLOTS] = (uint16_t)(tx->pay_head / BL_LINE);
+}
+
+bool bl_tx_is_empty(struct bl_tx *tx)
+{
+	bl_tx_refresh(tx);
+	return tx->pay_head == tx->pay_tail && !tx->offers;
+}
+
+void bl_tx_shrink(struct bl_tx *tx)
+{
+	tx->copybuf = tx->copybuf_room = tx->pay_at = 0;
+	tx->pay_size = tx->pay_most = BL_PAYLOAD_SIZE;
 }
 
 bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len)
@@ -295,34 +314,4 @@ void bl_copybuf_heard(struct bl_tx *tx, const struct bl_rx *rx, const struct bl_
 		tx->offers = false;
 	if (head & BL_HEAD(0, 0, BL_SLOT_CB_GRANT))
 		take_offer(tx, rx, slot);
-}
-
-static size_t fits(const struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)
-{
-	uint64_t vacant = tx->pay_size - (tx->pay_head - tx->pay_tail);
-	uint32_t slots = tx->limit - tx->next, at = tx->pay_at;
-	size_t done = 0;
-
-	for (; before < slots && done < len; slots--) {
-		uint32_t bytes = (uint32_t)bl_min(len - done, (size_t)piece);
-		uint32_t size = bytes > BL_SLOT_INLINE ? bl_tx_payload_size(bytes) : 0;
-		uint32_t skip = at + size > tx->pay_size ? tx->pay_size - at : 0;
-
-		if (skip + size > vacant)
-			break;
-		vacant -= skip + size;
-		at = (skip ? 0 : at) + size;
-		at = at == tx->pay_size ? 0 : at;
-		done += bytes;
-	}
-	return done;
-}
-
-bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len)
-{
-	size_t n = fits(tx, before, piece, len);
-
-	if (n < len && bl_tx_refresh(tx))
-		n = fits(tx, before, piece, len);
-	return n;
 }

@@ -131,6 +131,12 @@ void bl_tx_begin(struct bl_tx *tx);
  * for ping-pongs, the others as a ring. */
 void bl_tx_lengthen(struct bl_tx *tx, uint32_t size, uint32_t copybuf);
 
+/* All of the payload has been read, as far as is told, and none of it is the other's to write to.
+ */
+bool bl_tx_is_empty(struct bl_tx *tx);
+/* Then: as it was before it was stretched. */
+void bl_tx_shrink(struct bl_tx *tx);
+
 /* The receiver's cache has been found to be far away, by the time that a line takes. */
 static inline bool bl_tx_is_far(const struct bl_tx *tx)
 {
@@ -436,10 +442,6 @@ static inline bool bl_tx_payload_vacant(const struct bl_tx *tx)
 
 	return tx->pay_head + bl_tx_payload_skip(tx, size) + size - tx->pay_tail <= tx->pay_size;
 }
-
-/* Of so many bytes, in packets of `piece` bytes and a last one with the rest, those that have
- * room behind `before` packets without payload. */
-bl_noinline size_t bl_tx_fits(struct bl_tx *tx, uint32_t before, uint32_t piece, size_t len);
 
 /* A message of len bytes might go to a copy buffer, if the ring were long. */
 bool bl_tx_lacks_buffer(const struct bl_tx *tx, size_t len);

@@ -42,7 +42,7 @@
 #include "transport/local/lane/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
-#define BL_SEG_VERSION 25 /* cli/beeline/segments.py has it, too */
+#define BL_SEG_VERSION 26 /* cli/beeline/segments.py has it, too */
 
 #define BL_SLOTS	    64u
 #define BL_SLOT_SIZE	    320u
@@ -77,7 +77,7 @@ enum bl_op {
 	BL_OP_MSG_RTS = 4,
 	BL_OP_CTS = 5,	    /* receiver to sender: help to copy; struct bl_cts */
 	BL_OP_FRAG_ASK = 6, /* receiver to sender: send these bytes; struct bl_frag_ask */
-	BL_OP_FRAG = 7,	    /* sender to receiver: bytes asked for, or carried */
+	BL_OP_FRAG = 7,	    /* sender to receiver: bytes asked for */
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
 	/* One-sided operations: what a direct copy can't do; endpoint/rma.h. */
@@ -95,16 +95,13 @@ enum bl_op {
 
 #define BL_SLOT_DATA	  0x01u /* the message carries remote CQ data */
 #define BL_SLOT_RKEYS	  0x02u /* RTS: a key for each piece follows the pieces */
-#define BL_SLOT_AHEAD	  0x04u /* FRAGMENT: of those that follow their RTS at once */
 #define BL_SLOT_ACK	  0x08u /* message: FIN when it has been delivered */
 #define BL_SLOT_NT_STORED 0x10u /* its bytes passed the sender's caches by: they lie in memory */
-#define BL_SLOT_ONCE	  0x10u /* RTS: it isn't to be carried, for one copy is better here */
 #define BL_SLOT_CB_GRANT  0x04u /* message: it lies in our copy buffer; ring.h */
 #define BL_SLOT_CB_USE	  0x80u /* message: it lies in the receiver's, which had been offered; */
 				/* RTS: that isn't used, and its owner's again */
 #define BL_SLOT_STREAMED 0x02u	/* one of these: it may still be being written; slot->there */
-/* Three bits say two things each, by what the packet is: LENT and GROWS, AHEAD and OFFER, PAST and
- * ONCE. */
+/* One bit says two things, by what the packet is: LENT and GROWS. */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
@@ -117,7 +114,7 @@ enum bl_op {
 #define BL_HEAD_OP(head)	((head) >> 20 & 0xf)
 #define BL_HEAD_FLAGS(head)	((head) >> 24)
 #define BL_HEAD_HEARD(head)	((head) >> 29 & 3)
-static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_RKEYS | BL_SLOT_AHEAD | BL_SLOT_ACK |
+static_assert(!(BL_SLOT_HEARD_BITS & (BL_SLOT_DATA | BL_SLOT_RKEYS | BL_SLOT_ACK |
 				      BL_SLOT_NT_STORED | BL_SLOT_CB_GRANT | BL_SLOT_CB_USE)),
 	      "no flag is among them");
 static_assert(BL_PACKET_MOST <= 0xfffff && BL_COPYBUF_MOST <= 0xfffff && BL_OP_WITHDRAW <= 0xf,
@@ -170,7 +167,7 @@ struct bl_rts {
 	/* Who has the message, decided by compare-and-swap in the slot:
 	 * transport/local/ways/advert.h */
 	_Atomic uint32_t taken;
-	uint32_t ahead; /* bytes of the message that follow at once, as fragments */
+	uint32_t zero;
 	struct bl_piece piece[BL_PLACES];
 };
 /* CTS: tag = request, data = BL_REGISTERED or 0. The pieces are the receiver's, cut to the bytes
@@ -179,13 +176,10 @@ struct bl_rts {
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
-	uint32_t coop; /* which descriptor in the receiver's lane to the sender; BL_CTS_* */
+	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
 	uint32_t generation;
 	struct bl_piece piece[BL_PLACES];
 };
-#define BL_CTS_OFFER 0x80000000u /* the receiver begins, or the sender copies it all */
-#define BL_CTS_CARRY 0x40000000u /* no pieces: the sender sends all chunks as fragments */
-#define BL_CTS_AHEAD 0x20000000u /* ... and the first one begins behind what was sent ahead */
 /* STREAM: tag = request, data = BL_REGISTERED, BL_FAULT. The sender writes the range into the
  * receiver's pieces if it may, and sends what is left as fragments. */
 struct bl_frag_ask {
@@ -199,15 +193,13 @@ static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_frag_ask) == 280,
 static_assert(sizeof(struct bl_frag_ask) <= BL_SLOT_INLINE, "a description fits a slot");
 #define BL_REGISTERED 1ULL /* a key for each piece follows the pieces */
 #define BL_FAULT      2ULL /* the receiver may read the sender's memory, but could not: -EFAULT */
-/* FRAGMENT: tag = transfer (BL_SLOT_AHEAD: request), data = offset; or BL_FRAG_PUSHED, and
+/* FRAGMENT: tag = transfer, data = offset; or BL_FRAG_PUSHED, and
  * the bytes are the count (64 bits) of those that were written directly. */
 #define BL_FRAG_PUSHED (1ULL << 63)
-/* FIN: tag = request, data = 0 or an errno, and whether what was sent ahead came too early; and, of
- * one that was copied once, whether it was judged by the time that took, and how:
- * transport/local/adapt/dirty.h */
-#define BL_FIN_EARLY   (1ULL << 32)
-#define BL_FIN_JUDGED  (1ULL << 33)
-#define BL_FIN_DIRTY   (1ULL << 34)
+/* FIN: tag = request, data = 0 or an errno; and, of one that was copied once, whether it was judged
+ * by the time that took, and how: transport/local/adapt/dirty.h */
+#define BL_FIN_JUDGED  (1ULL << 32)
+#define BL_FIN_DIRTY   (1ULL << 33)
 #define BL_FIN_VERDICT (BL_FIN_JUDGED | BL_FIN_DIRTY)
 
 /*

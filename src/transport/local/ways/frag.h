@@ -31,8 +31,6 @@ static inline void bl_copy_ends(struct bl_ep *ep, uint64_t began)
  * used to leave it after large messages. */
 bool bl_waits_here(const struct bl_peer *peer, size_t uses);
 
-#define BL_CARRY_MOST 64u /* chunks of a carried message */
-
 /* --- frag.c ------------------------------------------------------------- */
 
 /* Sender: one step of what was asked for; false: nothing is left of it. */
@@ -43,36 +41,6 @@ bool bl_is_gone(const struct bl_peer *peer);
 /* Who waits in the library loses its core now and then: that it hasn't been seen says nothing. */
 bool bl_shares_core(const struct bl_ep *ep);
 
-/* Receiver: have the sender carry the message; false: copy it once. */
-bool bl_carry_begin(struct bl_ep *ep, struct bl_recv_op *t);
-/* Receiver: a look at a carried message, which may find an error; true: all of it is there. */
-bool bl_carry_step(struct bl_ep *ep, struct bl_recv_op *t);
-/* Receiver: its caller may go away. If it is used to, what the sender hasn't begun with is
- * copied now, and the rest is in the ring. False: it isn't, nothing was done. */
-bool bl_carry_finish(struct bl_ep *ep, struct bl_recv_op *t);
-/* Sender: put in the ring what it has room for, or (waits) will have in a moment. */
-enum bl_carry {
-	BL_CARRY_ON,   /* there is more */
-	BL_CARRY_OVER, /* all is in the ring, and the request has ended */
-	BL_CARRY_NONE, /* nothing is left to do here: the end is the receiver's to tell */
-};
-/* Sender: what a receiver asks for in such a CTS is possible. */
-static inline bool bl_carry_valid(const struct bl_cts *cts)
-{
-	return cts->len < BL_PROXY_MIN && cts->chunk <= BL_EAGER_MOST &&
-	       (cts->len - 1) / cts->chunk < BL_CARRY_MOST;
-}
-enum bl_carry bl_carry_serve(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r,
-			     bool waits);
-/* Sender, about to announce the message: so many bytes of it follow at once; then they do; and
- * were they of use? */
-uint32_t bl_ahead(struct bl_ep *ep, const struct bl_send_op *r);
-void bl_ahead_send(struct bl_ep *ep, struct bl_send_op *r);
-void bl_ahead_told(struct bl_send_op *r, bool of_use);
-/* Receiver: a message has met its receive, and some of it follows. may_ask: for the rest. */
-void bl_ahead_begin(struct bl_ep *ep, struct bl_recv_op *t, bool may_ask);
-/* Receiver: some of that came before the receive. */
-void bl_ahead_take(struct bl_ep *ep, struct bl_recv_op *t, const struct bl_kept *kept);
 /* About to copy something that isn't long. */
 void bl_copies_are_no_absence(struct bl_ep *ep);
 
@@ -87,18 +55,6 @@ static inline uint64_t bl_send_op_number(const struct bl_send_op *r)
 void bl_rndv_serve(struct bl_ep *ep, struct bl_send_op *r);
 /* The transfer of this number from the peer, or NULL. */
 struct bl_recv_op *bl_recv_op_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number);
-/* A step of ep->transfer[i]; true: it was over, and another may have its place. */
-bool bl_recv_op_go_on(struct bl_ep *ep, struct bl_sink *sink, uint32_t i);
-/* A coop descriptor for the transfer's chunks; false: all are in use. */
-bool bl_recv_op_lease(struct bl_ep *ep, struct bl_recv_op *t);
-/* Nobody takes a chunk from now on; those not taken are [*front, *end). */
-void bl_recv_op_stop(struct bl_recv_op *t, uint32_t *front, uint32_t *end);
-/* Copy a range from the sender: 0, or -EOPNOTSUPP: refused, and to be asked for; or another
- * error, which is the transfer's now. */
-int bl_recv_op_pull(struct bl_ep *ep, struct bl_recv_op *t, size_t off, size_t len);
-/* Ask the sender for chunks that we can't reach. */
-void bl_recv_op_ask(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint32_t count);
-
 /* --- endpoint.c ------------------------------------------------------------------ */
 
 /* The caller computes between two reads that bring nothing. */

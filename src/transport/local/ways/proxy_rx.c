@@ -228,7 +228,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claim
 			bl_habit_hit(ep->home);
 	}
 	if (!copy && BL_ADVERT_STATE(state) == BL_ADVERT_LEFT)
-		bl_ack(ep, peer, l->arrival.request, 0, false);
+		bl_ack(ep, peer, l->arrival.request, 0);
 	bl_recv_claimed(ep, sink, &l->arrival, post, board->tagged[l->index], copy);
 	return true;
 }

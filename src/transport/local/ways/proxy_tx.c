@@ -25,8 +25,7 @@ static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 	for (uint32_t i = 0; i < ep->ntransfer; i++) {
 		const struct bl_recv_op *t = ep->transfer[i];
 
-		if (t->peer == peer && (t->offered || t->given) &&
-		    bl_chunks_counted(t->coop) + t->taken < t->count)
+		if (t->peer == peer && t->given && bl_chunks_counted(t->coop) + t->taken < t->count)
 			return true;
 	}
 	return false;
@@ -289,8 +288,8 @@ void bl_proxy_try(struct bl_ep *ep, struct bl_send_op *r)
 	struct bl_found f;
 
 	bl_presence_seen(ep, bl_ticks());
-	if (ep->ntransfer) { /* one offered to the peer, that may wait for us in turn */
-		bl_rndv_resume(ep, &no_sink);
+	if (ep->ntransfer) { /* one given to the peer, that may wait for us in turn */
+		bl_rndv_finish(ep, &no_sink);
 		if (taken_or_read(peer, n))
 			return;
 	}

@@ -7,8 +7,7 @@
  *   sender                                receiver
  *   request ── RTS (pieces, request) ───► unexpected queue, or match
  *                                         transfer: pulls alone, or
- *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter, or
- *                                         the sender carries them all: frag.c
+ *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter
  *   serves  ◄─ STREAM (range) ─────────── what could not be pulled
  *           ── FRAGMENT (transfer, at) ──►
  *   done    ◄─ FIN (request, status) ──── done
@@ -56,17 +55,9 @@ struct bl_send_op {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_rkeys ours, theirs_rkeys;
-	bool offered;	  /* the receiver begins soon, or it is ours to copy */
-	bool carries;	  /* through the ring, chunk by chunk: frag.c */
-	uint32_t ahead;	  /* bytes that followed the RTS at once */
-	bool ahead_told;  /* the receiver has said whether they were of use */
-	uint32_t base;	  /* of the message, where the first chunk begins */
-	bool delivers;	  /* complete when it has arrived, not before */
-	bool whole;	  /* all of it is in the ring, in one packet: only its FIN is to come */
-	bool stuck;	  /* it waited for room in vain; a receiver that is away gives none */
-	uint32_t carried; /* chunks */
-	bool open;	  /* its RTS may not have been taken: bl_proxy_later; in bl_ep.opened */
-	bool tagged;	  /* of an open one */
+	bool whole;  /* all of it is in the ring, in one packet: only its FIN is to come */
+	bool open;   /* its RTS may not have been taken: bl_proxy_later; in bl_ep.opened */
+	bool tagged; /* of an open one */
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
@@ -94,25 +85,13 @@ struct bl_recv_op {
 	uint32_t taken, done;	   /* by us: chunks taken, copied */
 	uint32_t handed;	   /* after an error: chunks that were handed out */
 	bool handed_out;	   /* no chunk is left to take */
-	bool offered;		   /* to a sender that waits; we haven't begun */
 	bool given;		   /* to a sender that waits; we begin with another first */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
-	bool carried;		   /* by the sender, through the ring, or sent ahead; frag.c */
 	bool streamed;		   /* some of it came through the ring */
 	bool faulted;		   /* a copy ended in -EFAULT: each touches its own memory */
-	bool sender_has_all;	   /* it had taken every chunk when we stopped that */
-	bool in_vain;		   /* what was sent ahead was dropped */
-	bool once;		   /* its sender asks for one copy */
-	uint32_t base;		   /* of the message, where the first chunk begins ... */
-	uint32_t ahead_left;	   /* ... and so many bytes before it are still to come */
 	uint64_t missing, arrived; /* bytes asked for by STREAM, and come */
 	uint32_t unstreamed;	   /* chunks among `missing` */
-	/* carried */
-	uint64_t carry_left;  /* bytes that are still to come that way, without ahead_left */
-	uint64_t carry_seen;  /* both at the last look ... */
-	uint64_t carry_moved; /* ... that found a change; ticks, without ... */
-	uint64_t carry_look;  /* ... what passed between two looks; the last one */
 	int error;
 	uint64_t verdict; /* BL_FIN_VERDICT */
 	/* its completion */
@@ -135,11 +114,7 @@ struct bl_arrival {
 	uint8_t slot_flags;
 	const struct bl_rkey *key;	/* BL_SLOT_RKEYS: of the pieces */
 	bool early;			/* its receive was posted later */
-	uint32_t ahead;			/* bytes that follow its RTS */
 	const struct bl_slot *streamed; /* of one that may still be being written; else NULL */
-	/* What of them came before the receive, and more may follow; NULL: nothing came before it
-	 * (!early), or it was dropped. */
-	const struct bl_kept *kept;
 };
 
 /* What of a receive's memory a message may take, and what its completion says. */
@@ -182,8 +157,8 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	       const void *bytes, uint32_t len);
 void bl_on_frag_ask(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 		    const void *bytes, uint32_t len);
-void bl_on_frag(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t flags,
-		uint64_t tag, uint64_t data, const void *bytes, uint32_t len);
+void bl_on_frag(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
+		const void *bytes, uint32_t len);
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data);
 
@@ -217,8 +192,6 @@ static inline bool bl_slot_announces(const struct bl_slot *slot)
 
 	return op == BL_OP_TAGGED_RTS || op == BL_OP_MSG_RTS;
 }
-/* Begin with what has been offered to senders. */
-void bl_rndv_resume(struct bl_ep *ep, struct bl_sink *sink);
 /* The peer is in the library, or was a moment ago, and can do something for us. */
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer);
 /* And it isn't copying. */
@@ -255,7 +228,7 @@ static inline void bl_presence_active(struct bl_ep *ep, uint64_t until)
 		atomic_store_explicit(&ep->local.seg.header->active, until, memory_order_relaxed);
 }
 
-#define BL_TAKES_US 2u /* so long it may take such a peer to see what it is offered */
+#define BL_TAKES_US 2u /* so long it may take such a peer to see what is announced */
 
 /* The kernel didn't let us write to the receiver (-EOPNOTSUPP), or couldn't (-EFAULT): a fallback,
  * once for each message. */
@@ -276,9 +249,8 @@ void bl_control_flush(struct bl_ep *ep);
 void bl_control_paid(struct bl_ep *ep);
 void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer);
 /* Say that a message is over, now and without waiting for room, if that can be; ack.c. `status`:
- * FIN's data. may_be_over: the sender may have ended the request by itself. */
-void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status,
-	    bool may_be_over);
+ * FIN's data. */
+void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t status);
 /* The peer has received as many of our messages, and we haven't taken note of it yet. */
 uint32_t bl_acks_in_sight(const struct bl_peer *peer);
 /* Before the last look before a sleep: messages whose FIN has found no slot. */

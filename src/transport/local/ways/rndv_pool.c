@@ -51,7 +51,7 @@ struct bl_send_op *bl_send_op_new(struct bl_ep *ep)
 	r->coop = NULL;
 	r->lent = 0;
 	r->copy = NULL;
-	r->open = r->push_refused = r->carries = r->whole = r->cancelled = false;
+	r->open = r->push_refused = r->whole = r->cancelled = false;
 	r->nrange = 0;
 	r->way = BL_WAY_ONE_COPY;
 	r->ours.n = r->theirs_rkeys.n = 0;

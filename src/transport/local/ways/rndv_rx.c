@@ -59,10 +59,10 @@ void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct 
 
 static enum bl_stat_way way_of(const struct bl_recv_op *t)
 {
-	return t->streamed		? BL_WAY_FRAG
-	       : t->missing		? BL_WAY_PROXY
-	       : t->coop && !t->carried ? BL_WAY_SPLIT
-					: BL_WAY_ONE_COPY;
+	return t->streamed  ? BL_WAY_FRAG
+	       : t->missing ? BL_WAY_PROXY
+	       : t->coop    ? BL_WAY_SPLIT
+			    : BL_WAY_ONE_COPY;
 }
 
 static bl_cold void tell_error(const struct bl_recv_op *t)
@@ -93,10 +93,9 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_recv_
 		.work = t->work,
 	};
 
-	bl_window(t->carried && t->streamed ? BL_WINDOW_CARRIED : BL_WINDOW_COPIED, NULL);
+	bl_window(BL_WINDOW_COPIED, NULL);
 	bl_rkeys_deregister(&t->ours);
-	bl_ack(ep, t->peer, t->request,
-	       (uint64_t)t->error | (t->in_vain ? BL_FIN_EARLY : 0) | t->verdict, t->carried);
+	bl_ack(ep, t->peer, t->request, (uint64_t)t->error | t->verdict);
 	bl_stat_received(ep, way_of(t), t->want, t->error);
 	if (unlikely(t->error))
 		tell_error(t);
@@ -111,11 +110,11 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_recv_
 	bl_recv_op_free(ep, t);
 }
 
-void bl_recv_op_ask(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint32_t count)
+static void ask_for(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint32_t count)
 {
 	struct bl_frag_ask ask = {
 		.transfer = transfer_number(t),
-		.off = t->base + chunk * (uint64_t)t->chunk,
+		.off = chunk * (uint64_t)t->chunk,
 	};
 
 	ask.len = bl_min((uint64_t)count * t->chunk, t->want - ask.off);
@@ -130,7 +129,7 @@ void bl_recv_op_ask(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint
 		   offsetof(struct bl_frag_ask, piece) + len);
 }
 
-void bl_recv_op_stop(struct bl_recv_op *t, uint32_t *front, uint32_t *end)
+static void stop(struct bl_recv_op *t, uint32_t *front, uint32_t *end)
 {
 	*front = *end = 0;
 	if (t->coop && !t->stopped) {
@@ -149,19 +148,20 @@ static bl_cold void cannot_pull(struct bl_ep *ep, struct bl_recv_op *t, uint32_t
 
 	if (!t->missing && !t->faulted) /* once for each message */
 		bl_stats_fallback(t->peer, false);
-	bl_recv_op_stop(t, &front, &end);
+	stop(t, &front, &end);
 	if (front == end) {
-		bl_recv_op_ask(ep, t, chunk, 1);
+		ask_for(ep, t, chunk, 1);
 	} else if (chunk + 1 == front) { /* one range */
-		bl_recv_op_ask(ep, t, chunk, end - chunk);
+		ask_for(ep, t, chunk, end - chunk);
 	} else {
-		bl_recv_op_ask(ep, t, chunk, 1);
-		bl_recv_op_ask(ep, t, front, end - front);
+		ask_for(ep, t, chunk, 1);
+		ask_for(ep, t, front, end - front);
 	}
 }
 
-int bl_recv_op_pull(struct bl_ep *ep, struct bl_recv_op *t, size_t off, size_t len)
+static void pull(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk)
 {
+	size_t off = chunk * t->chunk, len = bl_min(t->chunk, t->want - off);
 	uint64_t began, ended;
 	int err;
 
@@ -185,26 +185,17 @@ int bl_recv_op_pull(struct bl_ep *ep, struct bl_recv_op *t, size_t off, size_t l
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
 		bl_dirty_judge(ep, t, len, began, ended);
+		t->done++;
 	} else if (err == -EFAULT && t->peer->copy.pull != BL_COPY_SELF) {
 		if (!t->faulted)
 			bl_stats_fault(t->peer);
 		t->faulted = true;
-		err = -EOPNOTSUPP;
-	} else if (err != -EOPNOTSUPP) {
+		cannot_pull(ep, t, chunk);
+	} else if (err == -EOPNOTSUPP) {
+		cannot_pull(ep, t, chunk);
+	} else {
 		t->error = err == -ESRCH ? ECONNRESET : -err;
 	}
-	return err;
-}
-
-static void pull(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk)
-{
-	size_t off = t->base + chunk * t->chunk;
-	int err = bl_recv_op_pull(ep, t, off, bl_min(t->chunk, t->want - off));
-
-	if (likely(!err))
-		t->done++;
-	else if (err == -EOPNOTSUPP)
-		cannot_pull(ep, t, chunk);
 }
 
 static uint32_t take(struct bl_recv_op *t)
@@ -231,14 +222,10 @@ static bool wound_up(struct bl_recv_op *t, uint32_t counted)
 		return false;
 	if (!t->coop)
 		return true;
-	if (t->carried) { /* the sender touches nothing of ours */
-		bl_recv_op_stop(t, &(uint32_t){0}, &(uint32_t){0});
-		return true;
-	}
 	if (!t->stopped) {
 		uint32_t front, end;
 
-		bl_recv_op_stop(t, &front, &end);
+		stop(t, &front, &end);
 		t->handed = t->count - (end - front);
 	}
 	return t->taken + counted + (bl_chunks_returned(t->coop) < t->count) >= t->handed;
@@ -247,11 +234,6 @@ static bool wound_up(struct bl_recv_op *t, uint32_t counted)
 /* One step; true: it is over (complete or failed). */
 static bool transfer_step(struct bl_ep *ep, struct bl_recv_op *t)
 {
-	if (t->carried && bl_carry_step(ep, t))
-		return true;
-	if (t->carried)
-		return t->error && wound_up(t, 0);
-
 	uint32_t chunk = t->error ? BL_CHUNKS_NONE : take(t), counted = 0;
 
 	if (chunk != BL_CHUNKS_NONE)
@@ -277,18 +259,8 @@ static void transfer_remove(struct bl_ep *ep, uint32_t i)
 	ep->work--;
 }
 
-bool bl_recv_op_go_on(struct bl_ep *ep, struct bl_sink *sink, uint32_t i)
-{
-	struct bl_recv_op *t = ep->transfer[i];
-
-	if (!transfer_step(ep, t))
-		return false;
-	transfer_remove(ep, i);
-	transfer_end(ep, sink, t);
-	return true;
-}
-
-bool bl_recv_op_lease(struct bl_ep *ep, struct bl_recv_op *t)
+/* A coop descriptor for the transfer's chunks; false: all are in use. */
+static bool lease(struct bl_ep *ep, struct bl_recv_op *t)
 {
 	uint64_t vacant = ~t->peer->chunks_busy & ((1ULL << BL_CHUNK_SETS) - 1);
 
@@ -309,11 +281,11 @@ static void share(struct bl_ep *ep, struct bl_recv_op *t)
 {
 	struct bl_cts cts;
 
-	if (!bl_recv_op_lease(ep, t))
+	if (!lease(ep, t))
 		return;
 	cts.len = t->want;
 	cts.chunk = t->chunk;
-	cts.coop = t->chunks_index | (t->offered ? BL_CTS_OFFER : 0);
+	cts.coop = t->chunks_index;
 	cts.generation = t->generation;
 
 	bool lent = bl_rkeys_register(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
@@ -338,9 +310,7 @@ static bool is_senders(const struct bl_ep *ep, const struct bl_recv_op *t, bool 
 {
 	if (t->want < BL_PROXY_MIN)
 		return false;
-	if (unlikely(ep->posting))
-		return bl_peer_here(ep, t->peer);
-	return !early && !ep->leaves && !t->multi && t->want <= ALONE_MOST &&
+	return !early && !ep->leaves && !ep->posting && !t->multi && t->want <= ALONE_MOST &&
 	       more_behind(t->peer) && bl_peer_idle(ep, t->peer);
 }
 
@@ -351,24 +321,13 @@ static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
 
 	if (!t->want)
 		return;
-	if (t->base) {
-		bl_ahead_begin(ep, t, !ep->leaves || !(early | ep->posting));
-		return;
-	}
 	t->chunk = t->want;
 	t->count = 1;
 	if (direct && is_senders(ep, t, early)) {
-		if (ep->posting)
-			t->chunk = bl_copy_cut(p, t->want, &t->count);
-		t->offered = ep->posting;
 		share(ep, t);
-		t->offered = t->coop && ep->posting;
-		t->given = t->coop && !ep->posting;
+		t->given = t->coop != NULL;
 		return;
 	}
-	/* Who has posted late and is used to go away then has the message now. */
-	if ((!ep->leaves || !(early | ep->posting)) && bl_carry_begin(ep, t))
-		return;
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->split_min)
 		return;
 	if (ep->requests && t->want <= ALONE_MOST && bl_acks_in_sight(t->peer) < ep->requests)
@@ -397,17 +356,10 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	t->flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 	t->quiet = target->quiet;
 	t->multi = target->multi;
-	t->once = arrival->slot_flags & BL_SLOT_ONCE;
 	t->work = target->work;
 	t->buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
-	if (unlikely(arrival->early && !arrival->kept))
-		t->in_vain = arrival->ahead;
-	else
-		t->base = t->ahead_left = (uint32_t)bl_min((size_t)arrival->ahead, t->want);
-	if (unlikely(arrival->kept != NULL))
-		bl_ahead_take(ep, t, arrival->kept);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
 	if (unlikely(arrival->slot_flags & BL_SLOT_RKEYS)) {
 		t->theirs_rkeys.n = arrival->npiece;
@@ -420,7 +372,7 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	if (likely(!t->error))
 		plan(ep, t, arrival->early);
 	bl_window(BL_WINDOW_MATCHED, NULL);
-	if (!t->offered && !t->given && transfer_step(ep, t)) {
+	if (!t->given && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
 	}
@@ -432,8 +384,16 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 
 void bl_rndv_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	for (uint32_t i = 0; i < ep->ntransfer;)
-		i += !bl_recv_op_go_on(ep, sink, i);
+	for (uint32_t i = 0; i < ep->ntransfer;) {
+		struct bl_recv_op *t = ep->transfer[i];
+
+		if (!transfer_step(ep, t)) {
+			i++;
+			continue;
+		}
+		transfer_remove(ep, i);
+		transfer_end(ep, sink, t);
+	}
 	bl_send_ops_progress(ep, sink);
 }
 
@@ -442,35 +402,12 @@ static bool is_over(uint64_t until)
 	return bl_is_due(bl_ticks(), until);
 }
 
-/* A sender that was offered the message has heard of it. */
-static bool taken_up(const struct bl_recv_op *t)
-{
-	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
-
-	do {
-		if (bl_chunks_is_here(t->coop, t->chunks_generation))
-			return true;
-	} while (!is_over(until));
-	return false;
-}
-
 bool bl_rndv_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
 		struct bl_recv_op *t = ep->transfer[i];
 		bool over = false;
 
-		if (t->offered && taken_up(t)) {
-			i++;
-			continue;
-		}
-		t->offered = false;
-		if (t->carried && !bl_carry_finish(ep, t)) {
-			i++;
-			continue;
-		}
-		if (t->carried)
-			over = transfer_step(ep, t);
 		while (!over && !t->handed_out && !t->error) {
 			over = transfer_step(ep, t);
 			if (unlikely(!over && is_over(until)))
@@ -494,37 +431,6 @@ void bl_rndv_finish(struct bl_ep *ep, struct bl_sink *sink)
 		;
 }
 
-/* We send as well: so each has a message to copy, and does it alone. */
-static void take_back(struct bl_ep *ep, struct bl_recv_op *t)
-{
-	uint32_t front, end;
-
-	bl_recv_op_stop(t, &front, &end);
-	t->handed = t->count - (end - front);
-	for (; front < end && !t->error; front++) {
-		uint64_t missing = t->missing;
-
-		pull(ep, t, front);
-		if (unlikely(t->missing != missing)) { /* refused: the rest in one go */
-			if (++front < end)
-				bl_recv_op_ask(ep, t, front, end - front);
-			break;
-		}
-	}
-}
-
-void bl_rndv_resume(struct bl_ep *ep, struct bl_sink *sink)
-{
-	for (uint32_t i = 0; i < ep->ntransfer; i++) {
-		struct bl_recv_op *t = ep->transfer[i];
-
-		if (t->offered && !t->stopped && t->want <= ALONE_MOST)
-			take_back(ep, t);
-		t->offered = false;
-	}
-	bl_rndv_finish(ep, sink);
-}
-
 void bl_rndv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	for (uint32_t i = 0; i < ep->ntransfer;) {
@@ -534,11 +440,7 @@ void bl_rndv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pee
 			i++;
 			continue;
 		}
-		/* Nobody is left who could write into its buffers. What has all come out of the
-		 * ring was sent and completed. */
-		if (!t->carried || t->error || t->ahead_left || t->carry_left ||
-		    t->arrived < t->missing)
-			t->error = err;
+		t->error = err; /* nobody is left who could write into its buffers */
 		transfer_remove(ep, i);
 		transfer_end(ep, sink, t);
 	}

@@ -54,7 +54,6 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
-	r->delivers = send->flags & BL_DELIVERY_COMPLETE;
 	rts.len = len;
 	rts.request = bl_send_op_number(r);
 	open = len >= BL_PROXY_MIN ? bl_proxy_may(peer)
@@ -65,18 +64,13 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (bl_rkeys_register(&r->ours, &peer->copy, r->iov, r->niov, false))
 		flags |= BL_SLOT_RKEYS;
 	bytes = bl_describe(rts.piece, r->iov, r->niov, &r->ours);
-	if (unlikely(len <= bl_copy_plan()->eager_long_max && len > bl_eager_long_to(ep, peer)))
-		flags |= BL_SLOT_ONCE;
-	rts.ahead = r->ahead = open ? 0 : bl_ahead(ep, r); /* what may be claimed is copied once */
-	r->ahead_told = false;
+	rts.zero = 0;
 	if (bl_copybuf_takes(len)) /* from here on the packet goes, or the buffer is lost */
 		flags |= bl_copybuf_decline(&peer->tx, len);
 	bl_put_packet(peer, tagged ? BL_OP_TAGGED_RTS : BL_OP_MSG_RTS, flags, send->tag, send->data,
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
 	bl_tx_said_rts(&peer->tx, bl_copybuf_takes(len));
-	if (r->ahead)
-		bl_ahead_send(ep, r);
 	if (open) {
 		r->tagged = tagged;
 		r->packet = n;
@@ -152,32 +146,19 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	if (!r || len < fixed || r->coop || r->whole)
 		return;
 	memcpy(&cts, bytes, fixed);
-	r->offered = cts.coop & BL_CTS_OFFER;
-	r->carries = cts.coop & BL_CTS_CARRY;
-	if (r->ahead)
-		bl_ahead_told(r, cts.coop & BL_CTS_AHEAD);
-	r->base = r->carries && cts.coop & BL_CTS_AHEAD ? r->ahead : 0;
-	cts.coop &= ~(BL_CTS_OFFER | BL_CTS_CARRY | BL_CTS_AHEAD);
-	if (!cts.len || cts.len > r->len - r->base || cts.coop >= BL_CHUNK_SETS || !cts.chunk ||
+	if (!cts.len || cts.len > r->len || cts.coop >= BL_CHUNK_SETS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_CHUNKS_MOST)
 		return;
-	if (r->carries
-		    ? !bl_carry_valid(&cts)
-		    : !bl_described((const char *)bytes + fixed, len - fixed, data & BL_REGISTERED,
-				    r->theirs, &r->ntheirs, &r->theirs_rkeys) ||
-			      bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
+	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_REGISTERED, r->theirs,
+			  &r->ntheirs, &r->theirs_rkeys) ||
+	    bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
 		return;
 	r->coop = &peer->rx.lane->coop[cts.coop];
 	r->chunks_generation = cts.generation;
-	r->want = r->base + cts.len;
+	r->want = cts.len;
 	r->chunk = cts.chunk;
 	r->count = (uint32_t)((cts.len - 1) / cts.chunk + 1);
-	r->carried = 0;
-	r->stuck = false;
-	if (!r->carries)
-		r->way = BL_WAY_SPLIT;
-	if (r->offered)
-		bl_chunks_here(r->coop, r->chunks_generation);
+	r->way = BL_WAY_SPLIT;
 	bl_rndv_serve(ep, r);
 }
 
@@ -223,33 +204,11 @@ static bool help(struct bl_ep *ep, struct bl_send_op *r)
 	return !err;
 }
 
-/* The receiver was in a call that posts, and has left it to us unless it comes back
- * at once. */
-static void answer_offer(struct bl_send_op *r)
-{
-	uint64_t until = bl_ticks() + BL_TAKES_US * bl_ticks_per_us();
-
-	r->offered = false;
-	while (!bl_chunks_begun(r->coop, r->chunks_generation))
-		if (bl_is_due(bl_ticks(), until))
-			return;
-}
-
 void bl_send_ops_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
 	for (uint32_t i = 0; i < ep->nserving;) {
 		struct bl_send_op *r = ep->serving[i];
 
-		if (r->coop && r->carries) {
-			enum bl_carry carry = bl_carry_serve(ep, sink, r, !i);
-
-			i += carry == BL_CARRY_ON;
-			if (carry != BL_CARRY_NONE)
-				continue;
-			r->coop = NULL;
-		}
-		if (r->coop && unlikely(r->offered))
-			answer_offer(r);
 		/* Who has begun finishes: the receiver may have gone away, relying on that. */
 		if (r->coop && help(ep, r)) {
 			if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))

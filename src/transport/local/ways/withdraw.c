@@ -66,8 +66,7 @@ static bool drop(struct bl_ep *ep, struct bl_unexpected_queue *early, const stru
 		if (u->peer != peer || u->request != number ||
 		    (!u->large && !(u->flags & BL_SLOT_ACK)))
 			continue;
-		bl_ack(ep, u->peer, number, ECANCELED | (u->large && u->ahead ? BL_FIN_EARLY : 0),
-		       false);
+		bl_ack(ep, u->peer, number, ECANCELED);
 		bl_unexpected_free(ep, bl_unexpected_unlink(early, at));
 		return true;
 	}
