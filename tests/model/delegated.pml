@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * serve.pml: a model for spin of src/transport/local/rma/delegated.c: an origin, a target, every order of their
- * steps. A step is one access to shared memory, and memory is sequentially consistent here: in the
+ * delegated.pml: a model for spin of src/transport/local/rma/delegated.c: an origin, a target, every
+ * order of their steps. A step is one access to shared memory, and memory is sequentially consistent here: in the
  * code the store and the look that follows it, of either side, are so.
  *
  * The origin asks for one operation after the other and, whenever it likes, loses its patience.

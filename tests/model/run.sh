@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh DIR [NAME yes|no DEFINES...]: check claim.pml, and serve.pml (whose names begin so), with
+# run.sh DIR [NAME yes|no DEFINES...]: check claim.pml, and delegated.pml (whose names begin so), with
 # spin, and that the check can fail: each BREAK takes away one rule of the protocol. One line per
 # run: ok NAME or not ok NAME. With a name only that run: some at a time, for most of it is
 # compiling.
@@ -20,7 +20,7 @@ check_one() {
 	mkdir -p "$dir/$name"
 	cd "$dir/$name"
 	case $name in
-	serve*) model=serve.pml ;;
+	serve*) model=delegated.pml ;;
 	*) model=claim.pml ;;
 	esac
 	spin "$@" -a "$here/$model" >spin.out

@@ -112,11 +112,11 @@ struct knob_row {
 
 static const struct knob_row knobs[] = {
 	{{"least", "the least that it takes"}, "512", 512, "eager"},
-	{{"another", "as no machine is measured"}, "6000", 6000, "dialogue"},
-	{{"a class", "whose other limit is measured as another"}, "6144", 6144, "dialogue"},
+	{{"another", "as no machine is measured"}, "6000", 6000, "pingpong"},
+	{{"a class", "whose other limit is measured as another"}, "6144", 6144, "pingpong"},
 	{{"most", "the most that it takes"}, "14336", 14336, "eager"},
 	{{"not set", "injects what is eager"}, NULL, 0, "eager"},
-	{{"not set", "injects what a dialogue may carry"}, NULL, 0, "dialogue"},
+	{{"not set", "injects what a dialogue may carry"}, NULL, 0, "pingpong"},
 };
 
 /* The plan is made once in a process: in a child, before we have one. */

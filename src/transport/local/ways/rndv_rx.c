@@ -304,14 +304,12 @@ static bool more_behind(const struct bl_peer *peer)
 }
 
 /* Of several messages a sender that waits copies some, each of them wholly, while we copy others:
- * that takes fewer words between the two than a part of each. In a call that posts, it copies what
- * it can, for we may leave. */
+ * that takes fewer words between the two than a part of each. Not in a call that posts, for we may
+ * leave. */
 static bool is_senders(const struct bl_ep *ep, const struct bl_recv_op *t, bool early)
 {
-	if (t->want < BL_PROXY_MIN)
-		return false;
-	return !early && !ep->leaves && !ep->posting && !t->multi && t->want <= ALONE_MOST &&
-	       more_behind(t->peer) && bl_peer_idle(ep, t->peer);
+	return t->want >= BL_PROXY_MIN && t->want <= ALONE_MOST && !early && !ep->leaves &&
+	       !ep->posting && !t->multi && more_behind(t->peer) && bl_peer_idle(ep, t->peer);
 }
 
 static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
