@@ -5,30 +5,22 @@
  *   owner                                    sender
  *   lanes: polled = 0, all stores drained    packet into the lane
  *   sleeping |= how        (seq_cst)         polled is 0: ring the doorbell  (seq_cst)
- *   any doorbell, any news?    (seq_cst)         sleeping?                   (seq_cst)
+ *   any doorbell, any news?    (seq_cst)     sleeping?                       (seq_cst)
  *   sleep                                    take the bits, wake
  *
- * Of the two last lines of each side at least one sees the other. A sender whose
- * neighbour is awake pays nothing: the look at `sleeping` hangs behind the doorbell.
+ * Of the two last lines of each side at least one sees the other. A sender whose neighbour is
+ * awake pays nothing: the look at `sleeping` hangs behind the doorbell.
  *
- * Two ways to sleep: on a futex, the word itself; or, for who wants a file
- * descriptor, on a datagram to a netlink socket (NETLINK_USERSOCK) whose number, which
- * the kernel has given, is in the header: one descriptor for each endpoint that sleeps so
- * or wakes such a one, none for each pair. A full socket is a readable socket: no wake is
- * lost. A datagram means nothing but "look"; one from a stranger costs a look, and no
- * more: unlike a Unix socket's it brings no descriptors, whose end could keep the reader,
- * and nobody can take the socket's name before.
+ * It sleeps on a futex, the word itself; or, for who wants a descriptor, on a datagram to a
+ * netlink socket whose number is in the header. A datagram means "look", and nothing else.
  *
- * The owner's domain serialises all but bl_local_sleep and bl_local_wake, which any
- * thread may call; the service thread looks after the peers of who sleeps on its
- * socket (a death rings no doorbell). A process that dies asleep leaves bits that
- * nobody minds; one that dies between the doorbell and the wake leaves a sleeper that
- * finds the doorbell when it looks after that death.
+ * The owner's domain serialises all but bl_local_sleep and bl_local_wake, which any thread may
+ * call. The service thread looks after the peers of who sleeps on its socket. A process that dies
+ * asleep leaves bits that nobody minds. One that dies between doorbell and wake leaves a sleeper
+ * that finds the doorbell when it looks after that death.
  *
- * Bells and bits are where any neighbour can write, and what one takes away there
- * another has put there for its own message. So nobody sleeps for ever on their word:
- * who sleeps on the futex looks at all lanes every 50 ms (bl_local_listen), and for
- * who sleeps on the socket the service thread does.
+ * Any neighbour can take another's doorbell or bits away. So nobody sleeps for ever on their
+ * word: a look at all lanes follows every 50 ms, by the sleeper or the service thread.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -11,7 +11,7 @@
  * it takes to read the line in which the receiver tells how far it has read, when there is
  * something new in it: their own lines have been asked for before they are stored to.
  *
- * Distance also decides whether an answer's lines are stored to ahead.
+ * Distance also decides whether an answer's lines are owned ahead.
  */
 #include "transport/local/lane/ring.h"
 

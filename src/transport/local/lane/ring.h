@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ring.h: one direction between two endpoints: 64 slots and a payload ring in
- * the sender's memory.
+ * ring.h: one direction between two endpoints: 64 slots and a payload ring in the sender's
+ * memory, and the copy buffer behind it.
  *
- * One producer (the sender's domain) and one consumer (the receiver's), each
- * serialised by its own domain; no lock, no atomic read-modify-write. Progress
- * is wait-free on either side: a full ring says so. A sender that dies between
- * its stores leaves a slot whose number was never stored: the receiver never
- * sees it; or a message that says it isn't all there: the receiver never takes it.
- * A receiver that dies leaves a ring that fills.
+ * One producer (the sender's domain) and one consumer (the receiver's), each serialised by its own
+ * domain; no lock, no atomic read-modify-write. Progress is wait-free on either side: a full ring
+ * says so. A sender that dies between its stores leaves a slot whose number was never stored, which
+ * nobody sees; or a streamed message that isn't all there, which nobody takes. A receiver that dies
+ * leaves a ring that fills.
  *
- * Why it looks as it does (measured; docs/performance.md):
- *  - The number in the slot is the only flag, and lies in the line that carries
- *    a short message's bytes: one line crosses.
+ * Why it looks as it does:
+ *  - The number in the slot is the only flag, and lies in the line that carries a short message's
+ *    bytes: one line crosses.
  *  - Lines after the first are stored before it.
  *  - Credits come back every few packets, and with a second short message in a row the other
  *    way, in a line of their own.

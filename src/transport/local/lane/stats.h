@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * stats.h: what an endpoint shows of itself in its header's memfd, for `beeline stat`,
- * which opens it through /proc/PID/fd and only reads. Nobody in the process that is
- * looked at takes part, and no descriptor is kept.
+ * stats.h: what an endpoint shows of itself in its header's memfd, for `beeline stat`, which opens
+ * it through /proc/PID/fd and only reads. Nobody in the process that is looked at takes part.
  *
- * Two places, both written by the owner (and, before a peer is adopted, by its
- * service thread): `struct bl_stats` at the end of the header page, with the
- * endpoint's counters, and behind it a `struct bl_lane_stats` for each neighbour.
- * All of it is for display, nothing reads it back, and the command believes no size
- * and no place without a check.
+ * Two places, both written by the owner (before a peer is adopted, by its service thread): `struct
+ * bl_stats` at the end of the header page, with the endpoint's counters, and behind it a `struct
+ * bl_lane_stats` for each neighbour. Nothing reads them back, and the command checks each size.
  *
- * A short message costs nothing here, but for one sent in turn. What the command needs is there
- * anyway:
+ * A short message costs nothing here, unless it goes by the copy buffer. What the command needs is
+ * there anyway:
  *
  *   packets sent      the numbers in our lane's slots
  *   their bytes       what the receiver has told with its credits (bl_lane), and
@@ -19,13 +16,9 @@
  *   packets received  bl_rx
  *   and their bytes
  *
- * The command takes these from /proc/PID/mem, at `lane` and `rx`, if the kernel lets
- * it. If not, there is what the owner's look publishes here, every 10 ms while it is
- * in the library.
- *
- * Control packets and large messages count as they happen, so that the rest are
- * the short messages. Numbers in the ring have 32 bits; `sent` and `received` are
- * the same with 64, as of the last look.
+ * It takes these from /proc/PID/mem, at `lane` and `rx`, or else what the owner's look publishes
+ * here every 10 ms. Control packets and large messages count as they happen; the rest are short
+ * messages. `sent` and `received` are the ring's numbers with 64 bits, as of the last look.
  */
 #ifndef BL_TRANSPORT_LOCAL_LANE_STATS_H
 #define BL_TRANSPORT_LOCAL_LANE_STATS_H

@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * wire.h: what lies in memory that processes share. Only offsets, fixed widths
- * and bytes; no pointer that anybody follows. Every reader takes a field once
- * into a private copy, checks it there and believes nothing else.
+ * wire.h: what lies in memory that processes share. Only offsets, fixed widths and bytes; no
+ * pointer that anybody follows. Every reader takes a field once into a private copy, checks it
+ * there and believes nothing else.
  *
- * What a process may write, it can spoil. So memory is cut by who writes it:
+ * What a process may write, it can spoil. So memory is cut by who writes it, each cut a memfd:
  *
- *   header   the endpoint's own words: life, where its regions are, what it shows.
- *            All neighbours map it, and none can write it (F_SEAL_FUTURE_WRITE).
- *   lanes    64 KiB, or up to 2 MiB, for each neighbour that it sends to, which that neighbour
- *            maps and nobody else. All writes of a packet go to the sender's own lane; the
- *            receiver reads there and writes back only what it has consumed, which
- *            is how packets return to their owner. But for the copy buffer at the end
- *            of a longer lane, which is written to by both in turn (ring.h).
- *   doorbells    what any neighbour writes: which lanes to look at, and who sleeps. Hints;
- *            what the owner believes is in the lanes.
+ *   header     the endpoint's own words: life, where its regions are, what it shows. All
+ *              neighbours map it, and none can write it (F_SEAL_FUTURE_WRITE).
+ *   lanes      64 KiB, or up to 2 MiB, for each neighbour that it sends to, and for it alone.
+ *   doorbells  what any neighbour writes: which lanes to look at, and who sleeps. Hints.
  *
- *   A: header, doorbells           B: header, doorbells
- *   +--------------------+     +--------------------+
- *   | lane A -> B        |     | lane B -> A        |
- *   |  credits, ack bits |     |  credits, ack bits |
- *   |          (B writes)|     |          (A writes)|
- *   |  slots   (A writes)|     |  slots   (B writes)|
- *   |  payload (A writes;|     |  payload (B writes;|
- *   |   its end both do) |     |   its end both do) |
- *   |  copies (A receives|     |  copies (B receives|
- *   |          from B)   |     |          from A)   |
- *   |  adverts (the same)|     |  adverts (the same)|
- *   +--------------------+     +--------------------+
+ *   lane A -> B, in A's memory          who writes
+ *     credits, ack bits                 B
+ *     slots                             A
+ *     chunk counters, of messages to A  A makes them, either takes chunks
+ *     posted-receive adverts of A       A publishes, B claims
+ *     counts, served                    B
+ *     payload ring                      A
+ *     copy buffer, at the end           both in turn (ring.h)
  *
- * Each is a memfd by itself (segment.c).
+ * A packet is written by its sender only, and the receiver writes back what it has consumed: so
+ * packets return to their owner.
  */
 #ifndef BL_TRANSPORT_LOCAL_LANE_WIRE_H
 #define BL_TRANSPORT_LOCAL_LANE_WIRE_H
