@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * demote.c: samples of what passing on costs; see demote.h.
+ * demote.c: samples of what demotion costs; see demote.h.
  */
 #include "transport/local/adapt/demote.h"
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * demote.h: whether what is sent is passed on (bl_demote_line()).
+ * demote.h: whether the lines of what is sent are demoted to the cache that all cores share
+ * (bl_demote_line()).
  *
- * CLDEMOTE is on its way for some 80 ns, and a locked instruction waits for it as for a store. In a
+ * A CLDEMOTE is on its way for a while, and a locked instruction waits for it as for a store. In a
  * ping-pong that costs nothing: nobody has anything to do but wait for the answer. But a library
  * that locks in each call (MPI_THREAD_MULTIPLE, FI_THREAD_SAFE) sends its next message so much
- * later, which is more than the receiver gains (docs/performance.md).
+ * later, which is more than the receiver gains (docs/notes/short.md).
  *
  * Our own lock is known of. For others', one send in 64 is a sample: the time from there until the
- * next one, when it was passed on and when it wasn't. Pairs of them decide, of sends that follow
- * each other, soon, with no completion read in between. A hint: wrong, it costs 80 ns a message or
- * what the receiver would have gained. Where there is no CLDEMOTE the two are alike. Messages
- * alone: packets of large ones and of one-sided operations are always passed on, for few have to
- * wait. Serialised by the domain.
+ * next one, demoted and not. Pairs of samples decide, of sends that follow each other soon, with no
+ * completion read in between. A hint: wrong, it costs that time, or what the receiver would have
+ * gained. Where there is no CLDEMOTE the two are alike. Only messages are sampled; packets of
+ * rendezvous and of one-sided operations are always demoted. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_ADAPT_DEMOTE_H
 #define BL_TRANSPORT_LOCAL_ADAPT_DEMOTE_H

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * dirty.h: messages of some pages whose bytes their sender has just written, as a program does
- * that computes between its calls. They lie in its core's caches, and the other core, copying them
- * in the kernel, waits for each line: three to five times as long as for lines that it has itself
- * since the time before (as in benchmarks that send the same bytes again and again). Two copies
- * through the copy buffer, both at once, are quicker then. So the receiver looks at what a
- * copy takes:
+ * dirty.h: messages of some pages whose bytes their sender has just written, as a program does that
+ * computes between its calls. They lie dirty in its core's caches, and the kernel, copying them on
+ * the other core, waits for each line. Two copies through the copy buffer, both at once, are
+ * quicker then. So the receiver judges by the time that its copies take:
  *
  *   sender                                   receiver
  *   RTS ───────────────────────────────────► copies, and judges by the time it took
- *   three in a row: fresh                ◄── FIN (BL_FIN_JUDGED, BL_FIN_DIRTY)
- *   the next ones go to the buffer ────────► (copybuf_rx.c)
+ *   three in a row: dirty                ◄── FIN (BL_FIN_JUDGED, BL_FIN_DIRTY)
+ *   the next ones go to the copy buffer ───► (copybuf_rx.c)
  *   after BL_DIRTY_MOST of them: RTS ──────► judges again
  *
- * Where those who answer each other have a buffer for it, bl_copy_plan()->dirty_max, which is where
- * a system call is cheap, or two copies are cheaper still. A hint: of a neighbour that lies the
- * messages go the slower way. Serialised by the domain.
+ * Where there is a copy buffer for it, and up to bl_copy_plan()->dirty_max. A hint: of a neighbour
+ * that lies the messages go the slower way. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H
 #define BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H

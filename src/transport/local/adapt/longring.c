@@ -3,25 +3,20 @@
  * longring.c: longer payload rings where they are worth their memory. Owner, at a lap, and now and
  * then.
  *
- * A ring of 36 KiB is quick where a message of that length isn't: all its lines lie in the
- * caches of the two. But the sender's stores take each line out of the receiver's own cache,
- * which for some KiB costs more than the copies do. In a ring that is longer than that cache the
- * lines have left it by the time they are stored to again, and it has room for whole messages up
- * to the one that is worth a system call. Where that is dear (bl_copy_plan), a neighbour gets one
- * of 484 KiB with the first message for it, or when its ring has been filled many times, and a
- * longer one when that has been of use. But not more than a few: the memory is the endpoint's, and
- * who has had no use for theirs for a while give them back when others want some. How long it is to
- * be depends on a core's own (second-level) cache: 512 KiB are enough where that has 512 KiB (AMD
- * EPYC up to Milan), and 2 MiB have room for a longer copy buffer as well; where it has 1 MiB,
- * all lines of 512 KiB stay there, and 2 MiB are twice as quick. Where it has 2 MiB it would take
- * more than that.
+ * In a short ring all lines lie in the caches of the two, and the sender's stores take each out of
+ * the receiver's own cache. In a ring that is longer than that cache the lines have left it by the
+ * time they are stored to again, and it has room for eager messages up to the one that is worth a
+ * system call.
  *
- * Where a system call is cheap, one copy does for what doesn't fit, and a short ring is the quicker
- * one for messages of a few KiB that come one by one. There a longer ring is for streams, which
- * don't have to wait for their reader each few packets, and it is used as a short one whenever
- * there is none; or for those who have a copy buffer behind it (ring.h), which is made longer
- * when it is to hold what was just written (transport/local/adapt/dirty.h). docs/performance.md has
- * the numbers.
+ * Where a system call is dear (bl_copy_plan), a neighbour gets 484 KiB with the first message for
+ * it, or when its ring has been filled many times, and a longer one when that has been of use. Only
+ * a few neighbours have one at a time, and who has had no use for theirs gives it back when others
+ * want one. How long it is depends on a core's own cache.
+ *
+ * Where a system call is cheap, a longer ring is for streams, which don't have to wait for their
+ * reader each few packets, and is used as a short one whenever there is none; or for those who have
+ * a copy buffer behind it (ring.h), which is made longer when it is to hold dirty messages
+ * (dirty.h). docs/notes/eager.md has what was measured.
  */
 #include <errno.h>
 #include <string.h>

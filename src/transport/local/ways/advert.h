@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * advert.h: who has a large message and who has a posted receive, so that its
- * sender can find the receive of a process that has gone away to compute, and
- * write into its buffer. Two words decide, each by one compare-and-swap:
+ * advert.h: the words by which a sender finds, and wins, the receive of a process that has gone
+ * away to compute. Two words decide, each by one compare-and-swap:
  *
- *   bl_rts.taken (in the sender's slot)       bl_advert.state (the owner's board)
+ *   bl_rts.taken (in the sender's slot)       bl_advert.state (the receiver's lane)
  *
  *   OPEN ──receiver reads the packet──► RECEIVER
- *    ├───sender's owner cancels───► WITHDRAWN
- *    │ ▲                                      OPEN ──owner matches, cancels──► OWNED
+ *    ├───sender cancels───► WITHDRAWN
+ *    │ ▲                                      OPEN ──owner matches, revokes──► OWNED
  *    ▼ │ nothing to claim                      │
  *   SENDER                                     │ claimer (holds SENDER)
  *    │ an advert is won                        ▼
@@ -16,18 +15,12 @@
  *   CLAIMED | which advert                       ├─► LEFT: all but the owner's chunks
  *                                                └─► YOURS: the owner copies it all
  *
- * A claim is never taken back: from CLAIMED on, message and receive belong
- * together, whoever copies. So the first open advert that matches is the first
- * posted receive that matches, and stays it. A generation in the state keeps a
- * claimer that comes late from winning a receive that it did not look at.
+ * From CLAIMED on, message and receive belong together, whoever copies. A generation in the state
+ * keeps a late claimer from winning a receive that it did not look at.
  *
- * A board (bl_adverts) has one owner, who posts and retires, and one neighbour, who may
- * look and claim: among several, none of whom need trust the others, no word that all
- * may write could decide. All lock-free; a claimer that dies leaves SENDER or
- * CLAIMED, and the receiver, who learns of the death, drops the message or ends the
- * receive with an error. Nobody believes more of a board than its private copy of
- * the receive says, since the neighbour can write anything here: but then only of
- * receives that a message of its own could take.
+ * The adverts of a lane have one owner, who publishes and retires, and one neighbour, who may look
+ * and claim. All lock-free. A claimer that dies leaves SENDER (the message is dropped) or CLAIMED
+ * (the receive ends with an error). The owner believes its private copy of the receive alone.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_ADVERT_H
 #define BL_TRANSPORT_LOCAL_WAYS_ADVERT_H

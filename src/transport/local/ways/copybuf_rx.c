@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * copybuf_rx.c: copying out a message of a dialogue while its sender still copies it in
- * (BL_SLOT_STREAMED; transport/local/lane/ring.h). Serialised by the domain.
+ * copybuf_rx.c: copying out a streamed message of a copy buffer while its sender still copies it
+ * in (BL_SLOT_STREAMED; transport/local/lane/ring.h). Serialised by the domain.
  */
 #include <string.h>
 

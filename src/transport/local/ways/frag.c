@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * frag.c: what of a large message goes through the ring, in two copies; see rndv.h.
- * Serialised by the domain.
- *
- * What the kernel refuses to copy: the receiver asks for a range (STREAM), which its
- * sender writes directly if it may, and sends as fragments if not.
+ * frag.c: FRAG: what of a message the kernel refuses to copy goes through the ring, in two copies;
+ * see rndv.h. The receiver asks for a range (FRAG_ASK), which its sender writes directly if it may,
+ * and sends as fragments if not. Serialised by the domain.
  */
 #include "transport/local/ways/frag.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * frag.h: between rndv_rx.c and frag.c, which has the parts of a large message that go
- * through the ring. Serialised by the domain.
+ * frag.h: between rndv_rx.c and frag.c, which has the parts of a message that go through the ring
+ * after a refusal. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_FRAG_H
 #define BL_TRANSPORT_LOCAL_WAYS_FRAG_H

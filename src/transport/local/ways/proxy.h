@@ -1,46 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * proxy.h: a message that is announced, and whose receiver has posted its receive and gone away:
- * the sender claims the receive and copies alone, inside its send call. Who has
- * what is decided by the two words of transport/local/ways/advert.h.
+ * proxy.h: PROXY: the receiver of an RTS has published its receive and gone away; the sender claims
+ * that receive and copies alone, inside its send call. advert.h has the words that decide.
  *
  *   receiver                                 sender
- *   advert on its board ◄──────────────────  RTS in the ring, then a look at the board
- *   a look at the rings, on its way out      2 us for the receiver to take the RTS
+ *   publishes an advert                      RTS in the ring, then a look at the adverts
+ *   a look at the rings, on its way out      a moment for the receiver to take the RTS
  *   (computes)                               SENDER, CLAIMED, copies, DONE; completes
  *   reads the RTS: claimed, by which advert
  *   DONE: completes;  CLAIMED: helps;  LEFT, YOURS: finishes by itself
  *
  * What must hold for a claim:
- *  - One claimer: a receive is shown to one neighbour, who shares its board with
- *    nobody but us. If it is from anybody, that is the only neighbour there is, or the
- *    one that is most likely to send (predict.h); what others send meets it in the
- *    ordinary way, when we are there, and we take it back by our compare-and-swap.
- *    So is one of a shared context (srx.h), also one from one source, since that may
- *    send to any member. "Neighbour" is one of one member then: who knows two is two.
- *  - Order among receives: a receive is shown to a neighbour only if every earlier one
- *    that could take the same message of that neighbour's is shown to it too. Then
- *    the first that is open and matches is the first that matches. One that only
- *    another can see isn't enough: so all receives from anybody that could take the
- *    same message are shown to the same one.
- *  - Order among messages: no earlier message of this sender that the receive would
- *    take is still in the ring, unless it is claimed itself. A receiver with adverts
- *    out says after each packet how far it has read (bl_rx.exact_credits).
- *  - A receive of several pieces is shown with them, in shared memory that is its own until
- *    it is over; the claimer takes a copy once it has won, and what makes no sense
- *    there is its owner's to copy. More of them than there is room for wait, unpublished.
- *  - Nobody misses the other: each shows what it has, fences, and looks. (Of a short message, see
- *    below, the board is looked at before: it may wait for its receiver's return, as if not shown.)
- *  - A claim is for a message: its RTS is in the ring, and says SENDER, before the state
- *    is touched. So a state that isn't ours, with no such RTS, is a lie; the receive
- *    is as if nobody had claimed it, and the liar isn't listened to any more. What a
- *    neighbour writes on its board costs at most receives for which it has sent a
- *    message that matches, as it may.
- *  - A neighbour that goes: receives that a message of its had claimed end with an
- *    error. The others stay posted, and those from anybody may be shown to another.
+ *  - One claimer: a receive is published to one neighbour, in memory that only the two share. One
+ *    from anybody, or of a shared context, goes to the likeliest sender (predict.h).
+ *  - Post order: it is published only if every earlier one that could take the same message of
+ *    that neighbour's is published to it, too.
+ *  - Message order: no earlier message of this sender that the receive would take is unread.
+ *  - Nobody misses the other: each publishes, fences, and looks.
+ *  - A claim without its RTS in the ring is a lie: the receive is as if nobody had claimed it.
+ *  - A neighbour dies: what it had claimed ends with an error, all else stays posted.
  *
- * Everything here is serialised by the domain, as all of the core; what is shared is
- * in transport/local/ways/advert.h.
+ * Serialised by the domain; what is shared is in advert.h.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_PROXY_H
 #define BL_TRANSPORT_LOCAL_WAYS_PROXY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * proxy_post.c: which receives are shown to whom; see proxy.h. Serialised by the domain.
+ * proxy_post.c: which receives are published to whom; see proxy.h. Serialised by the domain.
  */
 #include "transport/local/ways/proxy_post.h"
 

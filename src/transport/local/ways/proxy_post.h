@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * proxy_post.h: between proxy_post.c, which shows receives, and proxy_rx.c, which deals with
+ * proxy_post.h: between proxy_post.c, which publishes receives, and proxy_rx.c, which deals with
  * what senders do about them. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_PROXY_POST_H

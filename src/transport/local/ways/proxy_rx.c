@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * proxy_rx.c: the receiver's side of claims: receives that are shown, and messages that senders
- * have claimed; see proxy.h. proxy_post.c shows them, proxy_tx.c is the other side.
+ * proxy_rx.c: the receiver's side of PROXY: receives that are published, and messages that senders
+ * have claimed; see proxy.h. proxy_post.c publishes them, proxy_tx.c is the other side.
  * Serialised by the domain.
  */
 #include "transport/local/ways/proxy_post.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * proxy_tx.c: the sender's side of claims; see proxy.h. Serialised by the
- * domain. What a board says is the receiver's word for where its own buffer is; a
- * wrong one harms only the receiver.
+ * proxy_tx.c: the sender's side of PROXY: claiming; see proxy.h. Serialised by the domain. An
+ * advert is the receiver's word for where its own buffer is; a wrong one harms only the receiver.
  */
 #include <sched.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rkey.h: how a large message's buffers are described to the peer, with the keys
- * by which they are lent where a pair needs the module (copy/kmod.h). A request
- * and a transfer each hold what they have lent and what was lent to them; what is
- * lent is taken back before the buffer is its application's again. Serialised by
- * the domain; what a peer wrote is read once, into private memory.
+ * rkey.h: how a message's buffers are described to the peer, with the rkeys by which they are
+ * registered where a pair needs the module (copy/kmod.h). A send op and a recv op each hold what
+ * they have registered and the peer's rkeys. What is registered is deregistered before the buffer
+ * is its application's again. Serialised by the domain; what a peer wrote is read once, into
+ * private memory.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_RKEY_H
 #define BL_TRANSPORT_LOCAL_WAYS_RKEY_H

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rndv.h: messages that are copied once. The sender keeps a request, the
- * receiver, from the match on, a transfer; each knows the other's by a number
- * that it checks when it comes back.
+ * rndv.h: RNDV: messages that are copied once. The sender keeps a send op, the receiver, from the
+ * match on, a recv op; each knows the other's by a number that it checks when it comes back.
  *
  *   sender                                receiver
- *   request ── RTS (pieces, request) ───► unexpected queue, or match
- *                                         transfer: pulls alone, or
- *   serves  ◄─ CTS (pieces, coop) ─────── both take chunks from the coop counter
- *   serves  ◄─ STREAM (range) ─────────── what could not be pulled
- *           ── FRAGMENT (transfer, at) ──►
- *   done    ◄─ FIN (request, status) ──── done
+ *   send op ── RTS (pieces, number) ────► unexpected queue, or match
+ *                                         recv op: pulls alone, or
+ *   copies  ◄─ CTS (pieces, chunks) ───── both take chunks from the chunk counter
+ *   sends   ◄─ FRAG_ASK (range) ───────── what could not be pulled
+ *           ── FRAG (number, at) ───────►
+ *   done    ◄─ FIN (number, status) ───── done
  *
- * A large message holds no shared resource before it is matched, so any number
- * may be unmatched. After FIN neither side touches the other's memory.
+ * A message holds no shared resource before it is matched, so any number may be unmatched. After
+ * FIN neither side touches the other's memory.
  *
- * A message that lies in the ring has a request, too, if its sender wants to hear of its
- * delivery: send.c; FIN ends it.
+ * An eager message has a send op, too, if its sender wants to hear of its delivery: send.c; FIN
+ * ends it.
  */
 #ifndef BL_TRANSPORT_LOCAL_WAYS_RNDV_H
 #define BL_TRANSPORT_LOCAL_WAYS_RNDV_H

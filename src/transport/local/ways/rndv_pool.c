@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rndv_pool.c: requests and transfers come from pools that live as long as their
- * endpoint and only grow; see rndv.h. Serialised by the domain.
+ * rndv_pool.c: send ops and recv ops come from pools that live as long as their endpoint and only
+ * grow; see rndv.h. Serialised by the domain.
  */
 #include "transport/local/ways/rndv.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rndv_rx.c: the receiver's half of a message that is copied once, and what both halves share; see
- * rndv.h. rndv_tx.c is the other.
- * Serialised by the domain. What a peer says of lengths, places and numbers is
- * checked here, against what this side keeps for itself.
+ * rndv_rx.c: the receiver's half of RNDV, and what both halves share; see rndv.h. rndv_tx.c is the
+ * other. Serialised by the domain. What a peer says of lengths, places and numbers is checked
+ * here, against what this side keeps for itself.
  */
 #include "core/retry.h"
 #include "transport/local/ways/proxy.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rndv_tx.c: the sender's half of a message that is copied once; see rndv.h.
- * Serialised by the domain. What a peer says of lengths, places and numbers is
- * checked here, against what this side keeps for itself.
+ * rndv_tx.c: the sender's half of RNDV; see rndv.h. Serialised by the domain. What a peer says of
+ * lengths, places and numbers is checked here, against what this side keeps for itself.
  */
 #include <string.h>
 

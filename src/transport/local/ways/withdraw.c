@@ -8,12 +8,12 @@
  *   RTS, read    ── WITHDRAW ──────────────────► has no receive for it: drops it
  *   over         ◄─ FIN, ECANCELED ─────────────
  *
- * The bytes of an announced message are still in its owner's buffer, which the receiver reads. So
- * that send ends only when the receiver can't begin any more. It decides: by one compare-and-swap
+ * After an RTS the bytes are still in their owner's buffer, which the receiver reads. So that
+ * send ends only when the receiver can't begin any more. It decides: by one compare-and-swap
  * of the word in the RTS (transport/local/ways/advert.h), or, once it has read that, by its answer.
  * If a receive has the message there is no other answer than the usual FIN.
  *
- * A message that lies whole in the ring has left its buffer, but a receive that is posted before
+ * An eager message has left its buffer, but a receive that is posted before
  * WITHDRAW is read still gets it. So its send, too, ends only by the receiver's answer: it is
  * cancelled or received, never both.
  */
