@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ask.c: one-sided operations that their target does, asked by message; see rma.h. The origin's
- * side; target.c is the target's. Serialised by the domain.
+ * ask.c: one-sided operations that their target does, asked by message; see endpoint/rma.h. The
+ * origin's side; target.c is the target's. Serialised by the domain.
  */
 #include "endpoint/rma.h"
 

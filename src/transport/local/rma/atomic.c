@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * atomic.c: an atomic operation, start to end; see atomic.h. Serialised by the
- * domain; other processes are kept out by the lock of the target's atomics_page.
+ * domain; other processes are kept out by the lock of the target's atomics page.
  */
 #include "transport/local/rma/atomic.h"
 

@@ -1,37 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * batch.h: short reads and writes of another process's memory that follow each other closely,
- * done together.
+ * batch.h: batches: short reads and writes of another process's memory that follow each other
+ * closely, done together.
  *
- * A system call that copies 8 bytes is mostly the call, and a packet (delegated.h) mostly its way
- * there and back: so several go with one; and what lies side by side, there and here, is one place.
- * So who has just begun one to the same target, and has read no queue or counter that it would
- * complete in since, or says that more follow (FI_MORE), is about to begin more: from there on they
- * are kept until progress is made, until one comes that is none of them (another kind, a longer
- * one, an atomic operation), or one more than there is room for.
+ * A system call that copies 8 bytes is mostly the call: so several go with one, or in one packet,
+ * and what lies side by side, there and here, is one place. Who has just begun one to the same
+ * target, with no read of a queue or counter since, or says that more follow (FI_MORE), is about to
+ * begin more: these are kept until progress, until one comes that is none of them, or until there
+ * is no room.
  *
  *   put ──► is one just over, or kept? ── no ──► done at once, as by rma.h
  *                     │ yes
  *   put, put, ... ──► kept
  *   flush: progress ──► all of them: by the target, if it waits; else directly
- *                       each completes
  *
- * So one by itself is over when its call returns: who begins one and computes is never late. And
- * where a thread sleeps on anything of the endpoint nothing is kept: it may be waiting for their
- * end, or for what their target answers, and nobody else may make progress. Nor where the domain
- * has another endpoint, whose queue alone may be read until that answer comes (OpenSHMEM's way); an
- * endpoint of another domain isn't looked for: those are each other's strangers.
+ * So one by itself is over when its call returns. Nothing is kept where a thread sleeps on anything
+ * of the endpoint, nor where the domain has another endpoint.
  *
- * Those of several pieces are kept as pieces, each of which is in one place, there and here.
- *
- * They are done in the order in which they were begun, and before all that is begun later to the
- * same target by one-sided operations. Where one of those that are together fails, those before it
- * that are done are over, and the others are done one by one; so are all where a region counts
- * them. None is done twice.
- *
- * What is injected is kept here; what is not stays in its owner's memory until it completes.
- *
- * Serialised by the domain.
+ * They are done in the order in which they were begun, before all that is begun later to the same
+ * target. Where one fails, those before it are over, and the others are done one by one; so are all
+ * where a region counts them. None is done twice. What is injected is kept here, else it stays in
+ * its owner's memory. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_RMA_BATCH_H
 #define BL_TRANSPORT_LOCAL_RMA_BATCH_H

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * count.h: counting direct one-sided operations where they happen, at their target, without its
- * help: a target that computes must not keep an origin from its next operation.
+ * count.h: remote counters: direct one-sided operations are counted by their origin, at the target,
+ * without its help: a target that computes must not keep an origin from its next operation.
  *
- * A counter that counts others' operations, an endpoint's or a region's, has a number in its
- * domain. The endpoint's header (bl_seg_mr.events) and the region's entry say which; and the
- * origin, when it has copied, adds one to the word of that number in the target's lane to it
- * (bl_lane.count). The target takes what is new there into the counter whenever it makes progress.
+ * A counter that counts others' operations has a number in its domain. The endpoint's header
+ * (bl_seg_mr.events) and the region's entry say which.
  *
  *   origin                                  target
  *   rma_busy = which copy                   (computes)
@@ -15,19 +13,12 @@
  *   polled? else rings the doorbell             or is rung for, as for packets
  *   rma_busy = 0                            bl_cntr + what is new
  *
- * Only its origin writes a word, and only its target reads it: no locked instruction, no line that
- * origins share, and who writes nonsense there has only spoilt the count of its own operations,
- * as it could by as many operations. An endpoint whose domain has no such counter looks at nothing;
- * one that looks has that counted in bl_ep.work, as for work that waits (trigger.h).
+ * Only its origin writes a word (bl_lane.count), and only its target reads it: no locked
+ * instruction, no line that origins share. Who writes nonsense spoils its own count alone.
  *
  * A packet RMA_EVENT goes where a completion is to be written, with remote CQ data, and where a
- * counter has no number, for there are BL_RMA_COUNTS of them. Its target then counts by hand, in
- * all counters, as it does what it has done itself for an origin: no operation counts in both ways.
- *
- * A number is somebody else's only when nobody can add what was meant for the one before: that one
- * is closed, so its regions and endpoints are, each after all copies that had begun (rma_busy). Who
- * stays in the middle of one, or has our lane and isn't known to the owner yet, keeps numbers that
- * have been used from being used again.
+ * counter has no number, for there are BL_RMA_COUNTS of them. No operation counts in both ways. A
+ * number is somebody else's only when nobody can add what was meant for the one before.
  *
  * Serialised by the domain.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * delegated.c: short one-sided operations by their target's hand; see delegated.h. Serialised by
- * the domain. What an origin says is checked on a private copy, against our own table.
+ * delegated.c: short one-sided operations that are delegated to their target; see delegated.h.
+ * Serialised by the domain. What an origin says is checked on a private copy, against our own
+ * table.
  */
 #include "transport/local/rma/delegated.h"
 

@@ -2,15 +2,13 @@
 /*
  * delegated.h: short one-sided operations that a target which waits in the library does itself.
  *
- * A system call that copies 8 bytes takes ten times as long as two packets that cross. So where
- * the target was in the library a moment ago it is asked to, and the origin waits, in the same
- * call, for its word: no other operation has begun by then, and on return all is as if the kernel
- * had copied. A target that has left meanwhile is never waited for: what it hasn't taken up
- * within two microseconds (of several places, four) is taken back, and done directly.
+ * A system call that copies a few bytes takes longer than two packets that cross. So a target that
+ * was in the library a moment ago is asked, and the origin waits, in the same call, for its word.
+ * What it hasn't taken up within some microseconds is taken back, and done directly.
  *
  *   origin                                  target
- *   RMA_SERVE ──────────────────────────────► serving = its number
- *   waits; reads what comes, and serves       is it still theirs?
+ *   RMA_DELEGATED ──────────────────────────► serving = its number
+ *   waits; polls, and does others'            is it still theirs?
  *                                             checks in its own table; reads, writes, or applies
  *   complete ◄─────────────────────────────── served = its number, and how
  *
@@ -18,25 +16,12 @@
  *   isn't it being served?                    is it still theirs?
  *   directly (rma.h)                          no: served = its number, not done
  *
- * Each says what it is about to do, then looks at what the other has said: not both find that the
- * other hasn't said anything. So at most one does it; an origin that finds that the target is at
- * it waits for what it says, and does it if nothing was done. The target's word is in a line that
- * it alone writes and nobody reads but for this, so that it costs nothing to say.
+ * Each says what it is about to do, then looks at what the other has said: so at most one does it.
+ * A target that loses its core in the middle is waited for by progress (bl_rma_rest). Two that ask
+ * each other serve each other while they wait. Many places in one region go as runs (runs.h).
  *
- * Many places in one region go as runs (runs.h), in a packet longer than a slot where they, with
- * what is written, are. Of those nothing is served that isn't there: the origin's system call says
- * so.
- *
- * Who serves and loses its core in the middle is waited for by progress (bl_rma_rest), with all to
- * the same target that comes later. Two that ask each other serve each other while they wait,
- * if each is one whom the other polls each time.
- *
- * The target touches its memory itself only where the kernel has found it to be there within the
- * last 100 us (struct bl_there), or can't copy it though it is mapped: a bad address ends an
- * operation. Only who takes away memory that
- * is registered, and used by others within that time, ends with a fault.
- *
- * Serialised by the domain.
+ * The target touches its memory itself only where the kernel has found it to be there a moment ago
+ * (struct bl_there), or can't copy it though it is mapped. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_RMA_DELEGATED_H
 #define BL_TRANSPORT_LOCAL_RMA_DELEGATED_H
