@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * peer.c: the neighbours of an endpoint; see local.h for who enters when.
+ * connect.c: the neighbours of an endpoint; see local.h for who enters when.
  */
 #include <errno.h>
 #include <linux/futex.h>

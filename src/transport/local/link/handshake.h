@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * handshake.h: two endpoints get connected. Each sends the other the memory that they
- * will share (wire.h), its lane to it among it, over the socket that one of them has
- * called the other by:
+ * handshake.h: two endpoints get connected. Each sends the other the memory that they will share
+ * (wire.h), its lane to it among it, over the socket that one of them has called the other by:
  *
  *   caller                                   called
- *   CALL                       ───────────►  is it who it says?
- *                              ◄───────────  ANSWER: header, doorbells, lane; promised
+ *   CALL                           ───────►  is it who it says?
+ *                                  ◄───────  ANSWER: header, doorbells, lane; promised
  *   maps them
- *   GIVE: header, doorbells, lane  ───────────►  maps them
- *   connected                  ◄───────────  READY; connected
+ *   GIVE: header, doorbells, lane  ───────►  maps them
+ *   connected                      ◄───────  READY; connected
  *
- * Besides, who is connected may call with a proof that it may have the atomics_page
- * (prove_access.c), and is answered at once.
+ * Memory goes only to somebody who waits for it, and no descriptor of a lane is kept. That there is
+ * one connection of a pair and not two, or halves of two, comes from these rules:
  *
- * Memory goes only to somebody who waits for it: the kernel counts descriptors that lie in
- * sockets, of all processes of a user together. Lanes are made for the step that they go
- * with, and no descriptor of them is kept: what fails on the way is begun anew with
- * others. That there is one connection of a pair and not two, or halves of two, comes from
- * these rules:
+ *  - Who has promised neither calls nor ends a call of its own before the caller has given, hung
+ *    up, or taken too long.
+ *  - Of two that have called each other the one with the smaller id refuses the other's call
+ *    (-EALREADY), and so does one that is connected.
+ *  - READY counts when it is in the caller's socket: the caller shuts the socket, and reads what
+ *    is there, before it gives a call up.
  *
- *  - Who has promised doesn't call, and neither completes nor fails a call of its own,
- *    before the caller has given or hung up, or has taken too long: then it is hung up on,
- *    what it gives can't be said, and it calls again.
- *  - Of two that have called each other the one with the smaller id refuses the other's
- *    call (-EALREADY), and so does one that is connected.
- *  - READY counts when it is in the caller's socket: the caller shuts the socket, which
- *    lets nothing more in, and reads what is there, before it gives a call up.
- *
- * The service threads are at both ends. service.lock is held in all of this; it is
- * taken before bl_local.lock, which is held while lanes are made.
+ * Who is connected may call with a proof for the atomics page (prove_access.c). The service threads
+ * are at both ends. service.lock is held in all of this, before bl_local.lock.
  */
 #ifndef BL_TRANSPORT_LOCAL_LINK_HANDSHAKE_H
 #define BL_TRANSPORT_LOCAL_LINK_HANDSHAKE_H

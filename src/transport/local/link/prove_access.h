@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * prove_access.h: the atomics_page of a peer (atomics_page.h), at the first atomic operation on its
- * memory. Who has it can spoil others' atomic operations on that process's memory, so
- * it is given only to who could do that anyway:
+ * prove_access.h: the atomics page of a peer (atomics_page.h), at the first atomic operation on its
+ * memory. Who has it can spoil others' atomic operations on that process's memory, so it is given
+ * only to who could do that anyway:
  *
  *   owner of the peer            our service thread           that of the peer's process
  *   reads its secret, where
@@ -11,12 +11,12 @@
  *   which the kernel asks for
  *   the same right as for
  *   writing             ──────►  PROVE: the secret  ────────►  is it?
- *   comes again         ◄──────  maps the atomics_page   ◄────────  COMMONS
+ *   comes again         ◄──────  maps the page      ◄────────  its descriptor
  *
- * It is the owner that reads: a peer whose memory keeps whoever reads it (userfaultfd, FUSE)
- * keeps only who wants something of it. The rest is an exchange like others (handshake.h):
- * not too many at a time, and answers are heard when they come. One that takes longer than a
- * second is given up, and the peer is asked for its operations.
+ * It is the owner that reads: a peer whose memory keeps whoever reads it (userfaultfd, FUSE) keeps
+ * only who wants something of it. The rest is an exchange like others (handshake.h): not too many
+ * at a time, and answers are heard when they come. One that takes longer than a second is given
+ * up, and the peer is asked for its operations.
  */
 #ifndef BL_TRANSPORT_LOCAL_LINK_PROVE_ACCESS_H
 #define BL_TRANSPORT_LOCAL_LINK_PROVE_ACCESS_H

@@ -2,11 +2,11 @@
 /*
  * segment.c: the memory that an endpoint shares. Memfds: nothing in the file system,
  * gone with the last process that maps them. Sealed against shrinking, their pages
- * reserved before they are used (a lane's tail when it is stretched): no neighbour and no
+ * reserved before they are used (a lane's tail when it is made longer): no neighbour and no
  * full machine can turn an access into a SIGBUS. What the owner alone may write is sealed against
  * every new writer too, after it is mapped here; what belongs to a pair is a memfd of its own,
  * whose descriptor is closed once the neighbour has been sent it. Under bl_local.lock,
- * but for opening and closing, and for stretching a lane and the reverse, which its owner does.
+ * but for opening and closing, and for making a lane longer and the reverse, which its owner does.
  */
 #include <errno.h>
 #include <fcntl.h>
