@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * nap.h: waits that nothing has come to for long (FI_BEELINE_IDLE=nap). MPI libraries poll, in
- * MPI_Recv until the message comes, be that in an hour, and keep a core busy with it that others
- * could use, or whose power and heat those that compute could. Such a wait naps: for a hundredth of
- * the time that it has lasted, 50 us to 1 ms, and no longer than until a neighbour's message comes,
- * which wakes it. So of one long wait everything of ours is late by some tens of us, and what isn't
- * ours and is polled for in the same loop by a hundredth.
+ * MPI_Recv until the message comes, and keep a core busy that others could use. Such a wait naps:
+ * for a hundredth of the time that it has lasted, within bounds, and no longer than until a
+ * neighbour's message comes, which wakes it.
  *
  * Not by default, for no program can be told from outside that waits many times for a short while,
  * always for something that isn't ours: another thread, an accelerator, a file, memory that others
- * write (windows on one node, by Open MPI's own way). To this it is one wait; each short one is as
- * long as a nap then. So is each round of one that reads several queues in turn.
+ * write. To this it is one wait, and each short one is as long as a nap then.
  *
- * Whoever does something of its own between two reads doesn't wait, however long nothing has come:
- * processor time tells, which unlike time doesn't pass while others have the core. More than
- * QUIET_READ_NS of it a read, of all reads since the last thing that came or the last such finding,
- * or of those since the last nap: the wait begins anew. Nor does one that sends, or whose messages
- * come to other queues: of the queue's domain this is seen before each nap, of others within 10 ms.
+ * Whoever does something of its own between two reads doesn't wait: processor time tells, which
+ * unlike time doesn't pass while others have the core. More than QUIET_READ_NS of it a read, and
+ * the wait begins anew. Nor does one that sends, or whose messages come to other queues: of the
+ * queue's domain this is seen before each nap, of others soon after.
  *
  * Serialised by the domain like everything in api.h.
  */

@@ -1,50 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * oversub.h: reads that poll where processes share cores.
+ * oversub.h: reads that poll where processes share cores (oversubscription), and co-run: staying
+ * while the one that we wait for runs elsewhere.
  *
- * MPI libraries poll a queue and never wait on it. With a core for each process that is best;
- * where processes share cores, whoever polls keeps the one that it waits for from running. A
- * yield is the cheap way out when that one happens to be next; a nap, from which the sender
- * wakes us, always lets others run and brings us back at once, but costs both sides a system
- * call and more.
+ * With a core for each process a wait polls. Where cores are shared, who polls may keep the one
+ * that it waits for from running. So a wait of more than a few microseconds yields. When our core
+ * is seen to have gone to others, it counts as shared for a while. There each wait leaves the core
+ * at once, unless the one that it waits for runs on another, and naps when it has lasted so long
+ * that somebody computes. Naps are short, and naps that nobody wakes us from become rare.
  *
- * So: a wait of more than a few microseconds yields. When our core is seen to have gone to
- * others, at yields of ours or of the library above, it counts as shared for a while. There each
- * wait leaves the core at once, unless the one that it waits for runs on another, and naps when
- * it has lasted so long that somebody computes: among processes that all wait for each other a
- * nap holds up the next one, and that one who waits for it. What the caller waits for may be
- * nothing of ours (some libraries have collectives in shared memory of their own, and poll us
- * meanwhile): a nap is short, and naps that nobody wakes us from become rare.
+ * Each says in its segment (bl_seg_header.turn) which core it runs on, or has left. Who waits reads
+ * the word of the one that its oldest receive is from:
  *
- * MEETING. Fewer than cores may share one all the same: others' load takes the rest, and the
- * scheduler leaves two of ours on one. Each waits in vain for as long as a wait keeps its core, so
- * a turn takes twice that. So a wait that begins to yield says on which core, in the same word as
- * below. If others take a yield, and a neighbour's word names that core too, it counts as shared
- * for 10 ms. A stranger who takes our core doesn't change anything.
+ *   runs on another core       stay as long as it does, for 2 us at most; so for one who says
+ *                              nothing
+ *   has left another core      leave; but now and then stay a little (a visit), so that two whose
+ *                              turns never coincide meet
+ *   is on our core, or was     leave; and a yield that others take makes the core count as shared
  *
- * A wait in which others' operations are served doesn't nap: it lasts from the last of its yields
- * before that (bl_cq_renew).
- *
- * STAYING. A switch takes ten times as long as a message between two that both run, so two that
- * talk had better do so while both have a core, and stay until one loses it. Each says in its
- * segment (bl_seg_header.turn) which core it runs on, or which it has left: in an empty read
- * before it yields, or returns to a library that does, and in the first read after that. Who
- * waits reads the word of the one that its oldest receive is from:
- *
- *   runs on another core           stay as long as it does, for 2 us at most. Who has never said
- *                                  anything counts as one that does
- *   has left another core          leave; but now and then stay for 4 us all the same (a visit),
- *                                  so that it finds us here in its turn: two whose turns never
- *                                  coincide would go on so for ever
- *   is on our core, or was         leave
- *
- * A receive from anybody says nothing of whom to wait for, and those of a shared context lie
- * elsewhere: there nobody stays.
- *
- * The word is a hint. Who computes, or has lost its core in the middle, or whose library yields
- * with our message in its hand, says that it runs: stays in vain take away what others have
- * earned (`company`), and without that there are only visits, which become rare when they are in
- * vain, though not as rare between two that talk with each other alone (pair_migrate.h).
+ * A receive from anybody, or of a shared context, names nobody: there nobody stays. The word is a
+ * hint: stays that find nothing take credit from those that did (`company`).
  *
  * Serialised by the domain like everything in api.h.
  */

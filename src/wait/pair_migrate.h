@@ -1,30 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * pair_migrate.h: two that talk with each other, and share a core, part.
+ * pair_migrate.h: pair migration: of two that talk with each other and share a core, one moves.
  *
- * Where there are more processes than cores, two that talk and both run need a fraction of a
- * microsecond for a message (oversub.h); two whose core is the same one need a switch for each. The
- * scheduler, which sees both run all the time, has no reason to part them. So a process looks, at
- * some of its waits, for whom it is and on which core that one says that it runs, or ran
- * (bl_seg_header.turn). If it is the same one time after time, and nearly all that we have sent
- * meanwhile was for it, we say so (bl_seg_header.partner); if it says the same of us, and we work
- * little between messages, we are a pair. One of a pair that finds the other on its core at nearly
- * each look, for a while, goes to another core of those that it may run on, near its memory. Both
- * visit each other (oversub.h) more often than others do.
+ * Two that talk on one core need a switch for each message, and the scheduler, which sees both run
+ * all the time, leaves them there. So a process looks, at some of its waits, for whom it waits, and
+ * on which core that one says that it runs, or ran (bl_seg_header.turn). If it is the same one time
+ * after time, and nearly all that we have sent was for it, we say so (bl_seg_header.partner). If it
+ * says the same of us, and we work little between messages, we are a pair. One of a pair that finds
+ * the other on its core at nearly each look goes to another core of those that it may run on, near
+ * its memory.
  *
- * Both must say so: the leaves of a tree talk with their root alone, but if all went from its core
- * they would share one. And what has been sent counts, not only the waits: of an exchange with one
- * here and one elsewhere in turn those for the latter may be over at once (oversub.h, STAYING), and
- * aren't seen.
+ * Both must say so, or the leaves of a tree would all leave their root's core for one other. What
+ * has been sent counts, not only the waits, for some of those are over at once and aren't seen.
  *
- * It isn't always better. Two that work in turn had better share a core, where nobody else's work
- * is in their way; and what is long may take longer to another cache than a switch takes. So how
- * long each message takes is measured before and after, again and again: one that isn't worth it
- * any more goes back to the other's core.
- *
- * Both of a pair come to the end at the same time, and if both went nothing would be won: each
- * takes a number of looks of its own, and goes only if the other one is still there. Who is
- * taken back by the scheduler goes more and more rarely; who has gone in vain, after some seconds.
+ * It isn't always better: how long each message takes is measured before and after, again and
+ * again, and one that isn't worth it any more goes back to the other's core. Each takes a number of
+ * looks of its own, so that not both go. Who has gone for nothing tries again after some seconds.
  *
  * Serialised by the domain like everything in api.h.
  */

@@ -3,20 +3,18 @@
  * yield_hook.h: yields of the library above that are of no use.
  *
  * MPICH calls sched_yield after each pass of its progress engine, one that has brought what it
- * waits for as well: 0.2 to 1 us with its message in its hand, several times what a short message
- * takes, or in which the next one lies unseen. So what the library that opens a queue calls
- * sched_yield for is answered here (base/rebind.h; FI_BEELINE_YIELD=library leaves it alone), and
+ * waits for as well, which takes longer than a short message. So what the library that opens a
+ * queue calls sched_yield for is answered here (base/rebind.h; FI_BEELINE_YIELD=library leaves it
+ * alone):
  *
- *   behind a read that has brought something   is skipped; so is the next one, if no read was
- *                                              between: there MPICH has only gone on with a
- *                                              collective by what has come
- *   behind an empty read of a short wait       is skipped, where the core isn't shared, as far as
- *                                              is known (oversub.h), unless it comes so long after
+ *   behind a read that has brought something   skipped; so is the next one, if no read was between
+ *   behind an empty read of a short wait       skipped, where the core isn't shared as far as is
+ *                                              known (oversub.h), unless it comes so long after
  *                                              the one before that others may have had their turn
- *   each BL_YIELD_HOOK_EVERYth of those            yields all the same: whatever waits for this
- * core, or for a lock that its owner has just dropped, never does so for long while several threads
- * read the queue       yields: one of them may wait for that lock. (Who calls the library and never
- * reads isn't seen.) any other                                  yields
+ *   each BL_YIELD_HOOK_EVERYth of those        yields: who waits for this core, or for a lock that
+ *                                              its owner has dropped, never does so for long
+ *   while several threads read the queue       yields: one of them may wait for that lock
+ *   any other                                  yields
  *
  * A yield is a hint to the scheduler, which may answer it by going on with the same thread; so may
  * we. A read that says that an operation has failed, or of a counter, is none.
