@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * probe.c: looking at messages that have come early: FI_PEEK, and FI_CLAIM of what was
- * found; see recv.h. Serialised by the domain.
+ * probe.c: looking at unexpected messages: FI_PEEK, and FI_CLAIM of what was found; see recv.h.
+ * Serialised by the domain.
  */
 #include "base/knobs.h"
 #include "core/retry.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * cq.c: completion queues and counters. A queue is a ring that doubles when it
+ * read.c: completion queues and counters. A queue is a ring that doubles when it
  * is full: no completion is lost, none waits in a message's place. Errors lie in
  * a list of their own; the ring keeps their place in the order. Serialised by
  * the domain.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * read.h: reading completions: the inline path of a read that finds something, and what it leaves
- * for those that find nothing (cq.c, oversub.h). Serialised by the domain.
+ * for those that find nothing (read.c, oversub.h). Serialised by the domain.
  */
 #ifndef BL_ENDPOINT_READ_H
 #define BL_ENDPOINT_READ_H

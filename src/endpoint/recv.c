@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * recv.c: posted receives, messages that come early, and everything about them
- * that isn't a short tagged message for a posted buffer (endpoint.h has that one).
- * Serialised by the domain. Bytes in shared memory are read once and checked.
+ * recv.c: posted receives, unexpected messages, and everything about them that isn't a short tagged
+ * message for a posted buffer (endpoint.h has that one). Serialised by the domain. Bytes in shared
+ * memory are read once and checked.
  */
 #include <stdlib.h>
 #include <string.h>

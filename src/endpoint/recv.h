@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * recv.h: between recv.c, which posts receives and matches them, probe.c, which looks at
- * what has come before its receive, and rndv_rx.c, where the longer ones end. Serialised by
- * the domain.
+ * recv.h: between recv.c, which posts receives and matches them, probe.c, which looks at unexpected
+ * messages, and rndv_rx.c, where the longer ones end. Serialised by the domain.
  */
 #ifndef BL_ENDPOINT_RECV_H
 #define BL_ENDPOINT_RECV_H

@@ -2,33 +2,26 @@
 /*
  * rma.h: reading, writing and changing another process's registered memory.
  *
- * An operation is over when the call returns (short ones that follow each other closely: with the
- * next progress; batch.h): the origin finds the key in the
- * target's table (mr.h), checks, and copies with process_vm_readv or
- * process_vm_writev. The target takes no part. Where it counts operations the origin does
- * so, in the target's lane (count.h); remote CQ data follow in a packet.
+ * The origin finds the key in the target's table (mr.h), checks, and copies; the target takes no
+ * part. An operation is over when the call returns (of a batch: with the next progress; batch.h).
  *
  *   origin                                  target
  *   key ─► entry, bounds, rights            (computes)
  *   process_vm_writev ─────────────────────► its memory
- *   lane.count + 1, if it counts ──────────► counter, when it looks
+ *   lane.count + 1, if it counts ──────────► counter, when it looks (count.h)
  *   RMA_EVENT, with remote CQ data ────────► completion, counter
  *   complete
  *
- * A short one is the target's if it waits in the library: delegated.h. Where the kernel refuses, it
- * is the target's, too, however long that takes: same checks, same
- * bytes, same results, one operation at a time for each pair, in order. While
- * there are any, no other operation of that pair goes directly and overtakes them.
- * The target keeps an atomic operation's operands and results meanwhile: a long one is
- * asked for in parts (BL_RMA_PART), and told of with the last.
+ * A short one is delegated to a target that waits (delegated.h). Where the kernel refuses, the
+ * target is asked: same checks, same bytes, same results, one operation at a time for each pair, in
+ * order, and none of that pair goes directly meanwhile.
  *
  *   RMA_ASK ─────────────────────────────────► checks in its own table
- *   RMA_BYTES ... ───────────────────────────► writes, or keeps the operands
- *                                              applies an atomic operation
+ *   RMA_BYTES ... ───────────────────────────► writes, or keeps operands and applies them
  *   result ◄─────────────────────── RMA_RESULT ...
  *   complete ◄────────────────────────────── RMA_DONE
  *
- * Serialised by the domain.
+ * A long atomic operation is asked for in parts (BL_RMA_PART). Serialised by the domain.
  */
 #ifndef BL_ENDPOINT_RMA_H
 #define BL_ENDPOINT_RMA_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * shared.c: shared receive contexts and their members; see srx.h. Serialised by
+ * srx.c: shared receive contexts and their members; see srx.h. Serialised by
  * the domain.
  */
 #include "endpoint/srx.h"

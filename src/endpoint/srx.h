@@ -20,7 +20,7 @@
  * source is only a place in it. Then something stands in for the name (it is no
  * endpoint's peer, and no message comes from it), until the first member is enabled.
  *
- * Large receives are shown to senders (proxy.h), each to one neighbour of one member.
+ * Large receives are published to senders (proxy.h), each to one neighbour of one member.
  * Serialised by the domain.
  */
 #ifndef BL_ENDPOINT_SRX_H

@@ -4,10 +4,10 @@
  *
  *   a packet, a chunk that a neighbour has copied, an
  *   operation on our memory that it has counted,
- *   a message's end that has no packet (ack.c)      its doorbell; transport/local/lane/doorbell.c
+ *   an ack bit (ack.c)                              its doorbell; transport/local/lane/doorbell.c
  *   room in a neighbour's ring                      the same, of who has said that it wants it
  *                                                   (bl_ep_want_credit); once
- *   a connection made or refused, atomics_page given     the service thread
+ *   a connection made or refused, an atomics page   the service thread
  *   a place behind a fence                          what opens it
  *   what a queued operation waits for, and nobody   a nap's end (bl_txq_needs_hand)
  *   tells of
@@ -15,7 +15,7 @@
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
  *   another thread that took what came              bl_ep_doorbells, bl_ep_work
- *   another thread's completion in the same queue   the queue's limit (cq.c)
+ *   another thread's completion in the same queue   the queue's limit (read.c)
  *   another thread's count in the same counter      the counter's `asleep` (bl_cntr_up)
  *   an endpoint that is enabled                     bl_wait_enabled
  *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt, bl_wait_wake
