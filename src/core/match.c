@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * match.c: see match.h. Serialised by the domain.
+ */
 #include "core/match.h"
 
 #include <stdlib.h>

@@ -2,28 +2,25 @@
 /*
  * match.h: finding what a message or a receive matches when its queue is deep.
  *
- * A queue is a list in MPI's order, and most are short: the first BL_MATCH_NEAR are looked at
- * one by one. A message's or a receive's search that has passed more than BL_MATCH_FAR builds an
- * index beside the list, which is kept until no more than BL_MATCH_SHORT are left.
+ * A queue is a list in MPI's order, and most are short: the first BL_MATCH_NEAR are looked at one
+ * by one. A search that has passed more than BL_MATCH_FAR builds an index beside the list, which is
+ * kept until no more than BL_MATCH_SHORT are left.
  *
- * Posted receives are of few kinds: which bits of the tag they ignore, and whether they are
- * from anybody. All of a kind that a message could match have one hash, of the source and the
- * bits that count; it looks up each kind, and the oldest of those found is it. What is of no
- * kind, because there are too many of those, lies in one chain.
+ * Posted receives are of few kinds: which bits of the tag they ignore, and whether they are from
+ * anybody. All of a kind that a message could match have one hash, of the source and the bits that
+ * count. The oldest of those found is it. What is of no kind, for there are too many, is one chain.
  *
  *   receive (from 2, tag 7) ──► kind 0 (ignores none, from one)    chain of (0, 2, 7)
  *   receive (from 2, any)   ──► kind 1 (ignores all, from one)     chain of (1, 2)
  *   receive (any, 7)        ──► kind 2 (ignores none, from anybody) chain of (2, 7)
  *   message (from 2, tag 7) ──► the oldest first of the three chains
  *
- * Early messages have no wildcards, the receives that look for them do: for each kind of
- * receive that has searched for long there is a view, a table of all messages by what counts for
- * that kind; of more than BL_VIEWS kinds, for those that are used most. What comes to members of a
- * shared receive context has none, for how a source is named there may change: it is searched one
- * by one, however deep.
+ * Unexpected messages have no wildcards, the receives that look for them do: each kind of receive
+ * that has searched for long has a view, a table of all messages by what counts for that kind
+ * (BL_VIEWS of them). What comes to members of a shared receive context has none: how a source is
+ * named there may change.
  *
- * Multi-receives, cancelled receives and what a sender has claimed need nothing of their own: a
- * receive is in its index as long as it is in its queue.
+ * A receive is in its index as long as it is in its queue, cancelled or claimed.
  */
 #ifndef BL_CORE_MATCH_H
 #define BL_CORE_MATCH_H

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * op_error.c: see op_error.h. No state; any thread.
+ */
 #include "core/op_error.h"
 
 #include <errno.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * predict.h: from whom will a receive from anybody be served? Only one neighbour at a
- * time can see such a receive (proxy.h), and this says whom to try. A wrong guess
- * costs the overlap of one message and nothing else, so little is remembered: who
- * sent the last large message for receives with the same tag, and the last of all.
+ * predict.h: from whom will the message for a receive from anybody come? Only one neighbour at a
+ * time can see such a receive (proxy.h), and this says whom to try. A wrong guess costs the overlap
+ * of one message and nothing else, so little is remembered: who sent the last large message for
+ * receives with the same tag, and the last of all.
  *
- * Libraries that always say whom a receive is from never ask. One that writes the
- * source into the tag gets it right from the second message of each on; a job with
- * one other process on the node from the first. Who takes results from many, with
- * one tag, is right as often as the same one comes twice in a row.
+ * Libraries that always say whom a receive is from never ask. One that writes the source into the
+ * tag gets it right from the second message of each on; a job with one other process on the node
+ * from the first. Who takes results from many, with one tag, is right as often as the same one
+ * comes twice in a row.
  *
- * Part of struct bl_proxy: its owner's, serialised by the domain. No entry outlives
- * its neighbour: bl_predict_forget().
+ * Part of struct bl_proxy: its owner's, serialised by the domain. No entry outlives its neighbour:
+ * bl_predict_forget().
  */
 #ifndef BL_CORE_PREDICT_H
 #define BL_CORE_PREDICT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * queues.h: a posted receive, a message that came before its receive, and what queues of them
- * consist of; match.h has what they are searched by. They belong to their endpoint (endpoint.h).
+ * queues.h: a posted receive, an unexpected message, and what queues of them consist of; match.h
+ * has what they are searched by. They belong to their endpoint (endpoint.h).
  */
 #ifndef BL_CORE_QUEUES_H
 #define BL_CORE_QUEUES_H

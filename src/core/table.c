@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * table.c: see table.h. Serialised by its owner.
+ */
 #include "core/table.h"
 
 #include <errno.h>

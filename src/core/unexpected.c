@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * unexpected.c: messages whose receive isn't posted: which stay in the ring for a while, and what
- * is left of both queues when an endpoint closes; see recv.h. Serialised by the domain.
+ * unexpected.c: messages whose receive isn't posted: which are left in the ring for a while, and
+ * what becomes of both queues when an endpoint closes; see recv.h. Serialised by the domain.
  */
 #include "wait/oversub.h"
 #include "core/match.h"

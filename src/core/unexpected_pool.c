@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * unexpected_pool.c: memory for messages that come before their receives; see queues.h. Serialised
- * by the domain.
+ * unexpected_pool.c: memory for unexpected messages; see queues.h. Serialised by the domain.
  */
 #include <stdlib.h>
 
