@@ -2,41 +2,25 @@
 /*
  * liblimic2: the calls of LiMIC2 on beeline.ko, or without it on process_vm_readv().
  *
- * The original put kernel pointers into limic_user and its module believed whatever came back.
- * Here mm and tsk hold 128 bits that mean nothing by themselves:
+ * The original put kernel pointers into limic_user and its module believed whatever came back. Here
+ * mm and tsk hold 128 bits that mean nothing by themselves:
  *
  * - with the module, the handle of an export. The kernel checks it, and the range.
  * - without, the process, the address of a slot of ours in its memory, and a random number. The
- *   peer reads the slot by process_vm_readv(), for which it needs the same rights as for the
- *   data, and believes the slot: a limic_user that no limic_tx_init() filled in finds no slot
- *   that agrees with it.
+ *   peer reads the slot by process_vm_readv(), for which it needs the same rights as for the data,
+ *   and believes the slot alone.
  *
- * A peer that may not open the device has no use for a handle, but may well be allowed
- * process_vm_readv(). For it nr_pages, which nobody needs to know, holds a hint: the process, and
- * the place of its table (see PLACES). The peer looks the handle up in that table and believes the
- * slot in which it finds all 128 bits of it, range included. The hint is nothing to be trusted: a
- * wrong one finds no such slot. Those who receive in parts compute nr_pages anew after the first,
- * so the peer remembers where it found a handle. (The four bytes after nr_pages, which have no
- * name, would be room too, but compilers copy a struct without them.)
+ * For a peer that may not open the device nr_pages holds a hint: the process, and the place of its
+ * table (see PLACES), where it looks the handle up. A wrong hint finds no slot.
  *
- * A peer remembers what it has verified: the slot, and the range. A later receive from within that
- * range reads slot and data by one system call, and looks at the slot afterwards. That is safe:
+ * A peer remembers the slot and range that it has verified. A later receive from within that range
+ * reads slot and data by one system call, the slot first, and looks at it afterwards: if it has
+ * changed, what was copied is cleared, and the caller gets an error. Nothing is written to another
+ * process before its slot has been read.
  *
- * - what a forged limic_user names was never verified, so nothing is copied for it;
- * - what is copied lies in the range that was announced. The slot comes first, so a slot that is
- *   still the same then was so when the data began to be read, as if it were two calls;
- * - a slot that has ended, or is being filled with something else, has another nonce or range.
- *   So has what took the place of an announcer that ended. What was copied is cleared then, and
- *   the caller gets nothing but the error;
- * - nothing is written to another process before its slot has been read.
- *
- * What was announced is kept in one table for the process, shared by its threads under a mutex;
- * the same range announced again is found there without a system call. The table is memory that
- * a fork wipes (MADV_WIPEONFORK): the child announces its own memory, not what the parent had at
- * the same addresses, and its mutex is free whatever another thread of the parent was doing.
- *
- * Which way a descriptor goes is asked of the descriptor: where it is not the module's, ioctl()
- * says ENOTTY. That is asked once (see plain_fds).
+ * What was announced is in one table for the process, under a mutex, in memory that a fork wipes
+ * (MADV_WIPEONFORK). Which way a descriptor goes is asked of it once (ENOTTY: see plain_fds).
+ * docs/notes/headers.md has why this is safe.
  */
 #include <errno.h>
 #include <fcntl.h>
