@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * chunks.h: one message copied by two processes ("both hands"). The message is
+ * chunks.h: split copy: one message copied by two processes. The message is
  * cut into chunks; one word in shared memory hands them out, to the receiver from
  * the front and to the sender from the back, until they meet: whoever waits inside
  * the library takes the next one, and each process walks through memory in one

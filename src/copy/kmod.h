@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * kmod.h: one copy by beeline.ko, for processes that may not use process_vm_*
- * on each other (user namespaces, Yama, seccomp). The owner of a buffer lends it:
- * it makes a handle that names the memory, and sends it along; whoever holds the
- * handle copies, and needs no other right. The owner takes it back before the
- * buffer is its application's again: from then on nobody touches the memory.
+ * kmod.h: one copy by beeline.ko, for processes that may not use process_vm_* on each other (user
+ * namespaces, Yama, seccomp). The owner of a buffer registers it: the module gives an rkey that
+ * names the memory, which goes along with the message; whoever holds the rkey copies, and needs no
+ * other right. The owner deregisters it before the buffer is its application's again: from then on
+ * nobody touches the memory.
  *
- * The device is opened at first use, once for the process, and anew in a forked
- * child. Any thread.
+ * The device is opened at first use, once for the process, and anew in a forked child. Any thread.
  */
 #ifndef BL_COPY_KMOD_H
 #define BL_COPY_KMOD_H

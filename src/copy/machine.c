@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * machine.c: see machine.h. All of it is constant.
+ * machine.c: see machine.h. All of it is constant; docs/notes/ has what was found on each kind.
  *
  * AMD's later kinds (from Zen 3 on). What lies in another core's cache comes later there than what
- * lies in memory, so that short payloads pass the caches by, too, where the other is far away
- * (elsewhere the wait for the stores costs what they gain, below 4 KiB); and an answer in the place
- * of the message, by plain stores, is quickest, near by and far away. Measured in virtual machines,
- * where a system call is dear; what a cheap one changes isn't the kind's (engine.c).
+ * lies in memory, so that short payloads pass the caches by, too, where the other is far away. An
+ * answer in the place of the message (the copy buffer), by plain stores, is quickest, near and far.
  *
- * Intel's Xeons from Sapphire Rapids on: where both send at once an answer in the place of the
- * message is the quicker one there, too; one by one it isn't, for its lines can be asked for while
- * it is waited for.
+ * Intel's Xeons from Sapphire Rapids on: the copy buffer is for exchanges. In a ping-pong the ring
+ * is quicker, for its lines can be asked for while the answer is waited for.
+ *
+ * What a cheap system call changes isn't the kind's (engine.c).
  */
 #include "copy/machine.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * machine.h: what differs between kinds of processors, but for what can be measured when a process
- * starts. docs/performance.md says how each number was found.
+ * starts.
  */
 #ifndef BL_COPY_MACHINE_H
 #define BL_COPY_MACHINE_H
