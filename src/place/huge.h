@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * huge.h: buffers that large messages use again and again, in huge pages. A copy into or out of
- * another process's memory looks every page up, and with pages of 2 MiB takes half the time
- * (docs/performance.md). The kernel makes one of 512 small ones when asked (MADV_COLLAPSE, Linux
- * 6.1), which costs as much as some tens of megabytes copied: so each range of 2 MiB is moved
- * when it has been used for that many, by messages that were copied directly.
+ * another process's memory looks every page up, so huge ones are quicker. The kernel makes one of
+ * 512 small ones when asked (MADV_COLLAPSE, Linux 6.1), which costs as much as copying it many
+ * times: so each range of 2 MiB is moved when it has been used for that many bytes.
  *
  * What is moved is memory that this process alone has: same addresses, same bytes, and at most a
- * third more pages than there were, where a buffer ends within a range. A range that is a file's,
- * shared memory, or of which a child of a fork has a page as well stays as it is; so does all
- * where the administrator (transparent_hugepage/enabled says never), the program (MADV_NOHUGEPAGE,
- * PR_SET_THP_DISABLE) or FI_BEELINE_HUGE says no, and where /proc/self/{pagemap,maps} can't be
- * read.
+ * third more pages, where a buffer ends within a range. A range that is a file's, shared memory, or
+ * of which a child of a fork has a page as well stays as it is; so does all where the administrator
+ * (transparent_hugepage/enabled says never), the program (MADV_NOHUGEPAGE, PR_SET_THP_DISABLE) or
+ * FI_BEELINE_HUGE says no, and where /proc/self/{pagemap,maps} can't be read.
  *
- * The call has every core put away the pages it is about to free (lru_add_drain_all), whether there
- * is anything to do or not, and who maps memory waits meanwhile (mmap_lock): commonly some
- * microseconds, but as long as a real-time thread keeps a core. What it takes is measured, and
- * leads to as much fewer calls; where such a thread may keep a core for ever
- * (sched_rt_runtime_us is -1) there is none.
+ * The call has every core put away the pages it is about to free (lru_add_drain_all), and who maps
+ * memory waits meanwhile (mmap_lock): commonly not long, but as long as a real-time thread keeps a
+ * core. What it takes is measured, and leads to as much fewer calls; where such a thread may keep a
+ * core for ever (sched_rt_runtime_us is -1) there is none.
  */
 #ifndef BL_PLACE_HUGE_H
 #define BL_PLACE_HUGE_H
