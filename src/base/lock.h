@@ -2,7 +2,7 @@
 /*
  * lock.h: the lock that serialises a domain when its user asked for
  * FI_THREAD_SAFE. One locked instruction to take, a plain store and a load of the
- * same line to drop: that is what a message of 150 ns can afford. Held for
+ * same line to drop: that is what a short message can afford. Held for
  * microseconds, but by calls that close something. A waiter spins, then yields its core to the
  * holder; and says so first, since who drops the lock and takes it again at once, as a thread does
  * that polls, would keep it for as long as it has its core. Who drops it then waits until
