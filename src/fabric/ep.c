@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * endpoint.c: endpoints: opening, binding, enabling, options. What moves messages is
+ * ep.c: endpoints: opening, binding, enabling, options. What moves messages is
  * in path.h. libfabric asks applications to serialise these calls against all
  * others on the endpoint; with a locked domain each also holds its lock.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * fabric.h: what the files of the provider share: one structure for each kind
- * of libfabric object, each with the libfabric part first and the core's object
- * behind it. This layer translates, it does not decide: matching, progress and
- * completion are the core's.
+ * of libfabric object, each with the libfabric part first and the object of
+ * src/endpoint behind it. This layer translates, it does not decide: matching,
+ * progress and completion are below.
  *
  * Who may enter: with FI_THREAD_DOMAIN the application serialises all calls on
  * the objects of one domain, as the core demands, and nothing here locks. With

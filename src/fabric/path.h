@@ -8,7 +8,7 @@
  * Calls without flags of their own come in two forms: a quick one for what every
  * MPI asks for (each operation reports a completion, injects aren't counted),
  * whose constant flags the core's inline functions fold; and one, named _any,
- * that reads them from the endpoint. choose() in endpoint.c picks for each endpoint.
+ * that reads them from the endpoint. choose() in ep.c picks for each endpoint.
  */
 #include "base/clock.h"
 #include "fabric/fabric.h"
