@@ -3,17 +3,17 @@
  * ack.c: how a receiver says that a message is over. Serialised by the domain.
  *
  * Commonly by a packet, FIN. If its ring is full, its sender hasn't looked for long, and the
- * receiver may leave the library before there is room: it sets the request's bit in the sender's
+ * receiver may leave the library before there is room: it sets the send op's bit in the sender's
  * own memory instead (struct bl_acks), and the sender, who finds 64 packets when it is back,
  * finds the bits behind them (bl_poll_peer). So who has received everything isn't waited for,
- * except to say what a bit can't (what was thought of its bytes is a hint): an error, or the end of
+ * except to say what a bit can't (whether it was dirty is a hint): an error, or the end of
  * a message whose index is 960 or more.
  *
  * A bit set while those packets are being read is seen behind the next one, before a sleep
  * (bl_ack_look_at_all), or by the look at all neighbours each 10 ms (bl_ep_look); so is that of
  * one that has died since.
  *
- * A bit names a request by its index, without its generation. That is enough, for it ends
+ * A bit names a send op by its index, without its generation. That is enough, for it ends
  * in no other way: until the bit has been taken, nothing else has that index.
  */
 #include "base/window.h"
