@@ -11,7 +11,7 @@
 #   make bench    the full measurement, with plots
 #   make vm-test  the kernel module in emulated machines (long: it builds a debug kernel once)
 #   make vm-shell a shell in such a machine
-#   make lint     formats, warnings of both compilers, Python, manual pages, documents
+#   make lint     formats, warnings of both compilers, layers, short path, Python, documents
 #   make deb      Debian packages: libraries, command, kernel module by DKMS
 #   make install  PREFIX=/opt/beeline [DESTDIR=...]
 #   make clean    removes what was built; make distclean also .venv
