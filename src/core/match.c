@@ -8,18 +8,18 @@
 
 #include "endpoint/srx.h"
 
-static struct bl_machine kind_of(const struct bl_post *post)
+static struct bl_post_kind kind_of(const struct bl_post *post)
 {
-	return (struct bl_machine){post->ignore, !post->src};
+	return (struct bl_post_kind){post->ignore, !post->src};
 }
 
-static bool same_kind(struct bl_machine a, struct bl_machine b)
+static bool same_kind(struct bl_post_kind a, struct bl_post_kind b)
 {
 	return a.ignore == b.ignore && a.anybody == b.anybody;
 }
 
 /* Of all that counts for receives of this kind. */
-static uint64_t hash_of(struct bl_machine kind, uint64_t number, const struct bl_peer *peer,
+static uint64_t hash_of(struct bl_post_kind kind, uint64_t number, const struct bl_peer *peer,
 			uint64_t tag)
 {
 	uint64_t z = (tag & ~kind.ignore) + number * 0x9e3779b97f4a7c15u;
@@ -37,25 +37,25 @@ static struct bl_post *post_of(struct bl_node *node)
 	return bl_containerof(node, struct bl_post, node);
 }
 
-/* Its kind's number; BL_MACHINES: none is left. */
-static uint32_t number_of(struct bl_post_index *x, struct bl_machine kind)
+/* Its kind's number; BL_POST_KINDS: none is left. */
+static uint32_t number_of(struct bl_post_index *x, struct bl_post_kind kind)
 {
 	for (uint32_t k = 0; k < x->nkind; k++)
 		if (same_kind(x->kind[k], kind))
 			return k;
-	for (uint32_t k = 0; k < BL_MACHINES; k++)
+	for (uint32_t k = 0; k < BL_POST_KINDS; k++)
 		if (k == x->nkind || !x->count[k]) {
 			x->nkind += k == x->nkind;
 			x->kind[k] = kind;
 			return k;
 		}
-	return BL_MACHINES;
+	return BL_POST_KINDS;
 }
 
 static uint64_t post_hash(const struct bl_post_index *x, uint32_t k, const struct bl_peer *peer,
 			  uint64_t tag)
 {
-	return k < BL_MACHINES ? hash_of(x->kind[k], k, peer, tag) : 0;
+	return k < BL_POST_KINDS ? hash_of(x->kind[k], k, peer, tag) : 0;
 }
 
 /* link: what points to it in the queue. */
@@ -116,7 +116,7 @@ static struct bl_post **find_behind(struct bl_post_queue *queue, uint64_t place,
 	const struct bl_post_index *x = queue->index;
 	struct bl_post *best = NULL;
 
-	for (uint32_t k = 0; k <= BL_MACHINES; k++) {
+	for (uint32_t k = 0; k <= BL_POST_KINDS; k++) {
 		uint64_t before = best ? best->place : UINT64_MAX;
 		struct bl_post *post =
 			x->count[k] ? oldest_of(x, k, place, before, peer, tag) : NULL;
@@ -206,7 +206,7 @@ static void show_in(struct bl_unexpected_index *x, uint32_t view, struct bl_unex
 }
 
 /* The view for receives of this kind; nview: there is none. */
-static uint32_t view_for(const struct bl_unexpected_index *x, struct bl_machine kind)
+static uint32_t view_for(const struct bl_unexpected_index *x, struct bl_post_kind kind)
 {
 	uint32_t view = 0;
 
@@ -242,7 +242,7 @@ static uint32_t place_for_view(struct bl_unexpected_index *x, uint32_t passed)
 	return least;
 }
 
-bl_cold static void build_view(struct bl_unexpected_queue *early, struct bl_machine kind,
+bl_cold static void build_view(struct bl_unexpected_queue *early, struct bl_post_kind kind,
 			       uint32_t passed)
 {
 	struct bl_unexpected_index *x = early->index;
@@ -296,7 +296,7 @@ struct bl_unexpected **bl_unexpected_find(struct bl_unexpected_queue *early,
 					  const struct bl_post *post, bool tagged)
 {
 	struct bl_unexpected **at = &early->head;
-	struct bl_machine kind = kind_of(post);
+	struct bl_post_kind kind = kind_of(post);
 	uint32_t passed = 0, view;
 
 	for (; *at && !takes(post, *at, tagged); at = &(*at)->next) {

@@ -31,10 +31,10 @@
 #define BL_MATCH_FAR   64
 #define BL_MATCH_SHORT (BL_MATCH_NEAR / 2)
 
-#define BL_MACHINES 8u /* of receives; MPI has two sorts of tags and two of sources */
+#define BL_POST_KINDS 8u /* of receives; MPI has two sorts of tags and two of sources */
 
 /* What a receive leaves open. */
-struct bl_machine {
+struct bl_post_kind {
 	uint64_t ignore;
 	bool anybody;
 };
@@ -43,15 +43,15 @@ struct bl_post_index {
 	struct bl_table table;
 	uint64_t place; /* of the last one */
 	uint32_t nkind;
-	struct bl_machine kind[BL_MACHINES];
-	uint32_t count[BL_MACHINES + 1]; /* of each, and of none */
+	struct bl_post_kind kind[BL_POST_KINDS];
+	uint32_t count[BL_POST_KINDS + 1]; /* of each, and of none */
 };
 
 struct bl_unexpected_index {
 	uint32_t nview;
 	uint64_t passed; /* one by one, since there was no place for another view */
 	struct {
-		struct bl_machine kind;
+		struct bl_post_kind kind;
 		uint64_t used; /* searches, since one was replaced */
 		struct bl_table table;
 	} view[BL_VIEWS];

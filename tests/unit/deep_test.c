@@ -194,15 +194,15 @@ static void check_post_index(const struct deep_row *r, const struct bl_post_queu
 
 	if (!x)
 		return;
-	for (uint32_t k = 0; k <= BL_MACHINES; k++)
+	for (uint32_t k = 0; k <= BL_POST_KINDS; k++)
 		sum += x->count[k];
 	assert_int_equal(sum, count);
 	assert_int_equal(x->table.count, count);
 	assert_true(count > BL_MATCH_SHORT);
 	if (r->allocations < 0)
 		assert_true(count <= 2 * (x->table.mask + 1));
-	if (2 * r->ignores <= BL_MACHINES)
-		assert_int_equal(x->count[BL_MACHINES], 0);
+	if (2 * r->ignores <= BL_POST_KINDS)
+		assert_int_equal(x->count[BL_POST_KINDS], 0);
 }
 
 static void posts_are_found(void **state)
@@ -271,12 +271,12 @@ static void kinds_are_reused(void **state)
 		bl_post_append(&queue, &post[i]);
 	}
 	assert_null(*bl_match_find(&queue, &peer[0], standing));
-	for (uint32_t k = 0; k < 3 * BL_MACHINES; k++) {
+	for (uint32_t k = 0; k < 3 * BL_POST_KINDS; k++) {
 		struct bl_post *one = &post[standing];
 
 		*one = (struct bl_post){.src = &peer[1], .tag = k, .ignore = 1ull << (60 - k)};
 		bl_post_append(&queue, one);
-		assert_int_equal(queue.index->count[BL_MACHINES], 0);
+		assert_int_equal(queue.index->count[BL_POST_KINDS], 0);
 		assert_ptr_equal(*bl_match_find(&queue, &peer[1], k | one->ignore), one);
 		bl_post_unlink(&queue, bl_post_link(&queue, one));
 	}

@@ -99,7 +99,7 @@ static void side_run(int sock, void *arg)
 
 	memset(buf, 1, LARGEST);
 	become_user(s->namespace);
-	setenv("FI_BEELINE_CARRY_MAX", "0", 1); /* the kernel's or the module's, none goes ahead */
+	setenv("FI_BEELINE_EAGER_LONG_MAX", "0", 1); /* the kernel's or the module's */
 	if (s->copy)
 		setenv("FI_BEELINE_COPY", s->copy, 1);
 	EQ(beeline_open(&ep, 0), 0);
