@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * combine_test.c: short one-sided operations that are kept and done together
+ * batch_test.c: short one-sided operations that are kept and done together
  * (transport/local/rma/batch.h), whose target stops or dies: before it hears of them, with them in
  * hand, or when it has done them. Each is done and ends once or, where an error says so, ends once.
  */
@@ -281,5 +281,5 @@ int main(void)
 {
 	TABLE_ROWS("stops", stops_in, stops);
 	TABLE_ROWS("dies", dies, deaths);
-	return table_run("combine");
+	return table_run("batch");
 }

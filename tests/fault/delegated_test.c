@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * serve_test.c: short one-sided operations that their target is asked to do
+ * delegated_test.c: short one-sided operations that their target is asked to do
  * (transport/local/rma/delegated.h), where it doesn't, or not at once, or not to the end: it is
  * away, is stopped or dies in the middle, the lock of its memory is another's, its origin dies.
  * Each is done once or, where an error says so, not at all.
@@ -590,5 +590,5 @@ int main(void)
 	TABLE_TEST(is_locked);
 	TABLE_ROWS("dies", dies, deaths);
 	TABLE_ROWS("lies", lies_to, lies);
-	return table_run("serve");
+	return table_run("delegated");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * claims_test.c: a receive from anybody is shown to one neighbour (transport/local/ways/proxy.h),
+ * proxy_test.c: a receive from anybody is shown to one neighbour (transport/local/ways/proxy.h),
  * who lies about it or dies with it. Rank 0 receives, rank 2 is that neighbour, and rank 1 sends
  * messages that could go there too: they must come, in order, into the first receive that no
  * message of rank 2's has taken. All of that also of a shared context, and of receives in several
@@ -591,5 +591,5 @@ int main(void)
 	TABLE_ROWS("claims of a context", claims_shared, rows);
 	TABLE_ROWS("claims of pieces", claims_in_pieces, rows);
 	TABLE_ROWS("where it is", where, shown_rows);
-	return table_run("claims");
+	return table_run("proxy");
 }

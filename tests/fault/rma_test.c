@@ -544,7 +544,7 @@ static void closed_under_a_dying_copy(void **state)
 
 int main(void)
 {
-	/* Short ones, too, by the origin's hand, or by message: serve_test.c has the others. */
+	/* Short ones, too, by the origin's hand, or by message: delegated_test.c has the others. */
 	setenv("FI_BEELINE_RMA_DELEGATE", "never", 1);
 	TABLE_ROWS("target dies", target_dies, targets);
 	TABLE_TEST(origin_dies);

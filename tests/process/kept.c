@@ -4,7 +4,7 @@
  * together (combine.c): not longer than to the next progress, whoever makes it, or to the end.
  */
 #define GROUP "kept"
-#include "combine.h"
+#include "batch.h"
 
 #include <poll.h>
 #include <pthread.h>

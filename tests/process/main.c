@@ -14,8 +14,8 @@ int main(int argc, char **argv)
 		group_peek,	 group_cancel,	group_trunc,	group_self,   group_order,
 		group_random,	 group_rma,	group_atomic,	group_shared, group_trigger,
 		group_thread,	 group_blocked, group_wait,	group_queued, group_set,
-		group_life,	 group_overlap, group_delegate, group_whole,  group_shared_away,
-		group_scattered, group_mourn,	group_turns,	group_counts, group_combine,
+		group_life,	 group_overlap, group_delegate, group_eager_long,  group_shared_away,
+		group_scattered, group_mourn,	group_copybuf,	group_counts, group_batch,
 		group_kept,	 group_counted, group_onesided, group_stress, group_short_away,
 		group_owned,
 	};

@@ -13,7 +13,7 @@ static const size_t shorts[] = {4097, 8191, 16384, 20000, 32768, 49152, 65535};
 #define NSHORTS (sizeof(shorts) / sizeof(shorts[0]))
 
 /* None of them goes whole, and receives are shown from the first on: what teaches a receiver to
- * show them is unit/shows', for where others use these cores it learns nothing. */
+ * show them is unit/publish', for where others use these cores it learns nothing. */
 static void start_short(struct t_node *n, const struct t_opts *o)
 {
 	setenv("FI_BEELINE_OVERLAP", "always", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fin_test.c: a receiver ends more large messages than its ring has room to say, and leaves;
+ * ack_test.c: a receiver ends more large messages than its ring has room to say, and leaves;
  * their sender, who hasn't looked meanwhile, hears of all when it does. Endpoints of one
  * process; "leaves": nobody makes progress on it.
  */
@@ -635,5 +635,5 @@ int main(void)
 	TABLE_ROWS("in sight", in_sight, in_sights);
 	TABLE_ROWS("gone", from_nobody, gones);
 	TABLE_ROWS("last word", last_word, lasts);
-	return table_run("fin");
+	return table_run("ack");
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * told_test.c: messages that go through the ring as one packet and whose sender wants to hear that
+ * acked_test.c: messages that go through the ring as one packet and whose sender wants to hear that
  * they have been delivered (BL_SLOT_ACK): which, when it hears of it, and what a liar gets; and
  * such packets of 64 KiB and more, which go that way only while both are at it.
  */
-#define CARRIED 131072u
-#define LONGEST 140000u
+#define EAGER_LONG 131072u
+#define LONGEST	   140000u
 #include "base/knobs.h"
 #include "transport/local/ways/proxy.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define DELIVER BL_DELIVERY_COMPLETE
 #define LARGE	BL_PROXY_MIN
 
-/* A job's limit of memory is whole_test's to try. */
+/* A job's limit of memory is eager_long_test's to try. */
 uint64_t __wrap_bl_memlimit(void);
 uint64_t __wrap_bl_memlimit(void)
 {
@@ -414,8 +414,8 @@ struct large_row {
 
 static const struct large_row larges[] = {
 	{.row = {"shortest", "both are at it"}, .len = LARGE, .one_packet = true},
-	{.row = {"longest", "both are at it"}, .len = CARRIED, .one_packet = true},
-	{.row = {"longer", "isn't carried"}, .len = CARRIED + 1},
+	{.row = {"longest", "both are at it"}, .len = EAGER_LONG, .one_packet = true},
+	{.row = {"longer", "isn't carried"}, .len = EAGER_LONG + 1},
 	{.row = {"short ring", "has no room"}, .len = LARGE, .is_short = true},
 	{.row = {"delivered", "both are at it"},
 	 .len = LARGE,
@@ -649,7 +649,7 @@ int main(void)
 	char carried[16];
 
 	set_limits();
-	snprintf(carried, sizeof carried, "%u", CARRIED);
+	snprintf(carried, sizeof carried, "%u", EAGER_LONG);
 	setenv("FI_BEELINE_EAGER_LONG_MAX", carried, 1);
 	unsetenv("FI_BEELINE_LONG_RING");
 	TABLE_ROWS("which", which_are, which);
@@ -667,5 +667,5 @@ int main(void)
 	TABLE_TEST(copies_are_no_absence);
 	TABLE_TEST(a_look_is_due);
 	TABLE_TEST(early_ones_teach);
-	return table_run("told");
+	return table_run("acked");
 }

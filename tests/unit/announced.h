@@ -7,10 +7,10 @@
 #ifndef BL_UNIT_ANNOUNCED_H
 #define BL_UNIT_ANNOUNCED_H
 
-#define CARRIED 0u /* all that is longer than EAGER is announced */
-#define LONGEST ((2u << 20) + 8192u)
+#define EAGER_LONG 0u /* all that is longer than EAGER is announced */
+#define LONGEST	   ((2u << 20) + 8192u)
 #include "transport/local/ways/proxy.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define MOST	   (1u << 20) /* what is given at most */
 #define BOTH_HANDS (256u << 10)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * at_work.h: for tests of ahead.h whose receiver is to seem at work when the sender asks, however
+ * at_work.h: for tests of pair.h whose receiver is to seem at work when the sender asks, however
  * slow this machine is (under ThreadSanitizer a send takes longer than that lasts). The program
  * wraps bl_gives_room().
  */
 #ifndef BL_TESTS_UNIT_AT_WORK_H
 #define BL_TESTS_UNIT_AT_WORK_H
 
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 static bool at_work; /* and not for long with one thing */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * combine_test.c: which one-sided operations are kept and done together
+ * batch_test.c: which one-sided operations are kept and done together
  * (transport/local/rma/batch.h): how many copies a series of them takes, when they are done, and
  * that the bytes are theirs.
  */
@@ -481,5 +481,5 @@ int main(void)
 	TABLE_TEST(opened_beside);
 	TABLE_TEST(nothing_with_data);
 	TABLE_TEST(page_zero);
-	return table_run("combine");
+	return table_run("batch");
 }

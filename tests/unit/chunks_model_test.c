@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * coop_model_test.c: every order in which a sender's and a receiver's steps on
+ * chunks_model_test.c: every order in which a sender's and a receiver's steps on
  * a shared descriptor can happen, for small messages. The functions of
  * copy/chunks.h are compiled here with atomic operations that first hand over to
  * a scheduler; sender and receiver are coroutines of one thread, and the
@@ -9,7 +9,7 @@
  *
  * What this shows: no order of atomic steps makes two hands copy one chunk, or
  * leaves one out. What it doesn't: memory order; the atomics here are
- * sequentially consistent by nature (coop_test.c and ThreadSanitizer look there).
+ * sequentially consistent by nature (chunks_test.c and ThreadSanitizer look there).
  */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to change stacks */
 #include <setjmp.h>
@@ -302,5 +302,5 @@ static void all_orders(void **state)
 int main(void)
 {
 	TABLE_ROWS("all orders", all_orders, rows);
-	return table_run("coop_model");
+	return table_run("chunks_model");
 }

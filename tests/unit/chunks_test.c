@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * coop_test.c: copy/chunks.h under real concurrency: two threads, then two
+ * chunks_test.c: copy/chunks.h under real concurrency: two threads, then two
  * processes, share one message after the other through one descriptor. Chunks
- * are entries of an array of counters that both see. coop_model_test.c looks at
+ * are entries of an array of counters that both see. chunks_model_test.c looks at
  * every order of steps instead of the ones that happen.
  */
 #include <pthread.h>
@@ -343,5 +343,5 @@ int main(void)
 	TABLE_TEST(start_forgets_the_last_message);
 	TABLE_ROWS("threads", two_threads, rows);
 	TABLE_ROWS("processes", two_processes, rows);
-	return table_run("coop");
+	return table_run("chunks");
 }

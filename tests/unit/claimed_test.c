@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * landed_test.c: a sender has claimed a receive and copied all of it, and is gone when the receiver
- * looks again, which had read the message while it was being copied. bl_copy_push() is ours:
- * in it the receiver reads. Endpoint 0 sends, endpoint 1 receives.
+ * claimed_test.c: a sender has claimed a receive and copied all of it, and is gone when the
+ * receiver looks again, which had read the message while it was being copied. bl_copy_push() is
+ * ours: in it the receiver reads. Endpoint 0 sends, endpoint 1 receives.
  */
 #include <errno.h>
 #include <string.h>
@@ -96,5 +96,5 @@ int main(void)
 	for (size_t i = 0; i < sizeof from; i++)
 		from[i] = (uint8_t)(i * 2654435761u >> 13);
 	TABLE_ROWS("gone", is_gone, rows);
-	return table_run("landed");
+	return table_run("claimed");
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * turns_model_test.c: everything that two can say to each other who write to each other's dialogue
- * buffers in turn (transport/local/lane/ring.h), in every order: messages of three lengths, in a
- * buffer, through the ring or announced, up to QUEUE of them under way in either direction,
- * crossing or not. Each end's half is the ring's own functions; what each buffer's state is in
- * truth the model keeps beside them.
+ * copybuf_model_test.c: everything that two can say to each other who write to each other's
+ * dialogue buffers in turn (transport/local/lane/ring.h), in every order: messages of three
+ * lengths, in a buffer, through the ring or announced, up to QUEUE of them under way in either
+ * direction, crossing or not. Each end's half is the ring's own functions; what each buffer's state
+ * is in truth the model keeps beside them.
  *
  * What this shows:
  *   - who writes to a buffer is the only one who may, and what was written there has been read;
@@ -13,7 +13,7 @@
  *   - a buffer is made longer by its owner, while it is nobody else's;
  *   - from wherever they are, two who go on with messages of one length come to write as many of
  *     them to buffers as have room for them.
- * What it doesn't: memory order, and an end that lies (turns_test.c).
+ * What it doesn't: memory order, and an end that lies (copybuf_turns_test.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -360,5 +360,5 @@ int main(void)
 {
 	TABLE_TEST(both_may_be_long);
 	TABLE_TEST(one_stays_short);
-	return table_run("turns_model");
+	return table_run("copybuf_model");
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * dialogue_test.c: what a sender learns of whoever it sends to by two bits in each packet that
+ * copybuf_test.c: what a sender learns of whoever it sends to by two bits in each packet that
  * comes back (transport/local/lane/ring.h: bl_tx_hear), which is a hint and nothing else; and how
  * far a receiver has told that it has read when it sends as well (bl_rx_settle). First the ring's
  * functions alone, then endpoints of one process.
  */
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define HEARD_BITS BL_HEAD(0, 0, BL_SLOT_HEARD(3))
 
@@ -586,5 +586,5 @@ int main(void)
 	TABLE_TEST(hostile_bits);
 	TABLE_ROWS("window", both_windows_fit, windows);
 	TABLE_TEST(dialogue_settles_nothing);
-	return table_run("dialogue");
+	return table_run("copybuf");
 }

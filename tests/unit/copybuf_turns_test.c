@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * turns_test.c: the copy buffer behind a longer ring (transport/local/lane/ring.h), which two who
- * wait for each other's messages write to in turn: when it is offered, who may write there, and
- * when it is its owner's again. First two private halves alone, then two endpoints of one process.
- * Messages that are read there while they are written: grow_test.
+ * copybuf_turns_test.c: the copy buffer behind a longer ring (transport/local/lane/ring.h), which
+ * two who wait for each other's messages write to in turn: when it is offered, who may write there,
+ * and when it is its owner's again. First two private halves alone, then two endpoints of one
+ * process. Messages that are read there while they are written: grow_test.
  */
 #include <errno.h>
 #include <time.h>
 
-#define CARRIED 98304u
-#define LONGEST 100000u
-#include "unit/ahead.h"
+#define EAGER_LONG 98304u
+#define LONGEST	   100000u
+#include "unit/pair.h"
 
 uint64_t __wrap_bl_memlimit(void);
 uint64_t __wrap_bl_memlimit(void)
@@ -506,5 +506,5 @@ int main(void)
 	TABLE_TEST(not_while_past);
 	TABLE_TEST(nonsense);
 	TABLE_TEST(answered_twice);
-	return table_run("turns");
+	return table_run("copybuf_turns");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * given_test.c: of two large messages that are announced one behind the other, the first is given
+ * cts_all_test.c: of two large messages that are announced one behind the other, the first is given
  * to its sender, if that waits, and the receiver begins with the second (rndv_rx.c): which are,
  * who copies what, and what becomes of a message that its sender never takes. Who shares
  * one although he sends himself is in own_test.c.
@@ -538,5 +538,5 @@ int main(void)
 	TABLE_TEST(sender_dies);
 	TABLE_TEST(sender_dies_copying);
 	TABLE_TEST(receiver_closes);
-	return table_run("given");
+	return table_run("cts_all");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * pass_test.c: who passes on what it sends (transport/local/adapt/demote.h): what samples of the
+ * demote_test.c: who passes on what it sends (transport/local/adapt/demote.h): what samples of the
  * time until the next send say, which sends are samples, and what is passed on then.
  */
 #include <stdint.h>
@@ -448,5 +448,5 @@ int main(void)
 	TABLE_TEST(anything_ends_it);
 	TABLE_TEST(places_move);
 	TABLE_TEST(a_domain_says);
-	return table_run("pass");
+	return table_run("demote");
 }

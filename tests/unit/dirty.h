@@ -7,14 +7,14 @@
 #ifndef BL_TESTS_UNIT_FRESH_H
 #define BL_TESTS_UNIT_FRESH_H
 
-#define CARRIED 0u
-#define LONGEST (FRESH + 1000u)
-#define FRESH	BL_COPYBUF_MOST
+#define EAGER_LONG 0u
+#define LONGEST	   (FRESH + 1000u)
+#define FRESH	   BL_COPYBUF_MOST
 #include "transport/local/adapt/dirty.h"
 
 #include "base/knobs.h"
 #include "transport/local/lane/wire.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define MIDDLE 8192u
 #define LEN    40000u /* more than a stream's whole ones have */

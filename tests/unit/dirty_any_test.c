@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fresh_any_test.c: messages of any length, some of whose bytes their sender has just written
+ * dirty_any_test.c: messages of any length, some of whose bytes their sender has just written
  * (transport/local/adapt/dirty.h), both ways and in any order.
  */
 #include "unit/dirty.h"
@@ -154,5 +154,5 @@ int main(void)
 	unsetenv("FI_BEELINE_LONG_RING");
 	unsetenv("FI_BEELINE_COPYBUF");
 	TABLE_TEST(any_of_them);
-	return table_run("fresh_any");
+	return table_run("dirty_any");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fresh_test.c: messages whose bytes their sender has just written (transport/local/adapt/dirty.h):
+ * dirty_test.c: messages whose bytes their sender has just written (transport/local/adapt/dirty.h):
  * how a copy is judged, what the sender makes of it, and how they cease to be.
  */
 #include "unit/dirty.h"
@@ -468,5 +468,5 @@ int main(void)
 	TABLE_TEST(far_for_a_while);
 	TABLE_TEST(stores_say_nothing);
 	TABLE_ROWS("longer", worth_a_longer_lane, longer);
-	return table_run("fresh");
+	return table_run("dirty");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * fresh_way_test.c: where messages go whose bytes their sender has just written
+ * dirty_way_test.c: where messages go whose bytes their sender has just written
  * (transport/local/adapt/dirty.h), and others of their lengths.
  */
 #include <sys/resource.h>
@@ -454,5 +454,5 @@ int main(void)
 	TABLE_TEST(not_for_nothing);
 	TABLE_TEST(longer_ones_cross);
 	TABLE_ROWS("added", taken_as_it_grows, addeds);
-	return table_run("fresh_way");
+	return table_run("dirty_way");
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * whole_test.c: messages beyond the eager limit that go through a longer ring (stretch_test.c) as
- * one packet (bl_put_eager_long), which of them do, and what becomes of the others; and those of a
- * few KiB that do so through any, to a receiver that waits for just this one.
+ * eager_long_test.c: messages beyond the eager limit that go through a longer ring
+ * (longring_test.c) as one packet (bl_put_eager_long), which of them do, and what becomes of the
+ * others; and those of a few KiB that do so through any, to a receiver that waits for just this
+ * one.
  */
 #include "base/knobs.h"
 #include "unit/at_work.h"
 
-/* A job's limit of memory, and the processor's caches, are stretch_test's to try. */
+/* A job's limit of memory, and the processor's caches, are longring_test's to try. */
 uint64_t __wrap_bl_memlimit(void);
 uint64_t __wrap_bl_memlimit(void)
 {
@@ -25,7 +26,7 @@ size_t __wrap_bl_place_cache(void)
 enum fate {
 	WHOLE,	   /* in the ring, and over */
 	ANNOUNCED, /* its receiver copies it */
-	TOLD,	   /* in the ring, and over when its receiver says so: told_test.c */
+	TOLD,	   /* in the ring, and over when its receiver says so: acked_test.c */
 	WAITS,	   /* there will be room in a moment */
 };
 
@@ -49,22 +50,29 @@ static const struct which_row which[] = {
 	 false,
 	 ANNOUNCED},
 	{{"above the limit", "the shortest"}, EAGER + 1, 1, 0, true, false, false, WHOLE},
-	{{"the longest", "where messages are carried"}, CARRIED, 1, 0, true, false, false, WHOLE},
-	{{"a byte longer", "is announced"}, CARRIED + 1, 1, 0, true, false, false, ANNOUNCED},
-	{{"in pieces", "8 of them"}, CARRIED, 8, 0, true, false, false, WHOLE},
+	{{"the longest", "where messages are carried"},
+	 EAGER_LONG,
+	 1,
+	 0,
+	 true,
+	 false,
+	 false,
+	 WHOLE},
+	{{"a byte longer", "is announced"}, EAGER_LONG + 1, 1, 0, true, false, false, ANNOUNCED},
+	{{"in pieces", "8 of them"}, EAGER_LONG, 8, 0, true, false, false, WHOLE},
 	{{"with data", "for the completion"},
-	 CARRIED,
+	 EAGER_LONG,
 	 1,
 	 BL_REMOTE_CQ_DATA,
 	 true,
 	 false,
 	 false,
 	 WHOLE},
-	{{"full, away", "nobody makes room"}, CARRIED, 1, 0, true, true, false, ANNOUNCED},
-	{{"full, at work", "there is room soon"}, CARRIED, 1, 0, true, true, false, WAITS},
-	{{"lent", "the module copies it once"}, CARRIED, 1, 0, true, false, true, ANNOUNCED},
+	{{"full, away", "nobody makes room"}, EAGER_LONG, 1, 0, true, true, false, ANNOUNCED},
+	{{"full, at work", "there is room soon"}, EAGER_LONG, 1, 0, true, true, false, WAITS},
+	{{"lent", "the module copies it once"}, EAGER_LONG, 1, 0, true, false, true, ANNOUNCED},
 	{{"delivered", "waits for its receiver's word"},
-	 CARRIED,
+	 EAGER_LONG,
 	 1,
 	 DELIVER,
 	 true,
@@ -72,7 +80,7 @@ static const struct which_row which[] = {
 	 false,
 	 TOLD},
 	{{"delivered, full, away", "nobody makes room"},
-	 CARRIED,
+	 EAGER_LONG,
 	 1,
 	 DELIVER,
 	 true,
@@ -80,7 +88,7 @@ static const struct which_row which[] = {
 	 false,
 	 ANNOUNCED},
 	{{"delivered, full, at work", "there is room soon"},
-	 CARRIED,
+	 EAGER_LONG,
 	 1,
 	 DELIVER,
 	 true,
@@ -99,8 +107,8 @@ static uint32_t fill_up(void)
 {
 	uint32_t n = 0;
 
-	while (bl_tx_payload(&peer()->tx, CARRIED)) {
-		send_by(CARRIED, 1, 0);
+	while (bl_tx_payload(&peer()->tx, EAGER_LONG)) {
+		send_by(EAGER_LONG, 1, 0);
 		n++;
 	}
 	return n;
@@ -152,7 +160,7 @@ static void one_fate(void **state)
 		memset(to, 0xee, sizeof to);
 		post(LONGEST);
 		got = node_completion(&node, 0, NULL);
-		assert_int_equal(got.len, i < before ? CARRIED : row->len);
+		assert_int_equal(got.len, i < before ? EAGER_LONG : row->len);
 		if (got.flags & BL_REMOTE_CQ_DATA)
 			assert_int_equal(got.data, 7);
 		assert_int_equal(got.flags & BL_REMOTE_CQ_DATA,
@@ -167,7 +175,7 @@ static void one_fate(void **state)
 /* It is copying for so long, and says so. */
 static void busy_for_long(void **state)
 {
-	struct iovec iov = {from, CARRIED};
+	struct iovec iov = {from, EAGER_LONG};
 	struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS, NULL};
 
 	(void)state;
@@ -196,20 +204,20 @@ static void keeps_no_more_than_enough(void **state)
 	stats = receiver->local.stats;
 	stretch();
 	for (int i = 0; i < MANY; i++) {
-		send_by(CARRIED, 1, 0);
+		send_by(EAGER_LONG, 1, 0);
 		node_settle(&node, 0);
 	}
 	bytes = atomic_load(&stats->counter[BL_STAT_unexpected_bytes].value);
-	assert_in_range(bytes, BL_KEPT_MOST, BL_KEPT_MOST + 10 * CARRIED);
-	assert_int_equal(sender->requests, MANY - bytes / CARRIED);
+	assert_in_range(bytes, BL_KEPT_MOST, BL_KEPT_MOST + 10 * EAGER_LONG);
+	assert_int_equal(sender->requests, MANY - bytes / EAGER_LONG);
 	for (int i = 0; i < MANY; i++) {
 		memset(to, 0xee, sizeof to);
 		post(LONGEST);
-		assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
-		check(CARRIED);
+		assert_int_equal(node_completion(&node, 0, NULL).len, EAGER_LONG);
+		check(EAGER_LONG);
 		node_completion(&node, 1, NULL);
 	}
-	send_by(CARRIED, 1, 0);
+	send_by(EAGER_LONG, 1, 0);
 	assert_int_equal(sender->requests, 0);
 	node_close(&node);
 }
@@ -223,19 +231,19 @@ static void received_like_a_short_one(void **state)
 	open_pair();
 	stretch();
 	post(30000);
-	send_by(CARRIED, 1, 0);
+	send_by(EAGER_LONG, 1, 0);
 	err = node_error(&node, 0);
-	assert_int_equal(err.olen, CARRIED - 30000);
+	assert_int_equal(err.olen, EAGER_LONG - 30000);
 	check(30000);
 	node_completion(&node, 1, NULL);
 
-	send_by(CARRIED, 1, 0);
+	send_by(EAGER_LONG, 1, 0);
 	node_settle(&node, 0);
 	node_completion(&node, 1, NULL);
 	memset(to, 0xee, sizeof to);
 	post(LONGEST);
-	assert_int_equal(node_completion(&node, 0, NULL).len, CARRIED);
-	check(CARRIED);
+	assert_int_equal(node_completion(&node, 0, NULL).len, EAGER_LONG);
+	check(EAGER_LONG);
 	node_close(&node);
 }
 
@@ -549,5 +557,5 @@ int main(void)
 	TABLE_TEST(no_dialogue_in_a_full_ring);
 	TABLE_TEST(laden_is_asked);
 	TABLE_TEST(one_by_one_in_a_long_one);
-	return table_run("whole");
+	return table_run("eager_long");
 }

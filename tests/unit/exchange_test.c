@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * cross_test.c: long messages that cross, or follow each other closely: when the lines of a
+ * exchange_test.c: long messages that cross, or follow each other closely: when the lines of a
  * sender's next payload are asked for (bl_ep.warm, bl_ep.crosses), and which message that has no
  * receive yet stays in its ring until the next read. Endpoints of one process, one thread.
  */
@@ -333,5 +333,5 @@ int main(void)
 	TABLE_TEST(left_is_no_news);
 	TABLE_TEST(into_nothing);
 	TABLE_TEST(says_active);
-	return table_run("cross");
+	return table_run("exchange");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * kind_test.c: which kind a processor is (copy/machine.c), on whatever machine this runs, and what
- * holds of each. What this machine's own becomes is engine_test's.
+ * machine_test.c: which kind a processor is (copy/machine.c), on whatever machine this runs, and
+ * what holds of each. What this machine's own becomes is engine_test's.
  */
 #include <string.h>
 
@@ -80,5 +80,5 @@ int main(void)
 {
 	TABLE_ROWS("kind", which_kind, kinds);
 	TABLE_ROWS("sane", kind_is_sane, kinds);
-	return table_run("kind");
+	return table_run("machine");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * quiet_test.c: which waits nap that nothing has come to for long, and for how long. Time is real,
+ * nap_test.c: which waits nap that nothing has come to for long, and for how long. Time is real,
  * and processor time as the row has it; a nap takes none.
  */
 #include <errno.h>
@@ -305,5 +305,5 @@ int main(void)
 	TABLE_ROWS("nap", which_waits_nap, rows);
 	TABLE_TEST(what_ends_it);
 	TABLE_TEST(how_long);
-	return table_run("quiet");
+	return table_run("nap");
 }

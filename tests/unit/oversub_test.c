@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * crowd_test.c: when a process that polls takes its core for shared (wait/oversub.h), by how many
+ * oversub_test.c: when a process that polls takes its core for shared (wait/oversub.h), by how many
  * cores there are, who may run there, and how often the scheduler has switched to others, all
  * of which are ours to say here; and when it naps.
  */
@@ -420,5 +420,5 @@ int main(void)
 	TABLE_TEST(counter_begins_anew);
 	TABLE_ROWS("nap", naps_when, naps);
 	TABLE_TEST(served_meanwhile);
-	return table_run("crowd");
+	return table_run("oversub");
 }

@@ -2,7 +2,7 @@
 /*
  * own_test.c: who shares the copying of a large message although he sends some himself: one all of
  * whose messages have been received, as FINs say that he hasn't looked at yet (rndv_rx.c, plan();
- * what bl_acks_in_sight() counts is in fin_test.c).
+ * what bl_acks_in_sight() counts is in ack_test.c).
  */
 #include "unit/announced.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * apart_test.c: who counts as a pair, and which one of it goes to another core, and when
+ * pair_migrate_test.c: who counts as a pair, and which one of it goes to another core, and when
  * (wait/pair_migrate.h). We are endpoint 0; what it sends is only said here.
  */
 #include "wait/pair_migrate.h"
@@ -570,5 +570,5 @@ int main(void)
 	TABLE_TEST(another_thread);
 	TABLE_TEST(not_both);
 	TABLE_TEST(irregular);
-	return table_run("apart");
+	return table_run("pair_migrate");
 }

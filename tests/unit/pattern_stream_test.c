@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * streams_test.c: longer rings where nothing is carried: who gets one, when it is used as a short
- * one again, and which messages go through it as one packet. Where messages are carried:
+ * pattern_stream_test.c: longer rings where nothing is carried: who gets one, when it is used as a
+ * short one again, and which messages go through it as one packet. Where messages are carried:
  * stretch_test, whole_test.
  */
 #include <sys/resource.h>
 
-#define CARRIED 0u
-#define LONGEST 40000u
+#define EAGER_LONG 0u
+#define LONGEST	   40000u
 #include "base/knobs.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 #include "unit/lane.h"
 
 #define LONG BL_PAYLOAD_OF(BL_LANE_LONG)
@@ -588,5 +588,5 @@ int main(void)
 	TABLE_TEST(no_address_space);
 	TABLE_TEST(keeps_up);
 	TABLE_ROWS("talks", talks_in_a_short_one, talks);
-	return table_run("streams");
+	return table_run("pattern_stream");
 }

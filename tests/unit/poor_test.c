@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "endpoint/rma.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 /* The service thread's, too. */
 static _Atomic bool poor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * guess_test.c: to whom a receive from anybody is shown: core/predict.h.
+ * predict_test.c: to whom a receive from anybody is shown: core/predict.h.
  */
 #include "core/predict.h"
 
@@ -86,5 +86,5 @@ int main(void)
 	TABLE_TEST(untagged);
 	TABLE_TEST(full);
 	TABLE_TEST(forgotten);
-	return table_run("guess");
+	return table_run("predict");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * here_test.c: who is in the library, by what it has said of itself (transport/local/ways/frag.h):
- * of a neighbour that has left it a moment ago, or that copies something until it says when, what
- * is asked for soon is expected.
+ * presence_test.c: who is in the library, by what it has said of itself
+ * (transport/local/ways/frag.h): of a neighbour that has left it a moment ago, or that copies
+ * something until it says when, what is asked for soon is expected.
  */
 #include "transport/local/ways/frag.h"
 
@@ -88,5 +88,5 @@ static void is_here(void **state)
 int main(void)
 {
 	TABLE_ROWS("here", is_here, rows);
-	return table_run("here");
+	return table_run("presence");
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * shows_test.c: receives below the length from which each is shown to its senders (proxy.h): which
- * are shown, what teaches a receiver to show some, which messages claim one, and what a call that
- * posts one takes. Nobody is polled but where a test says so; where somebody is, and at what, is
- * what the test makes it seem, however slow this machine is.
+ * publish_test.c: receives below the length from which each is shown to its senders (proxy.h):
+ * which are shown, what teaches a receiver to show some, which messages claim one, and what a call
+ * that posts one takes. Nobody is polled but where a test says so; where somebody is, and at what,
+ * is what the test makes it seem, however slow this machine is.
  */
-#define CARRIED 48000u
-#define LONGEST 65536u
+#define EAGER_LONG 48000u
+#define LONGEST	   65536u
 #include "transport/local/ways/proxy.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define LARGE	BL_PROXY_MIN
 #define SHORT	20000u
 #define MOST	BL_PUBLISHES_MOST
 #define DELIVER BL_DELIVERY_COMPLETE
 
-/* So many more are shown; `is_long`: messages of up to CARRIED bytes may go whole. */
+/* So many more are shown; `is_long`: messages of up to EAGER_LONG bytes may go whole. */
 static void begin(uint8_t shows, bool is_long)
 {
 	open_pair();
@@ -469,5 +469,5 @@ int main(void)
 	TABLE_ROWS("whole", goes_whole, wholes);
 	TABLE_TEST(seen_lately);
 	TABLE_ROWS("post", finds, founds);
-	return table_run("shows");
+	return table_run("publish");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * lend_test.c: large messages of a pair that may not use process_vm_*, by a module
+ * rkey_test.c: large messages of a pair that may not use process_vm_*, by a module
  * that stands in for beeline.ko: open() of the device and ioctl() on it come here
  * (-Wl,--wrap; open64 is what open is called in a build with large files), exports are kept in a
  * table and copies are memcpy. So every way that the kernel may answer can be tried, on any
@@ -455,5 +455,5 @@ int main(void)
 	TABLE_TEST(forked);
 	TABLE_TEST(asked_for);
 	TABLE_TEST(described);
-	return table_run("lend");
+	return table_run("rkey");
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * grow_test.c: a message in a copy buffer (turns_test.c) that is read while it is written
- * (BL_SLOT_STREAMED): how much of it is there, what becomes of one that is never finished, and
- * which messages grow.
+ * streamed_test.c: a message in a copy buffer (copybuf_turns_test.c) that is read while it is
+ * written (BL_SLOT_STREAMED): how much of it is there, what becomes of one that is never finished,
+ * and which messages grow.
  */
 #include <errno.h>
 #include <pthread.h>
 
-#define CARRIED 98304u
-#define LONGEST 100000u
-#include "unit/ahead.h"
+#define EAGER_LONG 98304u
+#define LONGEST	   100000u
+#include "unit/pair.h"
 
 uint64_t __wrap_bl_memlimit(void);
 uint64_t __wrap_bl_memlimit(void)
@@ -394,5 +394,5 @@ int main(void)
 	TABLE_TEST(begun_for_nothing);
 	TABLE_TEST(posted_behind);
 	TABLE_TEST(comes_meanwhile);
-	return table_run("grow");
+	return table_run("streamed");
 }

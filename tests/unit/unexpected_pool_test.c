@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * early_pool_test.c: memory for messages that come before their receives (core/unexpected_pool.c):
- * how much each takes, which is used again, and how much is kept unused.
+ * unexpected_pool_test.c: memory for messages that come before their receives
+ * (core/unexpected_pool.c): how much each takes, which is used again, and how much is kept unused.
  */
 #include <string.h>
 

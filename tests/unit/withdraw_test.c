@@ -3,10 +3,10 @@
  * withdraw_test.c: sends that are cancelled after they have left: which end at once, which when
  * their receiver has answered, which are too late, and what the receiver gets.
  */
-#define CARRIED 48000u
-#define LONGEST 200000u
+#define EAGER_LONG 48000u
+#define LONGEST	   200000u
 #include "transport/local/ways/proxy.h"
-#include "unit/ahead.h"
+#include "unit/pair.h"
 
 #define LARGE BL_PROXY_MIN
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * yields_test.c: wait/yield_hook.h: which calls of sched_yield by the library that reads the queues
- * give the core away. That library is caller.c; the ones that do are counted.
+ * yield_hook_test.c: wait/yield_hook.h: which calls of sched_yield by the library that reads the
+ * queues give the core away. That library is caller.c; the ones that do are counted.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -310,5 +310,5 @@ int main(void)
 	TABLE_TEST(now_and_then);
 	TABLE_TEST(two_threads);
 	table_add("closed", end, NULL);
-	return table_run("yields");
+	return table_run("yield_hook");
 }

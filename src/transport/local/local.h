@@ -355,7 +355,7 @@ bl_always_inline void bl_peer_notify(struct bl_peer *peer)
 		bl_peer_ring(peer);
 }
 
-/* --- between peer.c, segment.c and service.c ---------------------------- */
+/* --- between connect.c, segment.c and service.c ---------------------------- */
 /* Bytes of memory that this process's cgroups leave it; UINT64_MAX: no limit. memlimit.c */
 uint64_t bl_memlimit(void);
 int bl_segment_open(struct bl_segment *seg, const struct bl_addr *addr);

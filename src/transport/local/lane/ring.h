@@ -660,7 +660,7 @@ static inline uint32_t bl_slot_op(const struct bl_slot *slot)
 	return BL_HEAD_OP(*(const volatile uint32_t *)&slot->head);
 }
 
-/* The sender may sleep until it hears of that. peer.c */
+/* The sender may sleep until it hears of that. connect.c */
 bl_cold void bl_rx_wake(struct bl_rx *rx);
 
 /* Tell the sender how far we have read. */

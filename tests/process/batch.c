@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * combine.c: short reads and writes of another process's memory that follow each other, which are
+ * batch.c: short reads and writes of another process's memory that follow each other, which are
  * kept and done together: the bytes are those of one after the other, each completes, and each is
  * refused or counted by itself. (How long they are kept: kept.c.)
  */
-#define GROUP "combine"
-#include "combine.h"
+#define GROUP "batch"
+#include "batch.h"
 
 #include <string.h>
 
@@ -562,4 +562,4 @@ static const struct t_case cases[] = {
 	CASES(regions, 2, "each is counted by its region"),
 };
 
-const struct t_group group_combine = T_GROUP("combine", cases);
+const struct t_group group_batch = T_GROUP("batch", cases);

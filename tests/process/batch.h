@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * combine.h: what combine.c and kept.c share: short reads and writes of another process's memory
+ * batch.h: what batch.c and kept.c share: short reads and writes of another process's memory
  * that follow each other.
  */
 #ifndef TESTS_COMBINE_H

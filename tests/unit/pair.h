@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * ahead.h: for tests of messages between two endpoints of one process that copy by
+ * pair.h: for tests of messages between two endpoints of one process that copy by
  * process_vm_readv, as two processes would, with one under way between them.
  */
-#ifndef BL_TESTS_UNIT_AHEAD_H
-#define BL_TESTS_UNIT_AHEAD_H
+#ifndef BL_TESTS_UNIT_PAIR_H
+#define BL_TESTS_UNIT_PAIR_H
 
 #include <string.h>
 
@@ -14,9 +14,9 @@
 #include "unit/node.h"
 
 #define EAGER 4096u
-#ifndef CARRIED
-#define CARRIED 48000u
-#define LONGEST 50000u
+#ifndef EAGER_LONG
+#define EAGER_LONG 48000u
+#define LONGEST	   50000u
 #endif
 
 static struct node node;
@@ -115,7 +115,7 @@ static inline void set_limits(void)
 	char eager[16], carried[16];
 
 	snprintf(eager, sizeof eager, "%u", EAGER);
-	snprintf(carried, sizeof carried, "%u", CARRIED);
+	snprintf(carried, sizeof carried, "%u", EAGER_LONG);
 	setenv("FI_BEELINE_EAGER_MAX", eager, 1);
 	setenv("FI_BEELINE_EAGER_LONG_MAX", carried, 1);
 	setenv("FI_BEELINE_LONG_RING", "never", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * whole.c: messages beyond the eager limit that a longer ring takes whole, while their
+ * eager_long.c: messages beyond the eager limit that a longer ring takes whole, while their
  * receiver is away, and its sender soon. Which do is tests/unit/eager_long_test.c's to see; that
  * nothing else changes, of those groups that run once more with FI_BEELINE_LONG_RING (meson.build).
  */
@@ -167,4 +167,4 @@ static const struct t_case cases[] = {
 	{"whole_sender_ends", 2, sender_ends, "what was sent is received", 0},
 };
 
-const struct t_group group_whole = T_GROUP("whole", cases);
+const struct t_group group_eager_long = T_GROUP("eager_long", cases);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * turns.c: two who answer each other's messages, in turn or both at once, and who may write each
+ * copybuf.c: two who answer each other's messages, in turn or both at once, and who may write each
  * where they have just read the other's. What is where tests/unit/copybuf_turns_test.c shows; here
  * it is that nothing is lost or mixed up, whatever they say in between.
  */
@@ -468,4 +468,4 @@ static const struct t_case cases[] = {
 	{"turns_last_word", 2, last_word, "an answer is received after its sender has ended", 0},
 };
 
-const struct t_group group_turns = T_GROUP("turns", cases);
+const struct t_group group_copybuf = T_GROUP("copybuf", cases);
