@@ -46,12 +46,12 @@ static inline uint64_t bl_chunks_word(uint32_t generation, uint32_t front, uint3
 }
 
 /* Receiver only, before the sender is told; count is at most BL_CHUNKS_MOST. */
-static inline void bl_chunks_start(struct bl_chunks *coop, uint32_t generation, uint32_t count)
+static inline void bl_chunks_start(struct bl_chunks *chunks, uint32_t generation, uint32_t count)
 {
-	atomic_store_explicit(&coop->tx_done, 0, memory_order_relaxed);
-	atomic_store_explicit(&coop->tx_back, 0, memory_order_relaxed);
+	atomic_store_explicit(&chunks->tx_done, 0, memory_order_relaxed);
+	atomic_store_explicit(&chunks->tx_back, 0, memory_order_relaxed);
 	/* release: pairs with the acquire in bl_chunks_take */
-	atomic_store_explicit(&coop->left, bl_chunks_word(generation, 0, count),
+	atomic_store_explicit(&chunks->left, bl_chunks_word(generation, 0, count),
 			      memory_order_release);
 }
 
@@ -59,11 +59,11 @@ static inline void bl_chunks_start(struct bl_chunks *coop, uint32_t generation, 
  * Take a chunk below count, from the back (the sender) or from the front (the
  * receiver); BL_CHUNKS_NONE: none is left, or the message is over. Lock-free.
  */
-static inline uint32_t bl_chunks_take(struct bl_chunks *coop, uint32_t generation, uint32_t count,
+static inline uint32_t bl_chunks_take(struct bl_chunks *chunks, uint32_t generation, uint32_t count,
 				      bool back)
 {
 	/* acquire: pairs with the release in bl_chunks_start */
-	uint64_t seen = atomic_load_explicit(&coop->left, memory_order_acquire);
+	uint64_t seen = atomic_load_explicit(&chunks->left, memory_order_acquire);
 
 	for (;;) {
 		uint32_t front = seen & 0xffff, end = seen >> 16 & 0xffff;
@@ -72,7 +72,7 @@ static inline uint32_t bl_chunks_take(struct bl_chunks *coop, uint32_t generatio
 		if (seen >> 32 != generation || front >= end || end > count)
 			return BL_CHUNKS_NONE;
 		if (atomic_compare_exchange_weak_explicit(
-			    &coop->left, &seen,
+			    &chunks->left, &seen,
 			    back ? bl_chunks_word(generation, front, end - 1)
 				 : bl_chunks_word(generation, front + 1, end),
 			    memory_order_acq_rel, memory_order_acquire))
@@ -81,10 +81,10 @@ static inline uint32_t bl_chunks_take(struct bl_chunks *coop, uint32_t generatio
 }
 
 /* Receiver: no chunk is handed out any more; those not taken are [*front, *end). */
-static inline void bl_chunks_stop(struct bl_chunks *coop, uint32_t generation, uint32_t count,
+static inline void bl_chunks_stop(struct bl_chunks *chunks, uint32_t generation, uint32_t count,
 				  uint32_t *front, uint32_t *end)
 {
-	uint64_t old = atomic_exchange_explicit(&coop->left, bl_chunks_word(generation, 0, 0),
+	uint64_t old = atomic_exchange_explicit(&chunks->left, bl_chunks_word(generation, 0, 0),
 						memory_order_acq_rel);
 
 	*front = old & 0xffff;
@@ -94,39 +94,39 @@ static inline void bl_chunks_stop(struct bl_chunks *coop, uint32_t generation, u
 }
 
 /* Sender: one more chunk is in the receiver's memory. */
-static inline void bl_chunks_count(struct bl_chunks *coop)
+static inline void bl_chunks_count(struct bl_chunks *chunks)
 {
-	uint32_t done = atomic_load_explicit(&coop->tx_done, memory_order_relaxed);
+	uint32_t done = atomic_load_explicit(&chunks->tx_done, memory_order_relaxed);
 
 	/* release: pairs with the acquire in bl_chunks_counted */
-	atomic_store_explicit(&coop->tx_done, done + 1, memory_order_release);
+	atomic_store_explicit(&chunks->tx_done, done + 1, memory_order_release);
 }
 
 /* Sender: `chunk` (| BL_CHUNKS_FAULT) could not be written; it takes no more of this message. */
-static inline void bl_chunks_give_back(struct bl_chunks *coop, uint32_t chunk)
+static inline void bl_chunks_give_back(struct bl_chunks *chunks, uint32_t chunk)
 {
-	atomic_store_explicit(&coop->tx_back, chunk + 1, memory_order_release);
+	atomic_store_explicit(&chunks->tx_back, chunk + 1, memory_order_release);
 }
 
 /* Receiver: chunks written by the sender so far. */
-static inline uint32_t bl_chunks_counted(struct bl_chunks *coop)
+static inline uint32_t bl_chunks_counted(struct bl_chunks *chunks)
 {
 	/* acquire: pairs with the release in bl_chunks_count */
-	return atomic_load_explicit(&coop->tx_done, memory_order_acquire);
+	return atomic_load_explicit(&chunks->tx_done, memory_order_acquire);
 }
 
 /* Receiver: the chunk given back, or BL_CHUNKS_NONE. */
-static inline uint32_t bl_chunks_returned(struct bl_chunks *coop)
+static inline uint32_t bl_chunks_returned(struct bl_chunks *chunks)
 {
-	uint32_t back = atomic_load_explicit(&coop->tx_back, memory_order_acquire);
+	uint32_t back = atomic_load_explicit(&chunks->tx_back, memory_order_acquire);
 
 	return back ? (back - 1) & ~BL_CHUNKS_FAULT : BL_CHUNKS_NONE;
 }
 
 /* Receiver: and why, of one that was. */
-static inline bool bl_chunks_is_fault(struct bl_chunks *coop)
+static inline bool bl_chunks_is_fault(struct bl_chunks *chunks)
 {
-	return (atomic_load_explicit(&coop->tx_back, memory_order_relaxed) - 1) & BL_CHUNKS_FAULT;
+	return (atomic_load_explicit(&chunks->tx_back, memory_order_relaxed) - 1) & BL_CHUNKS_FAULT;
 }
 
 #endif

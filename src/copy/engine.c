@@ -42,7 +42,7 @@ static void say_absent(void)
 		"/dev/beeline is there in this container, and that you may open it");
 }
 
-static bool may_lend(void)
+static bool may_register(void)
 {
 	static pthread_once_t said = PTHREAD_ONCE_INIT;
 	bool may = bl_copy_plan()->may_module && bl_kmod_there();
@@ -71,8 +71,8 @@ void bl_copy_pair_init(struct bl_copy_pair *pair, pid_t pid)
 	pair->pull_why = pair->push_why = (int16_t)(way != BL_COPY_NOTHING ? 0
 						    : pid <= 0		   ? ESRCH
 									   : ENOTSUP);
-	pair->lend =
-		(way == BL_COPY_NOTHING || (way == BL_COPY_VM && p->module_first)) && may_lend();
+	pair->needs_rkeys = (way == BL_COPY_NOTHING || (way == BL_COPY_VM && p->module_first)) &&
+			    may_register();
 	pair->in_vain = 0;
 	pair->moved = 0;
 }
@@ -101,14 +101,14 @@ bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n)
 	return true;
 }
 
-void bl_copy_unreached(struct bl_copy_pair *pair, bool lent)
+void bl_copy_unreached(struct bl_copy_pair *pair, bool rkeys)
 {
 	if (pair->pull == BL_COPY_SELF || pair->in_vain == IN_VAIN_MOST)
 		return;
-	if (!lent)
-		pair->lend = may_lend();
+	if (!rkeys)
+		pair->needs_rkeys = may_register();
 	else if (++pair->in_vain == IN_VAIN_MOST)
-		pair->lend = false;
+		pair->needs_rkeys = false;
 }
 
 typedef ssize_t vm_call(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -176,7 +176,7 @@ static bl_cold int refused(struct bl_copy_pair *pair, enum bl_copy_way *way, con
 	*(way == &pair->pull ? &pair->pull_why : &pair->push_why) = (int16_t)-err;
 	bl_copy_unreached(pair, false);
 	bl_info("process %d: %s: %s; its large messages take another way%s", (int)pair->pid, what,
-		strerror(-err), pair->lend ? ": the module" : "");
+		strerror(-err), pair->needs_rkeys ? ": the module" : "");
 	return -EOPNOTSUPP;
 }
 
@@ -342,13 +342,13 @@ size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t 
 	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
 }
 
-static void choose_turns(uint64_t turns, enum bl_copybuf_use kind)
+static void choose_copybuf(uint64_t turns, enum bl_copybuf_use kind)
 {
 	plan.copybuf = turns == TURNS_ALWAYS || turns == TURNS_CROSSING ||
 		       (turns == TURNS_AUTO && kind != BL_COPYBUF_NONE);
 	plan.exchange_only =
 		turns == TURNS_CROSSING || (turns == TURNS_AUTO && kind == BL_COPYBUF_EXCHANGE);
-	plan.grows = turns == TURNS_ALWAYS;
+	plan.streamed = turns == TURNS_ALWAYS;
 }
 
 static size_t eager_long_far(size_t known, const struct bl_copy_cost *once,
@@ -419,7 +419,7 @@ static void measure(void)
 	plan.eager_long_far = eager_long_far(kind->eager_long_far, &once, &bl_copy_past);
 	plan.eager_long_copybuf = eager_long_far(kind->eager_long_copybuf, &once, &bl_copy_copybuf);
 	plan.eager_long_far = bl_min(plan.eager_long_far, plan.eager_long_copybuf);
-	choose_turns(knobs->copybuf, kind->turns);
+	choose_copybuf(knobs->copybuf, kind->turns);
 	plan.streamed_far = kind->streamed_far;
 	choose_dirty(kind, &once, cpu.cache);
 	plan.own_by_store =
@@ -435,9 +435,10 @@ static void measure(void)
 	plan.kind = kind->name;
 	bl_debug("copy plan: kind %s, system call %.0f ns, %.0f ns/KiB; eager to %zu, in a "
 		 "dialogue to %zu, "
-		 "injected to %zu, carried to %zu, far away to %zu, in turn %zu, in a stream %zu, "
+		 "injected to %zu, eager (long) to %zu, far away to %zu, by copy buffer %zu, in a "
+		 "stream %zu, "
 		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
-		 "both hands from %zu, pieces of %zu to %zu; in turn: %s; served: %s",
+		 "split from %zu, pieces of %zu to %zu; copy buffer: %s; delegated: %s",
 		 plan.kind, once.ns, once.per_kb, plan.eager_max, plan.pingpong_max,
 		 plan.inject_max, plan.eager_long_max, plan.eager_long_far, plan.eager_long_copybuf,
 		 plan.stream_max, plan.dirty_max, plan.dirty_ns, plan.dirty_per_kb,

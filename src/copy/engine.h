@@ -28,7 +28,7 @@ struct bl_copy_pair {
 	enum bl_copy_way pull;
 	enum bl_copy_way push;
 	int16_t pull_why, push_why; /* BL_COPY_NOTHING: the errno that says why */
-	bool lend;		    /* our buffers go with keys of the module: see kmod.h */
+	bool needs_rkeys;	    /* our buffers go with keys of the module: see kmod.h */
 	uint8_t in_vain;	    /* times that keys were no help */
 	uint32_t moved; /* by the last copy that failed, at least: bytes that are there all the same
 			 */
@@ -72,7 +72,7 @@ int bl_copy_push_by(struct bl_copy_pair *pair, const struct bl_rkey *key, const 
 bl_cold bool bl_copy_is_mapped(const struct iovec *iov, size_t n);
 
 /* The peer was not allowed to reach a buffer of ours, which had been lent or not. */
-bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool lent);
+bl_cold void bl_copy_unreached(struct bl_copy_pair *pair, bool rkeys);
 
 #define BL_DIRTY_LEAST 131072u /* bytes of what was just written and goes in turn, at most, */
 #define BL_DIRTY_MAX   524288u /* where a core has 2 MiB of its own, or is Zen 3 or later */
@@ -106,7 +106,7 @@ struct bl_copy_plan {
 	bool by_stream;	    /* eager_long_max is 0: longer rings are for streams;
 			       transport/local/adapt/longring.c */
 	bool deep;	    /* large messages of a stream go through them, too; endpoint/send.c */
-	bool grows;	    /* and what they write grows there, whether it is waited for or not */
+	bool streamed;	    /* and what they write grows there, whether it is waited for or not */
 	bool streamed_far;  /* what is waited for does far away, too; endpoint/send.c */
 	size_t chunk_half; /* a piece, when two processes share a message: half of it up to here, */
 	size_t chunk_max;  /* then this, or a quarter up to here */

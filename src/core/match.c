@@ -186,7 +186,7 @@ struct bl_post **bl_post_link(struct bl_post_queue *queue, const struct bl_post 
 
 /* --- early messages ------------------------------------------------------- */
 
-static struct bl_unexpected *unex_of(struct bl_node *node, uint32_t view)
+static struct bl_unexpected *unexpected_of(struct bl_node *node, uint32_t view)
 {
 	return bl_containerof(node - view, struct bl_unexpected, node[0]);
 }
@@ -287,8 +287,8 @@ static struct bl_unexpected **find_in(struct bl_unexpected_queue *early, uint32_
 	x->view[view].used++;
 	for (struct bl_node *node = bl_table_first(&x->view[view].table, hash); node;
 	     node = bl_table_next(node->next, hash))
-		if (takes(post, unex_of(node, view), tagged))
-			return unex_of(node, view)->link;
+		if (takes(post, unexpected_of(node, view), tagged))
+			return unexpected_of(node, view)->link;
 	return early->tail;
 }
 

@@ -232,7 +232,7 @@ static bool writes_no_more(const struct bl_peer *peer, uint64_t begun)
  * not before it was given our lane. */
 static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 {
-	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->given;
+	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->cts_all;
 	uint32_t busy;
 
 	/* acquire: pairs with the release in rma.c */

@@ -183,7 +183,7 @@ struct bl_ep {
 	uint16_t eager_max;	/* the same */
 	uint16_t publish_above; /* bytes: a longer receive is shown to its senders; proxy.h */
 	uint32_t work;		/* transfers, requests being served, peers with control packets */
-	bool crosses;	      /* `warm` is for when the other's message is copied out, not before */
+	bool exchange;	      /* `warm` is for when the other's message is copied out, not before */
 	bool warm_long;	      /* as many as of a fresh one (dirty.h) */
 	bool locks;	      /* a locked instruction follows each send; demote.h */
 	bool sampled;	      /* the time until the next send is taken */
@@ -199,13 +199,13 @@ struct bl_ep {
 	size_t congestion; /* of messages beyond the eager limit that came whole; recv.c */
 	bool congested;	   /* that is much, as neighbours are told */
 	struct bl_recv_op **transfer; /* being copied */
-	uint32_t ntransfer, room_transfer;
+	uint32_t ntransfer, room_recv_op;
 	struct bl_send_op **request; /* all in use, by index; see rndv_rx.c */
 	uint32_t nrequest, requests;
 	struct bl_send_op **serving; /* helped with or streamed */
 	uint32_t nserving, room_serving;
-	struct bl_send_op *free_request;
-	struct bl_recv_op *free_transfer;
+	struct bl_send_op *free_send_op;
+	struct bl_recv_op *free_recv_op;
 	struct bl_iov8 *free_iov;
 	void *slabs; /* all pools' memory */
 	uint32_t generation;
@@ -218,7 +218,7 @@ struct bl_ep {
 	TAILQ_HEAD(, bl_send_op) opened; /* valid if there are any */
 	uint64_t next_claim;		 /* ticks */
 	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
-	uint8_t shows;			 /* so many more receives below BL_PROXY_MIN are shown */
+	uint8_t publishes;		 /* so many more receives below BL_PROXY_MIN are shown */
 	uint8_t unclaimed;		 /* of those, since one was claimed */
 	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
 	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
@@ -253,10 +253,10 @@ struct bl_ep {
 	struct bl_peer *opening;   /* what has waited for this peer is about to begin; or NULL */
 	size_t txq_kept;	   /* injected bytes that wait */
 	struct bl_txq_chunk *txq_spare; /* memory for more; or NULL */
-	uint32_t looks;	       /* in vain, while operations waited for a peer to be connected */
-	uint64_t next_look;    /* ticks: after the lives of peers */
-	uint32_t moves;	       /* packets and one-sided operations, by the last one; nap.h */
-	struct bl_demote pass; /* of sends whose time is taken */
+	uint32_t looks;		 /* in vain, while operations waited for a peer to be connected */
+	uint64_t next_look;	 /* ticks: after the lives of peers */
+	uint32_t moves;		 /* packets and one-sided operations, by the last one; nap.h */
+	struct bl_demote demote; /* of sends whose time is taken */
 };
 static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
 	      "`ndest` to `warm`, what a message needs besides, is one line");
@@ -564,7 +564,7 @@ static inline bool bl_is_exchange(const struct bl_peer *peer)
  * cross, while the other's is copied out. Two without such a moment in between: they don't. */
 static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
 {
-	ep->crosses &= !ep->warm;
+	ep->exchange &= !ep->warm;
 	ep->warm = peer;
 }
 

@@ -25,7 +25,7 @@ static void poll_early(struct bl_ep *ep, const struct bl_unexpected_queue *early
 	struct bl_unexpected **tail = early->tail;
 	struct bl_sink none = BL_SINK_NONE;
 
-	if (ep->warm && !ep->crosses)
+	if (ep->warm && !ep->exchange)
 		bl_warm_payload(ep);
 	for (; passes && early->tail == tail && nothing_came(ep); passes--) {
 		if (until && bl_is_due(bl_ticks(), until))

@@ -245,7 +245,7 @@ bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struc
 	if (BL_HEAD_OP(head) <= BL_OP_MSG)
 		bl_copybuf_heard(&peer->tx, &peer->rx, slot, head);
 	if (ep->warm) { /* no idle moment came before the other's message */
-		ep->crosses = bl_is_exchange(ep->warm);
+		ep->exchange = bl_is_exchange(ep->warm);
 		ask_payload(ep); /* stores would be before its completion and its credit */
 	}
 	ep->unsaid += BL_HEAD_LEN(head);
@@ -260,7 +260,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		struct bl_ep *ep = cq->ep[i];
 
-		if (unlikely(ep->warm != NULL) && !ep->crosses)
+		if (unlikely(ep->warm != NULL) && !ep->exchange)
 			bl_warm_payload(ep);
 		bl_proxy_upkeep(ep, now);
 		if (unlikely(bl_has_come(now, ep->next_look)))

@@ -67,7 +67,7 @@ void bl_post_release(struct bl_ep *ep, struct bl_post *post)
 }
 
 /* Bytes of it that are copied here. */
-static size_t unex_bytes(const struct bl_unexpected *u)
+static size_t bytes_kept(const struct bl_unexpected *u)
 {
 	return u->large ? 0 : u->len;
 }
@@ -75,7 +75,7 @@ static size_t unex_bytes(const struct bl_unexpected *u)
 /* Messages beyond the eager limit that came whole and wait for their receives. While they are more
  * than BL_KEPT_MOST bytes we say so in our header, and senders, who look every few packets
  * (bl_is_congested), announce theirs. */
-static void count_whole(struct bl_ep *ep, const struct bl_unexpected *u, bool comes)
+static void count_eager_long(struct bl_ep *ep, const struct bl_unexpected *u, bool comes)
 {
 	bool congested;
 
@@ -95,8 +95,8 @@ static void count_whole(struct bl_ep *ep, const struct bl_unexpected *u, bool co
 /* ep: which it came to. */
 void bl_unexpected_free(struct bl_ep *ep, struct bl_unexpected *u)
 {
-	bl_stat_unexpected_over(ep, unex_bytes(u));
-	count_whole(ep, u, false);
+	bl_stat_unexpected_over(ep, bytes_kept(u));
+	count_eager_long(ep, u, false);
 	bl_unexpected_put(ep->home, u);
 }
 
@@ -193,7 +193,7 @@ static void move_out(struct bl_ep *ep, void *to, const void *bytes, size_t len, 
 		const uint8_t *next = bl_tx_payload_next(&ep->warm->tx, BL_PREFETCH_MOST, &size);
 
 		bl_move_asking(to, bytes, len, next, size);
-		ep->crosses = true;
+		ep->exchange = true;
 		ep->warm = NULL;
 	} else {
 		memcpy(to, bytes, len);
@@ -306,8 +306,8 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 			memcpy(u->key, a->key, a->npiece * sizeof u->key[0]);
 	}
 	bl_unexpected_append(early, u);
-	bl_stat_unexpected(ep, unex_bytes(u));
-	count_whole(ep, u, true);
+	bl_stat_unexpected(ep, bytes_kept(u));
+	count_eager_long(ep, u, true);
 	return true;
 }
 
@@ -345,7 +345,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 
 /* A large message's description, from shared memory; false: it makes no sense. */
 static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, struct iovec *piece,
-		     struct bl_rkeys *lent)
+		     struct bl_rkeys *rkeys)
 {
 	const size_t fixed = offsetof(struct bl_rts, piece);
 	struct bl_rts rts;
@@ -354,10 +354,10 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 		return false;
 	memcpy(&rts, bytes, fixed);
 	if (!bl_described((const char *)bytes + fixed, len - fixed, a->slot_flags & BL_SLOT_RKEYS,
-			  piece, &a->npiece, lent))
+			  piece, &a->npiece, rkeys))
 		return false;
 	a->piece = piece;
-	a->key = lent->key;
+	a->key = rkeys->key;
 	a->len = rts.len;
 	a->request = rts.request;
 	return a->len != SIZE_MAX && bl_iov_len_checked(piece, a->npiece) == a->len;
@@ -402,14 +402,14 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 	uint32_t len = BL_HEAD_LEN(head), flags = BL_HEAD_FLAGS(head);
 	struct bl_post *post = *at;
 	uint64_t request = request_of(slot, head);
-	bool grows = bl_slot_is_streamed(head);
+	bool streamed = bl_slot_is_streamed(head);
 	bool ours = post->src == peer; /* else another's message may take it meanwhile */
 
 	if (unlikely(flags & BL_SLOT_ACK))
 		bl_proxy_took(ep, peer, len);
-	if (grows && !bl_take_streamed(ep, &peer->rx, slot, len, ours ? post : NULL, bytes))
+	if (streamed && !bl_take_streamed(ep, &peer->rx, slot, len, ours ? post : NULL, bytes))
 		return false;
-	if (!grows || !ours)
+	if (!streamed || !ours)
 		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
 	bl_post_unlink(&ep->tagged, at);
 	bl_proxy_came(ep, post, true, peer, len);
@@ -430,7 +430,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 	uint32_t len = BL_HEAD_LEN(head), op = BL_HEAD_OP(head), flags = BL_HEAD_FLAGS(head);
 	const uint8_t *bytes = bl_packet_bytes(peer, slot, head);
 	struct iovec piece[BL_IOV_MAX];
-	struct bl_rkeys lent;
+	struct bl_rkeys rkeys;
 	struct bl_arrival a = {
 		.peer = peer, .tag = tag, .data = data, .slot_flags = (uint8_t)flags};
 	enum bl_proxy_rts claim;
@@ -449,7 +449,7 @@ static bool deliver_other(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer
 		return arrive_bytes(ep, sink, &a, op == BL_OP_TAGGED, bytes);
 	case BL_OP_TAGGED_RTS:
 	case BL_OP_MSG_RTS:
-		if (!read_rts(bytes, len, &a, piece, &lent))
+		if (!read_rts(bytes, len, &a, piece, &rkeys))
 			goto nonsense;
 		claim = bl_proxy_on_rts(ep, sink, slot, &a, op == BL_OP_TAGGED_RTS);
 		if (claim == BL_PROXY_RTS_NONSENSE)

@@ -286,7 +286,7 @@ static bool goes_dirty(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 	struct bl_tx *tx = &peer->tx;
 	bool place = bl_copybuf_has_place(tx, len), either_way = bl_dirty_or_not(peer, len), ring;
 
-	if (peer->copy.lend || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
+	if (peer->copy.needs_rkeys || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
 		return false;
 	if (len >= BL_PROXY_MIN && !(has_posted(peer) && both_at_it(ep, peer, len, len)))
 		return false;
@@ -305,7 +305,7 @@ static bool goes_dirty(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 	if ((!place && !ring) || bl_is_congested(peer, len))
 		return false;
 	if (!either_way && !tx->dirty_left) {
-		tx->fresh = 0; /* announce some */
+		tx->dirty = 0; /* announce some */
 		return false;
 	}
 	if (place && !has_place(ep, peer, len))
@@ -320,7 +320,7 @@ static bool may_go_eager(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
 	if (len <= ep->eager_max)
 		return true;
-	if (peer->copy.lend || peer->copy.pull == BL_COPY_SELF)
+	if (peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF)
 		return false;
 	if (len <= bl_copy_plan()->pingpong_max && is_pingpong(peer) && !bl_is_congested(peer, len))
 		return true;
@@ -433,12 +433,13 @@ static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *
  * Its receiver waits for just this message, and copies its beginning out while we copy the rest in.
  * Where messages cross, each is copied in first; far away nothing is gained on some machines.
  */
-static bool grows(const struct bl_tx *tx, size_t len)
+static bool streamed(const struct bl_tx *tx, size_t len)
 {
 	const struct bl_copy_plan *plan = bl_copy_plan();
 
-	return len >= STREAMED_MIN && (plan->grows || (bl_tx_is_pingpong(tx) &&
-						       (plan->streamed_far || !bl_tx_is_far(tx))));
+	return len >= STREAMED_MIN &&
+	       (plan->streamed ||
+		(bl_tx_is_pingpong(tx) && (plan->streamed_far || !bl_tx_is_far(tx))));
 }
 
 /* Published with its first piece. */
@@ -476,7 +477,7 @@ static void put_copybuf(struct bl_ep *ep, struct bl_peer *peer, const struct iov
 	bl_stat_add(ep, BL_STAT_copybuf, 1);
 	to = bl_copybuf_take(tx, &peer->rx, len, &flags);
 	head |= BL_HEAD(0, 0, flags);
-	if (grows(tx, len)) {
+	if (streamed(tx, len)) {
 		put_streamed(ep, peer, to, iov, niov, head, tag, data);
 		return;
 	}
@@ -559,13 +560,13 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 	struct bl_tx *tx = &peer->tx;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false, fresh;
+	bool turn = false, dirty;
 
 	if (waits_in_vain(ep, peer, send, len))
 		return -EMSGSIZE;
-	fresh = (bl_is_dirty(ep, peer, len) || bl_dirty_or_not(peer, len)) &&
+	dirty = (bl_is_dirty(ep, peer, len) || bl_dirty_or_not(peer, len)) &&
 		goes_dirty(ep, peer, len, &turn);
-	if (!fresh && !may_go_eager(ep, peer, len))
+	if (!dirty && !may_go_eager(ep, peer, len))
 		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_acked(ep, peer, send, len, op, flags);
@@ -589,7 +590,7 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 		put_copybuf(ep, peer, send->iov, send->niov, BL_HEAD(len, op, flags), send->tag,
 			    send->data);
 	} else {
-		if (likely(send->niov == 1 && !fresh)) /* which are stored slowly near by, too */
+		if (likely(send->niov == 1 && !dirty)) /* which are stored slowly near by, too */
 			flags |= bl_tx_store(tx, to, send->iov[0].iov_base, len);
 		else
 			gather(tx, to, send, len);
@@ -600,9 +601,9 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 		publish_long(ep, peer, to, BL_HEAD(len, op, flags), send->tag, send->data);
 	if (to && bl_tx_is_pingpong(tx) && !(flags & BL_SLOT_NT_STORED))
 		bl_tx_payload_demote(tx, to, (uint32_t)len, false);
-	if (to && (fresh || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_NT_STORED)) {
+	if (to && (dirty || len <= BL_SHORT_MOST) && !(flags & BL_SLOT_NT_STORED)) {
 		bl_warm_later(ep, peer);
-		ep->warm_long = fresh;
+		ep->warm_long = dirty;
 	}
 	bl_peer_notify(peer);
 	if (len >= BL_PROXY_MIN)

@@ -16,9 +16,9 @@
 
 struct bad_row {
 	struct row row;
-	const char *copy;    /* FI_BEELINE_COPY */
-	const char *stretch; /* FI_BEELINE_LONG_RING */
-	int bad;	     /* whose buffer; 0 sends, 1 receives */
+	const char *copy;     /* FI_BEELINE_COPY */
+	const char *lengthen; /* FI_BEELINE_LONG_RING */
+	int bad;	      /* whose buffer; 0 sends, 1 receives */
 	size_t len;
 	bool away; /* the receiver is, from when it has posted until the sender has tried */
 	bool gone; /* the page isn't mapped; else it has no rights */
@@ -161,8 +161,8 @@ static void bad_buffer(void **state)
 {
 	row = TABLE_ROW(struct bad_row, state);
 	setenv("FI_BEELINE_COPY", row->copy, 1);
-	setenv("FI_BEELINE_LONG_RING", row->stretch, 1);
-	if (!strcmp(row->stretch, "always")) /* also where a system call is cheap */
+	setenv("FI_BEELINE_LONG_RING", row->lengthen, 1);
+	if (!strcmp(row->lengthen, "always")) /* also where a system call is cheap */
 		setenv("FI_BEELINE_EAGER_LONG_MAX", "98304", 1);
 	world_start(2, run);
 	world_end(row->bad);

@@ -100,7 +100,7 @@ static void go_mad(struct bl_peer *peer, uint64_t *seed)
 		break;
 	case CREDITS:
 		garbage_bytes(peer->rx.lane, 0, 64, seed);
-		garbage_bytes(peer->rx.lane, offsetof(struct bl_lane, coop),
+		garbage_bytes(peer->rx.lane, offsetof(struct bl_lane, chunks),
 			      offsetof(struct bl_lane, payload), seed);
 		break;
 	case HEADER:

@@ -93,7 +93,7 @@ static void mutate_their_lanes(uint64_t *seed)
 		if (table_random(seed) % 2)
 			change((uint8_t *)lane, 2 * BL_LINE, seed);
 		else
-			change((uint8_t *)lane->coop, 4 * sizeof lane->coop[0], seed);
+			change((uint8_t *)lane->chunks, 4 * sizeof lane->chunks[0], seed);
 	}
 }
 

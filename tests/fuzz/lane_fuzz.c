@@ -210,7 +210,7 @@ static void begin(pid_t pid, bool written)
 	w.peer->tx.turns = BL_PINGPONG_AFTER; /* it offers after one answer */
 	w.written = written;
 	if (written) {
-		w.peer->tx.fresh = BL_DIRTY_AFTER;
+		w.peer->tx.dirty = BL_DIRTY_AFTER;
 		w.peer->tx.dirty_left = BL_DIRTY_MOST;
 		atomic_store(&w.header->stays, 1);
 	}

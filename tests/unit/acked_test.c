@@ -85,7 +85,7 @@ static void which_are(void **state)
 
 	open_pair();
 	peer()->stays_short = true;
-	peer()->copy.lend = row->lends;
+	peer()->copy.needs_rkeys = row->lends;
 	post(LONGEST - 80000);
 	n = peer()->tx.next;
 	send_by(row->len, row->niov, DELIVER | row->flags);
@@ -94,7 +94,7 @@ static void which_are(void **state)
 	assert_int_equal(!!(BL_HEAD_FLAGS(head_of(n)) & BL_SLOT_ACK), row->one_packet);
 	if (row->one_packet)
 		assert_int_equal(peer()->tx.next, n + 1);
-	peer()->copy.lend = false;
+	peer()->copy.needs_rkeys = false;
 	got = node_completion(&node, 0, NULL);
 	assert_int_equal(got.len, row->len);
 	assert_int_equal(got.flags & BL_REMOTE_CQ_DATA, row->flags & BL_REMOTE_CQ_DATA);
@@ -353,7 +353,7 @@ static void asks_for_more(void **state)
 	number = bl_send_op_number(request());
 	n = peer()->tx.next;
 	ask.piece[0] = (struct bl_piece){(uintptr_t)to, EAGER};
-	bl_chunks_start(&back->tx.lane->coop[0], 1, 4);
+	bl_chunks_start(&back->tx.lane->chunks[0], 1, 4);
 	cts.piece[0] = ask.piece[0];
 	bl_control(receiver, back, BL_OP_CTS, number, 0, &cts,
 		   offsetof(struct bl_cts, piece) + sizeof cts.piece[0]);
@@ -362,7 +362,7 @@ static void asks_for_more(void **state)
 	node_settle(&node, 1);
 	assert_int_equal(peer()->tx.next, n);
 	assert_int_equal(sender->nserving, 0);
-	assert_null(request()->coop);
+	assert_null(request()->chunks);
 	receive(EAGER);
 	told();
 	node_close(&node);
@@ -480,7 +480,7 @@ static bool prepare(const struct large_row *row)
 	open_pair();
 	peer()->stays_short = row->is_short;
 	if (!row->is_short)
-		stretch();
+		lengthen();
 	assert_int_equal(is_long(), !row->is_short);
 	for (uint32_t i = 0; i < row->unread; i++) {
 		sender->leaves = 0;

@@ -131,11 +131,11 @@ static inline void is_not_there(uint32_t i)
 		assert_int_equal(there[i][k], 0xee);
 }
 
-static inline const struct bl_recv_op *given(uint32_t i)
+static inline const struct bl_recv_op *cts_all(uint32_t i)
 {
 	for (uint32_t k = 0; k < receiver->ntransfer; k++)
 		if (receiver->transfer[k]->context == there[i])
-			return receiver->transfer[k]->given ? receiver->transfer[k] : NULL;
+			return receiver->transfer[k]->cts_all ? receiver->transfer[k] : NULL;
 	return NULL;
 }
 

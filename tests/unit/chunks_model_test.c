@@ -128,7 +128,7 @@ static void wait_for_other(unsigned seen)
 
 static struct {
 	const struct model_row *row;
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 	uint32_t told;		     /* the message that the sender has been told of */
 	uint32_t over;		     /* messages that are complete */
 	uint32_t by[3][CHUNKS_MOST]; /* [message][chunk]: times copied */
@@ -147,14 +147,14 @@ static void send_one(uint32_t message)
 {
 	uint32_t taken = 0, chunk;
 
-	while ((chunk = bl_chunks_take(&model.coop, message, model.row->count, true)) !=
+	while ((chunk = bl_chunks_take(&model.chunks, message, model.row->count, true)) !=
 	       BL_CHUNKS_NONE) {
 		if (taken++ == model.row->give_back) {
-			bl_chunks_give_back(&model.coop, chunk);
+			bl_chunks_give_back(&model.chunks, chunk);
 			return;
 		}
 		copied(message, chunk);
-		bl_chunks_count(&model.coop);
+		bl_chunks_count(&model.chunks);
 	}
 }
 
@@ -177,7 +177,7 @@ static void receive_one(uint32_t message)
 	uint32_t count = model.row->count, mine = 0, done = 0, chunk;
 	bool handed_out = false, got_back = false;
 
-	bl_chunks_start(&model.coop, message, count);
+	bl_chunks_start(&model.chunks, message, count);
 	model.told = message;
 	while (!model.wrong) {
 		unsigned seen = steps[0];
@@ -185,13 +185,13 @@ static void receive_one(uint32_t message)
 		if (!handed_out && mine == model.row->stop_at) {
 			uint32_t front, end;
 
-			bl_chunks_stop(&model.coop, message, count, &front, &end);
+			bl_chunks_stop(&model.chunks, message, count, &front, &end);
 			handed_out = true;
 			for (; front < end; front++, done++)
 				copied(message, front);
 		}
 		chunk = handed_out ? BL_CHUNKS_NONE
-				   : bl_chunks_take(&model.coop, message, count, false);
+				   : bl_chunks_take(&model.chunks, message, count, false);
 		if (chunk != BL_CHUNKS_NONE) {
 			copied(message, chunk);
 			mine++;
@@ -199,8 +199,8 @@ static void receive_one(uint32_t message)
 			continue;
 		}
 		handed_out = true;
-		uint32_t counted = bl_chunks_counted(&model.coop);
-		chunk = bl_chunks_returned(&model.coop);
+		uint32_t counted = bl_chunks_counted(&model.chunks);
+		chunk = bl_chunks_returned(&model.chunks);
 		if (chunk != BL_CHUNKS_NONE && !got_back) {
 			got_back = true;
 			copied(message, chunk);
@@ -242,7 +242,8 @@ static void start(int who, void (*run)(void))
 
 /* One run by `choice`; beyond it, always the first. Records how many choices
  * there were at each step; returns the number of steps, 0: it did not end. */
-static int run_once(const struct model_row *row, const uint8_t *choice, int given, uint8_t *options)
+static int run_once(const struct model_row *row, const uint8_t *choice, int cts_all,
+		    uint8_t *options)
 {
 	int depth = 0;
 
@@ -257,7 +258,7 @@ static int run_once(const struct model_row *row, const uint8_t *choice, int give
 		if (depth == DEEPEST || (!can[0] && !can[1]))
 			return 0;
 		options[depth] = can[0] && can[1] ? 2 : 1;
-		pick = depth < given ? choice[depth] : 0;
+		pick = depth < cts_all ? choice[depth] : 0;
 		running = can[0] && can[1] ? pick : can[1];
 		depth++;
 		waiting[!running] = false;

@@ -34,7 +34,7 @@ struct share_row {
 
 /* In memory that both see. */
 struct stage {
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 	_Atomic uint32_t announced; /* generation of the message under way; 0: none yet */
 	_Atomic uint32_t over;
 	_Atomic uint32_t by[MOST][2]; /* chunks: copied by receiver, by sender */
@@ -59,9 +59,10 @@ static void send_one(struct stage *s, const struct share_row *row, uint32_t gene
 {
 	uint32_t taken = 0, chunk;
 
-	while ((chunk = bl_chunks_take(&s->coop, generation, row->count, true)) != BL_CHUNKS_NONE) {
+	while ((chunk = bl_chunks_take(&s->chunks, generation, row->count, true)) !=
+	       BL_CHUNKS_NONE) {
 		if (taken++ == row->give_back) {
-			bl_chunks_give_back(&s->coop, chunk);
+			bl_chunks_give_back(&s->chunks, chunk);
 			return;
 		}
 		/* A message of `generation` can't end while we hold a chunk of it. */
@@ -69,7 +70,7 @@ static void send_one(struct stage *s, const struct share_row *row, uint32_t gene
 			atomic_fetch_add(&s->sender_lost, 1);
 		atomic_fetch_add_explicit(&s->by[chunk][1], 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&s->sender_total, 1, memory_order_relaxed);
-		bl_chunks_count(&s->coop);
+		bl_chunks_count(&s->chunks);
 	}
 }
 
@@ -97,17 +98,17 @@ static const char *receive_one(struct stage *s, const struct share_row *row, uin
 
 	for (uint32_t i = 0; i < row->count; i++)
 		atomic_store(&s->by[i][0], 0), atomic_store(&s->by[i][1], 0);
-	bl_chunks_start(&s->coop, generation, row->count);
+	bl_chunks_start(&s->chunks, generation, row->count);
 	atomic_store(&s->announced, generation);
 	for (;;) {
 		if (!handed_out && mine == row->stop_at) {
-			bl_chunks_stop(&s->coop, generation, row->count, &front, &end);
+			bl_chunks_stop(&s->chunks, generation, row->count, &front, &end);
 			handed_out = true;
 			for (uint32_t i = front; i < end; i++, done++)
 				atomic_fetch_add(&s->by[i][0], 1);
 		}
 		chunk = handed_out ? BL_CHUNKS_NONE
-				   : bl_chunks_take(&s->coop, generation, row->count, false);
+				   : bl_chunks_take(&s->chunks, generation, row->count, false);
 		if (chunk != BL_CHUNKS_NONE) {
 			atomic_fetch_add(&s->by[chunk][0], 1);
 			mine++;
@@ -115,7 +116,7 @@ static const char *receive_one(struct stage *s, const struct share_row *row, uin
 		} else {
 			handed_out = true;
 		}
-		chunk = bl_chunks_returned(&s->coop);
+		chunk = bl_chunks_returned(&s->chunks);
 		if (chunk != BL_CHUNKS_NONE && !got_back) {
 			if (chunk >= front && chunk < end)
 				return "a chunk came back that was never handed out";
@@ -123,9 +124,9 @@ static const char *receive_one(struct stage *s, const struct share_row *row, uin
 			atomic_fetch_add(&s->by[chunk][0], 1);
 			done++;
 		}
-		if (done + bl_chunks_counted(&s->coop) > row->count)
+		if (done + bl_chunks_counted(&s->chunks) > row->count)
 			return "more chunks than the message has";
-		if (done + bl_chunks_counted(&s->coop) == row->count)
+		if (done + bl_chunks_counted(&s->chunks) == row->count)
 			break;
 		if (bl_clock_ns() > deadline)
 			return "chunks are missing";
@@ -210,29 +211,29 @@ static void two_processes(void **state)
 
 static void hands_meet(void **state)
 {
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 
-	bl_chunks_start(&coop, 1, 5);
-	assert_int_equal(bl_chunks_take(&coop, 1, 5, false), 0);
-	assert_int_equal(bl_chunks_take(&coop, 1, 5, true), 4);
-	assert_int_equal(bl_chunks_take(&coop, 1, 5, true), 3);
-	assert_int_equal(bl_chunks_take(&coop, 1, 5, false), 1);
-	assert_int_equal(bl_chunks_take(&coop, 1, 5, true), 2);
-	assert_true(bl_chunks_take(&coop, 1, 5, true) == BL_CHUNKS_NONE);
-	assert_true(bl_chunks_take(&coop, 1, 5, false) == BL_CHUNKS_NONE);
+	bl_chunks_start(&chunks, 1, 5);
+	assert_int_equal(bl_chunks_take(&chunks, 1, 5, false), 0);
+	assert_int_equal(bl_chunks_take(&chunks, 1, 5, true), 4);
+	assert_int_equal(bl_chunks_take(&chunks, 1, 5, true), 3);
+	assert_int_equal(bl_chunks_take(&chunks, 1, 5, false), 1);
+	assert_int_equal(bl_chunks_take(&chunks, 1, 5, true), 2);
+	assert_true(bl_chunks_take(&chunks, 1, 5, true) == BL_CHUNKS_NONE);
+	assert_true(bl_chunks_take(&chunks, 1, 5, false) == BL_CHUNKS_NONE);
 }
 
 static void take_of_another_generation(void **state)
 {
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 
-	bl_chunks_start(&coop, 7, 4);
+	bl_chunks_start(&chunks, 7, 4);
 	for (int back = 0; back < 2; back++) {
-		assert_true(bl_chunks_take(&coop, 6, 4, back) == BL_CHUNKS_NONE);
-		assert_true(bl_chunks_take(&coop, 8, 4, back) == BL_CHUNKS_NONE);
+		assert_true(bl_chunks_take(&chunks, 6, 4, back) == BL_CHUNKS_NONE);
+		assert_true(bl_chunks_take(&chunks, 8, 4, back) == BL_CHUNKS_NONE);
 	}
-	assert_int_equal(bl_chunks_take(&coop, 7, 4, false), 0); /* none of them took a chunk */
-	assert_int_equal(bl_chunks_take(&coop, 7, 4, true), 3);
+	assert_int_equal(bl_chunks_take(&chunks, 7, 4, false), 0); /* none of them took a chunk */
+	assert_int_equal(bl_chunks_take(&chunks, 7, 4, true), 3);
 }
 
 struct stop_row {
@@ -253,20 +254,20 @@ static void stop_tells_what_is_not_taken(void **state)
 {
 	const struct stop_row *row = TABLE_ROW(struct stop_row, state);
 	uint32_t front, end;
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 
-	bl_chunks_start(&coop, UINT32_MAX, row->count);
+	bl_chunks_start(&chunks, UINT32_MAX, row->count);
 	for (uint32_t i = 0; i < row->front; i++)
-		assert_int_equal(bl_chunks_take(&coop, UINT32_MAX, row->count, false), i);
+		assert_int_equal(bl_chunks_take(&chunks, UINT32_MAX, row->count, false), i);
 	for (uint32_t i = 0; i < row->back; i++)
-		assert_int_equal(bl_chunks_take(&coop, UINT32_MAX, row->count, true),
+		assert_int_equal(bl_chunks_take(&chunks, UINT32_MAX, row->count, true),
 				 row->count - 1 - i);
-	bl_chunks_stop(&coop, UINT32_MAX, row->count, &front, &end);
+	bl_chunks_stop(&chunks, UINT32_MAX, row->count, &front, &end);
 	assert_int_equal(end - front, row->count - row->front - row->back);
 	assert_true(front == end || front == row->front);
-	assert_true(bl_chunks_take(&coop, UINT32_MAX, row->count, false) == BL_CHUNKS_NONE);
-	assert_true(bl_chunks_take(&coop, UINT32_MAX, row->count, true) == BL_CHUNKS_NONE);
-	bl_chunks_stop(&coop, UINT32_MAX, row->count, &front, &end); /* again */
+	assert_true(bl_chunks_take(&chunks, UINT32_MAX, row->count, false) == BL_CHUNKS_NONE);
+	assert_true(bl_chunks_take(&chunks, UINT32_MAX, row->count, true) == BL_CHUNKS_NONE);
+	bl_chunks_stop(&chunks, UINT32_MAX, row->count, &front, &end); /* again */
 	assert_int_equal(front, end);
 }
 
@@ -301,17 +302,17 @@ static void word_is_checked(void **state)
 	const struct word_row *row = TABLE_ROW(struct word_row, state);
 
 	for (int back = 0; back < 2; back++) {
-		struct bl_chunks coop;
+		struct bl_chunks chunks;
 		uint32_t chunk, front, end;
 
-		bl_chunks_start(&coop, OURS, OUR_COUNT);
-		atomic_store(&coop.left, row->word);
-		chunk = bl_chunks_take(&coop, OURS, OUR_COUNT, back);
+		bl_chunks_start(&chunks, OURS, OUR_COUNT);
+		atomic_store(&chunks.left, row->word);
+		chunk = bl_chunks_take(&chunks, OURS, OUR_COUNT, back);
 		assert_int_equal(chunk != BL_CHUNKS_NONE, row->believed);
 		if (row->believed)
 			assert_in_range(chunk, 0, OUR_COUNT - 1);
-		atomic_store(&coop.left, row->word);
-		bl_chunks_stop(&coop, OURS, OUR_COUNT, &front, &end);
+		atomic_store(&chunks.left, row->word);
+		bl_chunks_stop(&chunks, OURS, OUR_COUNT, &front, &end);
 		assert_true(front <= end && end <= OUR_COUNT);
 		assert_int_equal(front != end, row->believed);
 	}
@@ -320,18 +321,18 @@ static void word_is_checked(void **state)
 static void start_forgets_the_last_message(void **state)
 {
 	uint32_t front, end;
-	struct bl_chunks coop;
+	struct bl_chunks chunks;
 
-	bl_chunks_start(&coop, 1, 5);
-	bl_chunks_count(&coop);
-	bl_chunks_give_back(&coop, 0);
-	assert_int_equal(bl_chunks_counted(&coop), 1);
-	assert_int_equal(bl_chunks_returned(&coop), 0);
-	bl_chunks_stop(&coop, 1, 5, &front, &end);
-	bl_chunks_start(&coop, 2, 5);
-	assert_int_equal(bl_chunks_counted(&coop), 0);
-	assert_true(bl_chunks_returned(&coop) == BL_CHUNKS_NONE);
-	assert_int_equal(bl_chunks_take(&coop, 2, 5, false), 0);
+	bl_chunks_start(&chunks, 1, 5);
+	bl_chunks_count(&chunks);
+	bl_chunks_give_back(&chunks, 0);
+	assert_int_equal(bl_chunks_counted(&chunks), 1);
+	assert_int_equal(bl_chunks_returned(&chunks), 0);
+	bl_chunks_stop(&chunks, 1, 5, &front, &end);
+	bl_chunks_start(&chunks, 2, 5);
+	assert_int_equal(bl_chunks_counted(&chunks), 0);
+	assert_true(bl_chunks_returned(&chunks) == BL_CHUNKS_NONE);
+	assert_int_equal(bl_chunks_take(&chunks, 2, 5, false), 0);
 }
 
 int main(void)

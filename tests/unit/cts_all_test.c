@@ -125,7 +125,7 @@ static void put_behind(enum behind behind)
 /* Nothing of it is taken, and the other is over. */
 static void check_given(const struct bl_recv_op *t, size_t len, uint32_t n)
 {
-	assert_non_null(t->coop);
+	assert_non_null(t->chunks);
 	assert_int_equal(t->count, 1); /* all of it */
 	assert_int_equal(t->chunk, len);
 	assert_int_equal(t->taken + t->done, 0);
@@ -159,7 +159,7 @@ static void which_are(void **state)
 	n = back()->tx.next;
 	sender_is(row->sender);
 	deliver();
-	t = given(0);
+	t = cts_all(0);
 	assert_int_equal(t != NULL, row->is_given);
 	if (t) {
 		check_given(t, row->len, n);
@@ -224,7 +224,7 @@ static void none_while_posting(void **state)
 	assert_int_equal(packets(n, BL_OP_CTS), 2);
 	for (uint32_t i = 0; i < 2; i++) {
 		t = receiver->transfer[i];
-		assert_false(t->given);
+		assert_false(t->cts_all);
 		assert_int_equal(t->count, MOST / (BOTH_HANDS / 2));
 		assert_int_equal(t->taken, 1);
 	}
@@ -258,8 +258,8 @@ static void give(size_t len)
 		announce(i, i ? LEAST : len, BL_TAGGED);
 	sender_is(WAITS);
 	deliver();
-	assert_non_null(given(0));
-	assert_null(given(1));
+	assert_non_null(cts_all(0));
+	assert_null(cts_all(1));
 	is_not_there(0);
 	is_there(1, LEAST);
 }
@@ -294,7 +294,7 @@ static void one_at_a_time(void **state)
 		announce(i, LEAST, BL_TAGGED);
 	sender_is(WAITS);
 	deliver();
-	assert_non_null(given(0));
+	assert_non_null(cts_all(0));
 	assert_int_equal(receiver->ntransfer, 1);
 	is_there(1, LEAST);
 	is_there(2, LEAST);
@@ -310,12 +310,12 @@ static void one_at_a_time(void **state)
 	deliver();
 	bl_ep_progress(sender); /* and it has copied it; we haven't taken note of that */
 	is_there(0, LEAST);
-	assert_non_null(given(0));
+	assert_non_null(cts_all(0));
 	for (uint32_t i = 2; i < MESSAGES; i++)
 		announce(i, LEAST, BL_TAGGED);
 	sender_is(WAITS);
 	deliver();
-	assert_non_null(given(2));
+	assert_non_null(cts_all(2));
 	is_not_there(2);
 	is_there(3, LEAST);
 	complete(4, len);
@@ -326,7 +326,7 @@ static void one_at_a_time(void **state)
 
 struct hand_row {
 	struct row row;
-	bool given;
+	bool cts_all;
 	uint32_t ours, theirs; /* pieces, of 8: taken by us, copied by the sender */
 	bool busy;
 };
@@ -354,15 +354,15 @@ static void in_hand(void **state)
 	t->count = PIECES_OF_MOST;
 	sender_is(COPIES); /* so that it is here, however slow this machine */
 	bl_presence_seen(receiver, bl_ticks() + 1000000 * bl_ticks_per_us());
-	t->given = row->given;
+	t->cts_all = row->cts_all;
 	t->taken = row->ours;
-	atomic_store(&t->coop->tx_done, row->theirs);
+	atomic_store(&t->chunks->tx_done, row->theirs);
 	assert_int_equal(bl_peer_here(receiver, back()), !row->busy);
 	assert_true(bl_peer_here(receiver, receiver->dest[0])); /* that is another's */
-	t->given = false;
+	t->cts_all = false;
 	t->taken = 0;
 	t->count = 1;
-	atomic_store(&t->coop->tx_done, 0);
+	atomic_store(&t->chunks->tx_done, 0);
 	complete(2, (size_t[]){MOST, LEAST});
 	node_close(&node);
 }
@@ -438,14 +438,15 @@ static void cannot_write(void)
 {
 	peer()->copy.push = BL_COPY_NOTHING;
 	bl_ep_progress(sender);
-	assert_true(bl_chunks_returned(given(0)->coop) == BL_CHUNKS_NONE); /* it takes none */
+	assert_true(bl_chunks_returned(cts_all(0)->chunks) == BL_CHUNKS_NONE); /* it takes none */
 }
 
 static void gives_it_back(void)
 {
-	const struct bl_recv_op *t = given(0);
+	const struct bl_recv_op *t = cts_all(0);
 
-	bl_chunks_give_back(t->coop, bl_chunks_take(t->coop, t->chunks_generation, t->count, true));
+	bl_chunks_give_back(t->chunks,
+			    bl_chunks_take(t->chunks, t->chunks_generation, t->count, true));
 	peer()->copy.push = BL_COPY_NOTHING;
 	bl_ep_progress(sender);
 }
@@ -472,7 +473,7 @@ static void finished_for_its_sender(void **state)
 	hear();
 	row->refuse();
 	is_not_there(0);
-	assert_non_null(given(0));
+	assert_non_null(cts_all(0));
 	complete(2, (size_t[]){row->len, LEAST});
 	assert_int_equal(pushed(), 0);
 	node_close(&node);
@@ -501,7 +502,7 @@ static void sender_dies_copying(void **state)
 
 	(void)state;
 	give(MOST);
-	bl_chunks_take(given(0)->coop, given(0)->chunks_generation, given(0)->count, true);
+	bl_chunks_take(cts_all(0)->chunks, cts_all(0)->chunks_generation, cts_all(0)->count, true);
 	bl_ep_progress(receiver);
 	bl_ep_peer_gone(receiver, &none, back(), ECONNRESET);
 	assert_int_equal(receiver->ntransfer, 0);

@@ -101,7 +101,7 @@ static void streams_of_large_ones(void **state)
 	cache = row->is_short ? 512 << 10 : 1 << 20;
 	open_pair();
 	cache = 1 << 20;
-	stretch();
+	lengthen();
 	tx = &peer()->tx;
 	assert_int_equal(tx->pay_most > (1 << 20), !row->is_short);
 	waits_here = !row->alone;
@@ -145,11 +145,11 @@ static void carried_is_not_fresh(void **state)
 	plan()->eager_long_far = 40000;
 	plan()->deep = true;
 	open_pair();
-	stretch();
+	lengthen();
 	tx = &peer()->tx;
 	for (int far = 0; far < 2; far++) {
 		tx->slow = far ? 7 : 0;
-		tx->fresh = BL_DIRTY_AFTER;
+		tx->dirty = BL_DIRTY_AFTER;
 		tx->dirty_left = 2;
 		tx->asked = (uint8_t)(tx->next - 1); /* it has heard of the other */
 		assert_false(bl_is_dirty(sender, peer(), 40000));
@@ -161,7 +161,7 @@ static void carried_is_not_fresh(void **state)
 			assert_int_equal(way_of_last(1), 'w');
 			assert_int_equal(!(BL_HEAD_FLAGS(last_head(1)) & BL_SLOT_NT_STORED), !far);
 		}
-		assert_int_equal(tx->fresh, BL_DIRTY_AFTER);
+		assert_int_equal(tx->dirty, BL_DIRTY_AFTER);
 		assert_int_equal(tx->dirty_left, 2);
 	}
 	node_close(&node);

@@ -19,7 +19,7 @@ static struct bl_peer peer[SOURCES];
 static struct bl_post post[MOST], *waiting[MOST];
 static struct bl_unexpected unex[MOST], *early[MOST];
 static uint32_t count, cycles;
-static bool grows;
+static bool streamed;
 static uint64_t random_state;
 static int allocations_left;
 
@@ -129,8 +129,8 @@ static bool one_more(const struct deep_row *r)
 	if (!count)
 		cycles++;
 	if (!count || count == r->depth)
-		grows = !count;
-	return count < r->depth && below(8) < (grows ? 6 : 1);
+		streamed = !count;
+	return count < r->depth && below(8) < (streamed ? 6 : 1);
 }
 
 static void leave(void *array, uint32_t i)
@@ -443,7 +443,7 @@ static int setup(void **state)
 
 	memset(unex, 0, sizeof unex);
 	count = cycles = 0;
-	grows = true;
+	streamed = true;
 	random_state = 1;
 	allocations_left = r ? r->allocations : -1;
 	ep.home = r && r->flags & MEMBER ? &context : &ep;

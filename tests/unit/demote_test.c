@@ -224,7 +224,7 @@ static void send_all(enum way way, size_t len, unsigned sends)
 			send_one(way, len);
 			if (node.ep[0]->sampled) /* all of it, or nothing */
 				assert_int_equal(passed + passed_payload - before,
-						 node.ep[0]->pass.with);
+						 node.ep[0]->demote.with);
 			if (way == READ_BETWEEN && node.ep[0]->sampled)
 				reply(1, 0);
 			else if (way == EMPTY_BETWEEN && node.ep[0]->sampled)
@@ -257,7 +257,7 @@ static void which_ones_are(void **state)
 	bl_demote_wait_ns = row->seem_slow ? INT32_MIN : INT32_MAX;
 	bl_demote_long_ns = row->way == LATE ? 0 : UINT32_MAX;
 	open_node(row->way);
-	pass = &node.ep[0]->pass;
+	pass = &node.ep[0]->demote;
 	send_all(row->way, row->len, 3 * SAYS);
 	assert_int_equal(node.ep[0]->locks, row->learned);
 	assert_int_equal(pass->began != 0, row->way != BACK && row->way != LOCKED);
@@ -291,7 +291,7 @@ static void it_may_change(void **state)
 		bl_demote_wait_ns = turn % 2 ? INT32_MAX : INT32_MIN;
 		send_all(WINDOWS, 0, TURNS);
 		assert_int_equal(node.ep[0]->locks, !(turn % 2));
-		assert_true(node.ep[0]->pass.sure);
+		assert_true(node.ep[0]->demote.sure);
 	}
 	for (unsigned i = 0; i < 4; i++) { /* but who waits for it is passed it on */
 		reply(0, 1);
@@ -316,14 +316,14 @@ static void few_once_sure(void **state)
 	bl_demote_long_ns = UINT32_MAX;
 	open_node(WINDOWS);
 	send_all(WINDOWS, 0, 3 * SAYS);
-	assert_true(node.ep[0]->pass.sure);
+	assert_true(node.ep[0]->demote.sure);
 	for (unsigned i = 0; i < (BL_DEMOTE_REST + 2) * 65; i++) {
 		send_one(WINDOWS, 0);
 		samples += node.ep[0]->sampled;
 		take(0, 1);
 		/* what was read in between: as if it had not been */
-		node.ep[0]->pass.reads = node.ep[0]->rx_cq->full + node.ep[0]->rx_cq->last_empty +
-					 node.ep[0]->tx_cq->full + node.ep[0]->tx_cq->last_empty;
+		node.ep[0]->demote.reads = node.ep[0]->rx_cq->full + node.ep[0]->rx_cq->last_empty +
+					   node.ep[0]->tx_cq->full + node.ep[0]->tx_cq->last_empty;
 	}
 	assert_in_range(samples, 2, 4);
 	node_close(&node);
@@ -346,7 +346,7 @@ static void how_long(void **state)
 	(void)state;
 	bl_demote_long_ns = UINT32_MAX;
 	open_node(WINDOWS);
-	pass = &node.ep[0]->pass;
+	pass = &node.ep[0]->demote;
 	send_all(WINDOWS, 0, LAP);
 	for (unsigned i = 0; !node.ep[0]->sampled; i++) {
 		assert_in_range(i, 0, 2 * LAP);

@@ -76,11 +76,11 @@ static inline void stretch_both(void)
 	}
 }
 
-static inline void say_fresh(size_t by, bool fresh)
+static inline void say_fresh(size_t by, bool dirty)
 {
 	struct bl_tx *tx = &node.ep[by]->dest[!by]->tx;
 
-	tx->fresh = fresh ? BL_DIRTY_AFTER : 0;
+	tx->dirty = dirty ? BL_DIRTY_AFTER : 0;
 	tx->dirty_left = BL_DIRTY_MOST;
 }
 

@@ -33,11 +33,11 @@ static void timed(void **state)
 	open_fresh();
 	plan()->dirty_ns = 100000000;
 	one(LEN);
-	assert_int_equal(peer()->tx.fresh, 0);
+	assert_int_equal(peer()->tx.dirty, 0);
 	takes_ms = 101;
 	one(LEN);
 	takes_ms = 0;
-	assert_int_equal(peer()->tx.fresh, 1);
+	assert_int_equal(peer()->tx.dirty, 1);
 	node_close(&node);
 }
 
@@ -45,7 +45,7 @@ struct judged_row {
 	struct row row;
 	size_t len, room; /* of the receive */
 	bool self, quick;
-	bool judged, fresh;
+	bool judged, dirty;
 };
 
 static const struct judged_row judged[] = {
@@ -53,13 +53,13 @@ static const struct judged_row judged[] = {
 	 MIDDLE + 1,
 	 LONGEST,
 	 .judged = true,
-	 .fresh = true},
+	 .dirty = true},
 	{{"as much as goes whole", "its place is known"}, MIDDLE, LONGEST, .judged = false},
 	{{"as much as a buffer holds", "the longest"},
 	 FRESH,
 	 LONGEST,
 	 .judged = true,
-	 .fresh = true},
+	 .dirty = true},
 	{{"a byte more", "has no place there"}, FRESH + 1, LONGEST, .judged = false},
 	{{"cut to less", "what is copied counts"}, FRESH, MIDDLE, .judged = false},
 	{{"to itself", "one copy, by memcpy"}, FRESH, LONGEST, .self = true, .judged = false},
@@ -76,7 +76,7 @@ static void one_judged(void **state)
 	copies_take_long(!row->quick);
 	if (row->self)
 		receiver->dest[1]->copy.pull = BL_COPY_SELF;
-	tx->fresh = 1;
+	tx->dirty = 1;
 	sends(1, row->len);
 	memset(to, 0xee, sizeof to);
 	post(row->room);
@@ -86,7 +86,7 @@ static void one_judged(void **state)
 		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	check(bl_min(row->len, row->room));
 	node_completion(&node, 1, NULL);
-	assert_int_equal(tx->fresh, !row->judged ? 1 : row->fresh ? 2 : 0);
+	assert_int_equal(tx->dirty, !row->judged ? 1 : row->dirty ? 2 : 0);
 	node_close(&node);
 }
 
@@ -95,7 +95,7 @@ struct judge_row {
 	struct row row;
 	size_t want, len; /* KiB */
 	uint64_t ms;
-	bool others, lent;
+	bool others, rkeys;
 	uint64_t verdict;
 	uint8_t uses;
 	bool near;
@@ -111,7 +111,7 @@ static const struct judge_row judge[] = {
 	{{"half, slow", "by what it copied itself"}, 64, 32, 34, .verdict = BL_FIN_VERDICT},
 	{{"less", "says nothing"}, 64, 31, 100, .verdict = 0},
 	{{"through the ring", "says nothing"}, 64, 64, 100, .others = true, .verdict = 0},
-	{{"by the module", "says nothing"}, 64, 64, 100, .lent = true, .verdict = 0},
+	{{"by the module", "says nothing"}, 64, 64, 100, .rkeys = true, .verdict = 0},
 	{{"quick, used far away", "the program's time counts"},
 	 64,
 	 64,
@@ -159,7 +159,7 @@ static void judge_a_copy(void **state)
 {
 	const struct judge_row *row = TABLE_ROW(struct judge_row, state);
 	struct bl_peer p = {.copy.pull = row->others ? BL_COPY_NOTHING : BL_COPY_VM};
-	struct bl_recv_op t = {.peer = &p, .want = row->want << 10, .theirs_rkeys.n = row->lent};
+	struct bl_recv_op t = {.peer = &p, .want = row->want << 10, .theirs_rkeys.n = row->rkeys};
 
 	open_fresh();
 	plan()->dirty_ns = plan()->dirty_per_kb = 1000000;
@@ -290,7 +290,7 @@ static void told_by_a_bit(void **state)
 
 	(void)state;
 	open_fresh();
-	peer()->tx.fresh = 2;
+	peer()->tx.dirty = 2;
 	sends(1, FRESH);
 	while (bl_tx_room(&receiver->dest[1]->tx))
 		assert_int_equal(bl_send_buf(receiver, "x", 1, 1, 3, 0, NULL, BL_TAGGED), 0);
@@ -301,7 +301,7 @@ static void told_by_a_bit(void **state)
 	check(FRESH);
 	assert_int_not_equal(atomic_load(&peer()->tx.lane->fins.some), 0);
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
-	assert_int_equal(peer()->tx.fresh, 2);
+	assert_int_equal(peer()->tx.dirty, 2);
 	node_close(&node);
 }
 
@@ -331,7 +331,7 @@ static void fin_says(void **state)
 		assert_int_equal(node_error(&node, 1).err, row->err);
 	else
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
-	assert_int_equal(peer()->tx.fresh, row->data & BL_FIN_JUDGED && row->data & BL_FIN_DIRTY);
+	assert_int_equal(peer()->tx.dirty, row->data & BL_FIN_JUDGED && row->data & BL_FIN_DIRTY);
 	memset(to, 0xee, sizeof to);
 	post(LONGEST);
 	node_completion(&node, 0, NULL);

@@ -16,7 +16,7 @@ struct way_row {
 	const char *steps;
 	const char *ways; /* of the long ones */
 	size_t len;
-	bool ours_isnt, others_isnt, is_short, congested, past, far, lent, leaves;
+	bool ours_isnt, others_isnt, is_short, congested, past, far, rkeys, leaves;
 	bool posted;   /* before they are sent */
 	uint32_t room; /* of the other's buffer; 0: for all of them */
 	size_t turn;   /* bytes that go in turn near by, whatever is known of them */
@@ -178,7 +178,7 @@ static const struct way_row ways[] = {
 	 "ABABABABABAB",
 	 "rrrrrrrrrrrr",
 	 .len = LEN,
-	 .lent = true},
+	 .rkeys = true},
 };
 
 static void which_way(void **state)
@@ -208,7 +208,7 @@ static void which_way(void **state)
 			atomic_store(&node.ep[i]->local.seg.header->congested, row->congested);
 			node.ep[i]->dest[!i]->congested = row->congested;
 			node.ep[i]->dest[!i]->tx.slow = row->far ? 7 : 0;
-			node.ep[i]->dest[!i]->copy.lend = row->lent;
+			node.ep[i]->dest[!i]->copy.needs_rkeys = row->rkeys;
 		}
 		if (*at == 'a' || *at == 'b') {
 			word(ours);
@@ -218,7 +218,7 @@ static void which_way(void **state)
 			posts(!ours);
 		sends_past(ours, row->len, row->past);
 		for (size_t i = 0; i < 2; i++)
-			node.ep[i]->dest[!i]->copy.lend = false;
+			node.ep[i]->dest[!i]->copy.needs_rkeys = false;
 		seen[n++] = way_of_last(ours);
 		if (*at == 'X') {
 			sends_past(0, row->len, row->past);

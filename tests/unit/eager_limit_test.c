@@ -75,7 +75,7 @@ static void up_to(void **state)
 	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
 	assert_int_equal(bl_eager_long_to(sender, peer()),
 			 EAGER_LONG); /* near, whatever it may become */
-	stretch();
+	lengthen();
 	assert_int_equal(peer()->tx.pay_size + peer()->tx.copybuf_room,
 			 BL_PAYLOAD_OF(BL_LANE_LONG));
 	/* By its stores it is never said to be. */

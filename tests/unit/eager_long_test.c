@@ -124,12 +124,12 @@ static void one_fate(void **state)
 	open_pair();
 	peer()->stays_short = !row->is_long;
 	if (row->is_long)
-		stretch();
+		lengthen();
 	assert_int_equal(is_long(), row->is_long);
 	if (row->full)
 		before = fill_up();
 	assert_true(!row->full || before > 5);
-	peer()->copy.lend = row->lends;
+	peer()->copy.needs_rkeys = row->lends;
 	bl_presence_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
 	had = peer()->tx.next;
 	if (row->fate == WAITS) {
@@ -153,7 +153,7 @@ static void one_fate(void **state)
 		assert_int_equal(op_of(had),
 				 row->fate == ANNOUNCED ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
 	}
-	peer()->copy.lend = false;
+	peer()->copy.needs_rkeys = false;
 	for (uint32_t i = 0; i <= before; i++) {
 		struct bl_comp got;
 
@@ -180,7 +180,7 @@ static void busy_for_long(void **state)
 
 	(void)state;
 	open_pair();
-	stretch();
+	lengthen();
 	fill_up();
 	bl_presence_active(receiver, bl_ticks() + 50000 * bl_ticks_per_us());
 	assert_int_equal(bl_send(sender, &send), 0);
@@ -202,7 +202,7 @@ static void keeps_no_more_than_enough(void **state)
 	(void)state;
 	open_pair();
 	stats = receiver->local.stats;
-	stretch();
+	lengthen();
 	for (int i = 0; i < MANY; i++) {
 		send_by(EAGER_LONG, 1, 0);
 		node_settle(&node, 0);
@@ -229,7 +229,7 @@ static void received_like_a_short_one(void **state)
 
 	(void)state;
 	open_pair();
-	stretch();
+	lengthen();
 	post(30000);
 	send_by(EAGER_LONG, 1, 0);
 	err = node_error(&node, 0);
@@ -425,12 +425,12 @@ static void in_a_dialogue(void **state)
 	set_dialogue_max(MOST);
 	peer()->stays_short = !row->is_long;
 	if (row->is_long)
-		stretch();
+		lengthen();
 	assert_int_equal(is_long(), row->is_long);
 	talk(row->talk);
 	if (row->to_itself || row->refused)
 		peer()->copy.pull = row->to_itself ? BL_COPY_SELF : BL_COPY_NOTHING;
-	peer()->copy.lend = row->lends;
+	peer()->copy.needs_rkeys = row->lends;
 	peer()->congested = row->congested;
 	atomic_store(&receiver->local.seg.header->congested, row->congested);
 	n = peer()->tx.next;
@@ -440,7 +440,7 @@ static void in_a_dialogue(void **state)
 	if (row->fate != ANNOUNCED)
 		assert_int_equal(peer()->tx.next, n + 1);
 	assert_int_equal(sender->requests, row->fate != WHOLE);
-	peer()->copy.lend = false;
+	peer()->copy.needs_rkeys = false;
 	receive(row->len);
 	assert_int_equal(sender->requests + receiver->ntransfer, 0);
 	node_close(&node);
@@ -527,7 +527,7 @@ static void one_by_one_in_a_long_one(void **state)
 {
 	(void)state;
 	open_pair();
-	stretch();
+	lengthen();
 	for (uint32_t i = 0; i < 2 * BL_PAYLOAD_OF(BL_LANE_LONG) / EAGER; i++) {
 		uint8_t word = 0;
 

@@ -185,7 +185,7 @@ static void knob_sets_pieces(void **state)
 struct turns_row {
 	struct row row;
 	const char *value;
-	bool copybuf, exchange_only, grows;
+	bool copybuf, exchange_only, streamed;
 };
 
 static const struct turns_row turns[] = {
@@ -202,7 +202,7 @@ static int wrong_turns(const void *arg)
 	setenv("FI_BEELINE_COPYBUF", row->value, 1);
 	plan = bl_copy_plan();
 	return plan->copybuf != row->copybuf || plan->exchange_only != row->exchange_only ||
-	       plan->grows != row->grows;
+	       plan->streamed != row->streamed;
 }
 
 static void knob_says_who_writes_where(void **state)
@@ -321,7 +321,7 @@ static void plan_is_sane(void **state)
 	assert_int_equal(plan->turn_max,
 			 plan->deep && plan->copybuf && !plan->used_near ? 256 << 10 : 0);
 	assert_true(plan->turn_max <= plan->dirty_max);
-	assert_false(plan->grows); /* by itself */
+	assert_false(plan->streamed); /* by itself */
 	assert_true(plan->stream_max >= plan->eager_long_max);
 	assert_true(plan->eager_long_far >= bl_min(plan->eager_max, plan->eager_long_max));
 	assert_true(plan->split_min > plan->eager_max);

@@ -68,7 +68,7 @@ struct ask_row {
 	struct row row;
 	void (*round)(size_t len);
 	size_t len;
-	bool crosses;
+	bool exchange;
 };
 
 static const struct ask_row asks[] = {
@@ -86,13 +86,13 @@ static void asked_for(void **state)
 	open_nodes(2);
 	for (int i = 0; i < 5; i++)
 		row->round(row->len);
-	assert_int_equal(node.ep[0]->crosses, row->crosses);
+	assert_int_equal(node.ep[0]->exchange, row->exchange);
 	assert_null(node.ep[0]->warm); /* once for each */
 
 	send_to(0, 1, row->len);
 	assert_non_null(node.ep[0]->warm);
 	bl_cq_look(node.cq[0]); /* an idle moment */
-	assert_int_equal(node.ep[0]->warm != NULL, row->crosses);
+	assert_int_equal(node.ep[0]->warm != NULL, row->exchange);
 	send_to(1, 0, row->len);
 	take_at(0, row->len);
 	assert_null(node.ep[0]->warm);
@@ -106,7 +106,7 @@ static void crosses_no_more(void **state)
 {
 	open_nodes(2);
 	cross(LONG);
-	assert_true(node.ep[0]->crosses);
+	assert_true(node.ep[0]->exchange);
 	send_to(0, 1, LONG);
 	assert_non_null(node.ep[0]->warm);
 	node_expect_nothing(&node, 0); /* only that there is no more of what came before */
@@ -115,9 +115,9 @@ static void crosses_no_more(void **state)
 	assert_null(node.ep[0]->warm);
 
 	send_to(0, 1, LONG);
-	assert_true(node.ep[0]->crosses);
+	assert_true(node.ep[0]->exchange);
 	send_to(0, 1, LONG);
-	assert_false(node.ep[0]->crosses);
+	assert_false(node.ep[0]->exchange);
 	bl_cq_look(node.cq[0]);
 	assert_null(node.ep[0]->warm);
 	for (int i = 0; i < 3; i++)

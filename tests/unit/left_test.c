@@ -340,7 +340,7 @@ static void room_is_made(void **state)
 struct never_row {
 	struct row row;
 	uint8_t flags;
-	bool grows;				      /* it isn't all there */
+	bool streamed;				      /* it isn't all there */
 	enum { NOBODY, OF_RECEIVES, OF_SENDS } queue; /* a caller reads it */
 	bool left;
 };
@@ -370,7 +370,7 @@ static void is_left_or_not(void **state)
 
 	open_pair(CROWDED);
 	a.peer = from_sender();
-	a.streamed = row->grows ? &slot : NULL;
+	a.streamed = row->streamed ? &slot : NULL;
 	node.cq[1]->crowd.until = node.cq[0]->crowd.until;
 	if (row->queue != NOBODY)
 		sink.cq = node.cq[row->queue == OF_SENDS];

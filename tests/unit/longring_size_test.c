@@ -184,7 +184,7 @@ static void how_long(void **state)
 	bl_lane_drop(link.ours, link.ours_span);
 	sender->local.nlongest = row->longest;
 	room = row->room;
-	stretch();
+	lengthen();
 	room = UINT64_MAX;
 	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size));
 	assert_int_equal(longring_bytes(), row->size - BL_LANE_SIZE);
@@ -340,7 +340,7 @@ static void with_a_copy_buffer(void **state)
 	assert_int_equal(peer()->tx.copybuf, 0);
 	bl_longring_copybuf(peer(), row->dirty_max); /* there is none to be made longer */
 	peer()->tx.short_of = BL_LONGRING_USES;
-	stretch();
+	lengthen();
 	assert_int_equal(peer()->tx.copybuf_room, buffer);
 	assert_int_equal(peer()->tx.copybuf, buffer ? BL_PAYLOAD_OF(row->size) - buffer : 0);
 	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size) - buffer);

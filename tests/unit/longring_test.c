@@ -117,7 +117,7 @@ static void whose_ring(void **state)
 
 	open_pair();
 	peer()->copy.pull = row->pull;
-	peer()->copy.lend = row->lends;
+	peer()->copy.needs_rkeys = row->lends;
 	sender->local.nlongrings = row->others;
 	room = row->room;
 	refused = row->refused;
@@ -131,11 +131,11 @@ static void whose_ring(void **state)
 		assert_int_equal(pages_from(BL_LANE_SIZE), 0);
 	assert_int_equal(longring_bytes(), row->longer ? MORE : 0);
 	sender->local.nlongrings = is_long();
-	stretch(); /* what was missing may be there; what has it gets no more */
+	lengthen(); /* what was missing may be there; what has it gets no more */
 	assert_int_equal(longring_bytes(), is_long() ? MORE : 0);
 	if (row->stays)
 		assert_false(is_long());
-	peer()->copy.lend = false;
+	peer()->copy.needs_rkeys = false;
 	node_close(&node);
 }
 
@@ -194,17 +194,17 @@ static void from_the_unused(void **state)
 
 	open_pair();
 	other = sender->dest[1];
-	stretch();
+	lengthen();
 	assert_true(is_long());
 	if (row->unread) {
 		send_by(EAGER_LONG, 1, 0);
-		peer()->stretched_next = (uint16_t)peer()->tx.next;
+		peer()->longring_next = (uint16_t)peer()->tx.next;
 	}
 	if (row->used)
 		send_by(8, 1, 0);
 	peer()->tx.offers = row->offers;
 	sender->local.nlongrings = 16;
-	sender->local.stretched_at = bl_ticks() - (row->later ? 2 : 0) * second;
+	sender->local.longring_at = bl_ticks() - (row->later ? 2 : 0) * second;
 	other->tx.nlong = BL_LONGRING_USES;
 	bl_longring_look(other);
 	assert_int_equal(is_long(), !row->free);
@@ -268,7 +268,7 @@ static void over_with_its_neighbour(void **state)
 
 	(void)state;
 	open_pair();
-	stretch();
+	lengthen();
 	assert_true(is_long());
 	assert_int_equal(sender->local.nlongrings, 1);
 	tail = (char *)peer()->tx.lane + BL_LANE_SIZE;

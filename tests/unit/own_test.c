@@ -77,8 +77,8 @@ static void with_sends_of_our_own(void **state)
 	assert_int_equal(packets(n, BL_OP_CTS), row->both);
 	assert_int_equal(receiver->ntransfer, row->both);
 	if (row->both) {
-		assert_non_null(receiver->transfer[0]->coop);
-		assert_false(receiver->transfer[0]->given);
+		assert_non_null(receiver->transfer[0]->chunks);
+		assert_false(receiver->transfer[0]->cts_all);
 		assert_int_equal(receiver->transfer[0]->taken, 1); /* we have begun */
 	} else {
 		is_there(0, row->len);

@@ -49,7 +49,7 @@ static inline bool is_long(void)
 }
 
 /* As long as may be: that takes two steps. */
-static inline void stretch(void)
+static inline void lengthen(void)
 {
 	for (int i = 0; i < 2; i++) {
 		peer()->tx.nlong = BL_LONGRING_USES;

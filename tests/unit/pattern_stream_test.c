@@ -343,7 +343,7 @@ static void gets_longer(void **state)
 struct buffer_row {
 	struct row row;
 	size_t len, back;
-	bool crosses;
+	bool exchange;
 	bool copybuf, exchange_only;
 	bool is_long;
 };
@@ -414,11 +414,11 @@ static void gets_a_buffer(void **state)
 	for (uint32_t i = 0; i < 40 * BL_LONGRING_USES; i++) {
 		peer()->tx.past = 0; /* however long stores take here */
 		send_by(row->len, 1, 0);
-		if (row->crosses)
+		if (row->exchange)
 			talk_back(row->back);
 		post(LONGEST);
 		assert_int_equal(next_received(0), row->len);
-		if (!row->crosses)
+		if (!row->exchange)
 			talk_back(row->back);
 		assert_int_equal(bl_recv_buf(sender, to, LONGEST, 0, 3, 0, to, NODE_FLAGS), 0);
 		assert_int_equal(next_received(1), row->back);

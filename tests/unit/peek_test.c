@@ -153,14 +153,14 @@ static void asks_for_lines(void **state)
 	(void)state;
 	node_open(&node, 2);
 	ep = node.ep[0];
-	for (int crosses = 0; crosses < 2; crosses++) {
+	for (int exchange = 0; exchange < 2; exchange++) {
 		node.cq[0]->full++;
 		node.cq[0]->crowd.peek.luck = MOST;
 		node_settle(&node, 1);
 		bl_warm_later(ep, ep->dest[1]);
-		ep->crosses = crosses;
+		ep->exchange = exchange;
 		assert_false(look(true));
-		assert_true((ep->warm != NULL) == crosses);
+		assert_true((ep->warm != NULL) == exchange);
 	}
 	ep->warm = NULL;
 	node_close(&node);
@@ -174,7 +174,7 @@ static bool polls_after(uint64_t ticks, uint32_t luck)
 
 	cq->crowd.peek.luck = luck;
 	cq->peek_full = cq->full;
-	ep->crosses = false;
+	ep->exchange = false;
 	bl_warm_later(ep, ep->dest[1]);
 	cq->last_look = bl_ticks() - ticks;
 	assert_false(look(true));

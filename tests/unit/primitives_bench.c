@@ -174,35 +174,35 @@ static void bench_match(void)
 
 static void take_all(void *arg, unsigned times)
 {
-	struct bl_chunks *coop = arg;
+	struct bl_chunks *chunks = arg;
 
-	bl_chunks_start(coop, 1, times);
+	bl_chunks_start(chunks, 1, times);
 	while (times--)
-		if (bl_chunks_take(coop, 1, BL_CHUNKS_MOST, times & 1) == BL_CHUNKS_NONE)
+		if (bl_chunks_take(chunks, 1, BL_CHUNKS_MOST, times & 1) == BL_CHUNKS_NONE)
 			abort();
 }
 
 static void start_and_take_two(void *arg, unsigned times)
 {
-	struct bl_chunks *coop = arg;
+	struct bl_chunks *chunks = arg;
 
 	while (times--) {
-		bl_chunks_start(coop, times, 2);
-		bl_chunks_take(coop, times, 2, false);
-		bl_chunks_take(coop, times, 2, true);
-		bl_chunks_count(coop);
-		if (bl_chunks_counted(coop) != 1)
+		bl_chunks_start(chunks, times, 2);
+		bl_chunks_take(chunks, times, 2, false);
+		bl_chunks_take(chunks, times, 2, true);
+		bl_chunks_count(chunks);
+		if (bl_chunks_counted(chunks) != 1)
 			abort();
 	}
 }
 
 int main(void)
 {
-	static alignas(BL_PAIR) struct bl_chunks coop;
+	static alignas(BL_PAIR) struct bl_chunks chunks;
 
 	bench_ring();
 	bench_match();
-	report("chunks: take one", least(take_all, &coop, 60000));
-	report("chunks: a message of two", least(start_and_take_two, &coop, 60000));
+	report("chunks: take one", least(take_all, &chunks, 60000));
+	report("chunks: a message of two", least(start_and_take_two, &chunks, 60000));
 	return 0;
 }

@@ -16,22 +16,22 @@
 #define DELIVER BL_DELIVERY_COMPLETE
 
 /* So many more are shown; `is_long`: messages of up to EAGER_LONG bytes may go whole. */
-static void begin(uint8_t shows, bool is_long)
+static void begin(uint8_t publishes, bool is_long)
 {
 	open_pair();
 	for (size_t a = 0; a < 2; a++)
 		for (size_t b = 0; b < 2; b++)
 			node.ep[a]->dest[b]->copy.push = BL_COPY_VM;
-	assert_int_equal(receiver->shows, 0);
+	assert_int_equal(receiver->publishes, 0);
 	assert_int_equal(receiver->publish_above, LARGE - 1);
 	receiver->leaves = sender->leaves = 0;
-	if (shows) {
+	if (publishes) {
 		bl_habit_missed(receiver);
-		receiver->shows = shows;
+		receiver->publishes = publishes;
 	}
 	peer()->stays_short = !is_long;
 	if (is_long)
-		stretch();
+		lengthen();
 }
 
 enum place {
@@ -118,7 +118,7 @@ static void shown(void **state)
 	begin(row->before, false);
 	post(row->len);
 	assert_int_equal(is_shown(), row->shown);
-	assert_int_equal(receiver->shows, row->after);
+	assert_int_equal(receiver->publishes, row->after);
 	assert_int_equal(receiver->publish_above, row->after ? EAGER : LARGE - 1);
 	send_by(8, 1, 0);
 	arrives(8);
@@ -148,16 +148,16 @@ static void shown_in_vain(void **state)
 	begin(0, false);
 	for (uint32_t most = MOST; most >= least; most /= 2) {
 		bl_habit_missed(receiver);
-		assert_int_equal(receiver->shows, most);
+		assert_int_equal(receiver->publishes, most);
 		for (uint32_t i = 0; i < MOST; i++)
 			bl_habit_posted_short(receiver);
-		assert_int_equal(receiver->shows, 0);
+		assert_int_equal(receiver->publishes, 0);
 		assert_int_equal(receiver->publish_above, LARGE - 1);
 	}
 	bl_habit_missed(receiver);
-	assert_int_equal(receiver->shows, least);
+	assert_int_equal(receiver->publishes, least);
 	bl_habit_hit(receiver);
-	assert_int_equal(receiver->shows, MOST);
+	assert_int_equal(receiver->publishes, MOST);
 	node_close(&node);
 }
 
@@ -210,7 +210,7 @@ static void missed(const struct missed_row *row, bool early)
 	send_by(row->len, 1, row->flags);
 	is(receiver, row->receiver);
 	deliver();
-	assert_int_equal(receiver->shows, row->missed ? MOST : 0);
+	assert_int_equal(receiver->publishes, row->missed ? MOST : 0);
 	if (early)
 		post(row->len);
 	arrives(row->len);
@@ -232,7 +232,7 @@ static void missed_early(void **state)
 struct claim_row {
 	struct row row;
 	size_t len, room; /* of the message, and of the receive */
-	uint8_t shows;
+	uint8_t publishes;
 	enum place receiver;
 	bool other; /* the receive is for another message */
 	bool open, claims;
@@ -272,7 +272,7 @@ static void claim(void **state)
 	const struct claim_row *row = TABLE_ROW(struct claim_row, state);
 	bool truncated = row->room < row->len;
 
-	begin(row->shows, false);
+	begin(row->publishes, false);
 	post_tagged(row->room, row->other ? 8 : 9);
 	is(receiver, row->receiver);
 	send_by(row->len, 1, 0);
@@ -291,7 +291,7 @@ static void claim(void **state)
 		post_tagged(LARGE - 1, 9);
 	receiver->unclaimed = BL_VAIN_MOST;
 	arrives(row->len);
-	assert_int_equal(receiver->shows, row->claims ? MOST : 0);
+	assert_int_equal(receiver->publishes, row->claims ? MOST : 0);
 	node_close(&node);
 }
 
@@ -321,7 +321,7 @@ static void claimed_later(void **state)
 
 struct open_row {
 	struct row row;
-	uint8_t shows;
+	uint8_t publishes;
 	bool other, open;
 };
 
@@ -335,7 +335,7 @@ static void is_open(void **state)
 {
 	const struct open_row *row = TABLE_ROW(struct open_row, state);
 
-	begin(row->shows, false);
+	begin(row->publishes, false);
 	post_tagged(LARGE - 1, row->other ? 8 : 9);
 	is(receiver, ACTIVE);
 	send_by(SHORT, 1, 0);
@@ -351,7 +351,7 @@ static void is_open(void **state)
 struct whole_row {
 	struct row row;
 	uint64_t flags;
-	uint8_t shows;
+	uint8_t publishes;
 	enum place receiver;
 	bool other, whole;
 };
@@ -370,7 +370,7 @@ static void goes_whole(void **state)
 {
 	const struct whole_row *row = TABLE_ROW(struct whole_row, state);
 
-	begin(row->shows, true);
+	begin(row->publishes, true);
 	post_tagged(LARGE - 1, row->other ? 8 : 9);
 	is(receiver, row->receiver);
 	send_by(SHORT, 1, row->flags);

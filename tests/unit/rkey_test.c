@@ -156,7 +156,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 
 /* --- flows ------------------------------------------------------------------ */
 
-static void open_pair(bool lend)
+static void open_pair(bool needs_rkeys)
 {
 	node_open(&node, 2);
 	for (size_t a = 0; a < 2; a++)
@@ -164,7 +164,7 @@ static void open_pair(bool lend)
 			struct bl_copy_pair *pair = &node.ep[a]->dest[b]->copy;
 
 			pair->pull = pair->push = BL_COPY_NOTHING;
-			pair->lend = lend;
+			pair->needs_rkeys = needs_rkeys;
 		}
 	module.from = module.to = 0;
 	module.made = module.live = 0;
@@ -229,7 +229,7 @@ static void learns(void **state)
 {
 	open_pair(false);
 	send_one(300000, false);
-	assert_true(node.ep[1]->dest[0]->copy.lend);
+	assert_true(node.ep[1]->dest[0]->copy.needs_rkeys);
 	module.from = module.to = 0;
 	send_one(300000, false);
 	assert_int_equal(module.from + module.to, 300000);
@@ -270,8 +270,8 @@ static void refused_copies(void **state)
 	for (int i = 0; i < 20; i++)
 		send_one(lengths[(size_t)i % bl_countof(lengths)], i & 1);
 	assert_int_equal(module.from + module.to, 0);
-	assert_false(node.ep[1]->dest[0]->copy.lend);
-	assert_false(node.ep[0]->dest[1]->copy.lend);
+	assert_false(node.ep[1]->dest[0]->copy.needs_rkeys);
+	assert_false(node.ep[0]->dest[1]->copy.needs_rkeys);
 	node_close(&node);
 }
 
@@ -317,7 +317,8 @@ static void in_pieces(void **state)
 						      i == m - 1 ? len - len / m * i : len / m};
 			memset(to, 0xee, len + 64);
 			module.from = module.to = 0;
-			node.ep[0]->dest[1]->copy.lend = node.ep[1]->dest[0]->copy.lend = true;
+			node.ep[0]->dest[1]->copy.needs_rkeys =
+				node.ep[1]->dest[0]->copy.needs_rkeys = true;
 			assert_int_equal(bl_recv(node.ep[0], &recv), 0);
 			assert_int_equal(bl_send(node.ep[1], &send), 0);
 			assert_int_equal(node_completion(&node, 0, NULL).len, len);
@@ -403,12 +404,12 @@ static void asked_for(void **state)
 		module.absent = true;
 		for (int i = 0; i < 2; i++)
 			bl_copy_pair_init(&pair, getppid());
-		if (said || pair.lend)
+		if (said || pair.needs_rkeys)
 			_exit(1);
 		plan->module_first = true;
 		for (int i = 0; i < 2; i++)
 			bl_copy_pair_init(&pair, getppid());
-		_exit(said != 1 || pair.lend || pair.pull != BL_COPY_VM);
+		_exit(said != 1 || pair.needs_rkeys || pair.pull != BL_COPY_VM);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -419,22 +420,22 @@ static void described(void **state)
 {
 	struct bl_piece piece[BL_PLACES] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}};
 	struct iovec iov[BL_IOV_MAX];
-	struct bl_rkeys lent;
+	struct bl_rkeys rkeys;
 	uint32_t n;
 
-	assert_true(bl_described(piece, 64, true, iov, &n, &lent));
-	assert_true(n == 2 && lent.n == 2 && lent.key[1].w[0] == 7 && iov[1].iov_len == 4);
-	assert_true(bl_described(piece, 64, false, iov, &n, &lent));
-	assert_true(n == 4 && !lent.n);
-	assert_true(bl_described(piece, sizeof piece, true, iov, &n, &lent));
-	assert_true(n == BL_RKEYS && lent.n == BL_RKEYS);
-	assert_true(bl_described(piece, 0, true, iov, &n, &lent));
-	assert_true(n == 0 && lent.n == 0);
-	assert_false(bl_described(piece, 48, true, iov, &n, &lent));
-	assert_false(bl_described(piece, 40, false, iov, &n, &lent));
-	assert_false(bl_described(piece, 9 * sizeof piece[0], false, iov, &n, &lent));
-	assert_false(bl_described(piece, 17 * sizeof piece[0], false, iov, &n, &lent));
-	assert_false(bl_described(piece, 18 * sizeof piece[0], true, iov, &n, &lent));
+	assert_true(bl_described(piece, 64, true, iov, &n, &rkeys));
+	assert_true(n == 2 && rkeys.n == 2 && rkeys.key[1].w[0] == 7 && iov[1].iov_len == 4);
+	assert_true(bl_described(piece, 64, false, iov, &n, &rkeys));
+	assert_true(n == 4 && !rkeys.n);
+	assert_true(bl_described(piece, sizeof piece, true, iov, &n, &rkeys));
+	assert_true(n == BL_RKEYS && rkeys.n == BL_RKEYS);
+	assert_true(bl_described(piece, 0, true, iov, &n, &rkeys));
+	assert_true(n == 0 && rkeys.n == 0);
+	assert_false(bl_described(piece, 48, true, iov, &n, &rkeys));
+	assert_false(bl_described(piece, 40, false, iov, &n, &rkeys));
+	assert_false(bl_described(piece, 9 * sizeof piece[0], false, iov, &n, &rkeys));
+	assert_false(bl_described(piece, 17 * sizeof piece[0], false, iov, &n, &rkeys));
+	assert_false(bl_described(piece, 18 * sizeof piece[0], true, iov, &n, &rkeys));
 }
 
 int main(void)

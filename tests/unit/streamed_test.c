@@ -26,7 +26,7 @@ uint64_t __wrap_bl_memlimit(void)
 struct there_row {
 	struct row row;
 	uint32_t head, there;
-	bool grows;
+	bool streamed;
 	uint32_t want;
 };
 
@@ -77,10 +77,10 @@ static void how_much_is_there(void **state)
 	struct bl_slot slot[BL_SLOTS] = {{.seq = 1, .head = row->head, .there = row->there}};
 	struct bl_rx rx = {.slot = slot};
 
-	assert_int_equal(bl_slot_is_streamed(row->head), row->grows);
-	if (row->grows)
+	assert_int_equal(bl_slot_is_streamed(row->head), row->streamed);
+	if (row->streamed)
 		assert_int_equal(bl_slot_progress(slot, 10000), row->want);
-	assert_int_equal(bl_rx_is_unfinished(&rx), row->grows && row->want < 10000);
+	assert_int_equal(bl_rx_is_unfinished(&rx), row->streamed && row->want < 10000);
 	slot[0].seq = 0;
 	assert_false(bl_rx_is_unfinished(&rx));
 }
@@ -342,7 +342,7 @@ struct growth_row {
 	struct row row;
 	uint32_t len;
 	uint8_t replies, slow;
-	bool always, grows, far; /* far away, too */
+	bool always, streamed, far; /* far away, too */
 };
 
 static const struct growth_row growths[] = {
@@ -363,7 +363,7 @@ static void what_grows(void **state)
 	struct bl_tx *tx;
 
 	open_pair();
-	plan->grows = row->always;
+	plan->streamed = row->always;
 	plan->streamed_far = row->far;
 	peer()->tx.nlong = BL_LONGRING_USES;
 	bl_longring_look(peer());
@@ -376,11 +376,12 @@ static void what_grows(void **state)
 	post(row->len);
 	assert_int_equal(bl_send_buf(sender, from, row->len, 0, 9, 0, NULL, BL_TAGGED), 0);
 	assert_true(BL_HEAD_FLAGS(tx->slot[(tx->next - 1) % BL_SLOTS].head) & BL_SLOT_CB_GRANT);
-	assert_int_equal(bl_slot_is_streamed(tx->slot[(tx->next - 1) % BL_SLOTS].head), row->grows);
+	assert_int_equal(bl_slot_is_streamed(tx->slot[(tx->next - 1) % BL_SLOTS].head),
+			 row->streamed);
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	check(row->len);
 	node_close(&node);
-	plan->grows = true;
+	plan->streamed = true;
 }
 
 int main(void)

@@ -77,7 +77,7 @@ struct bl_peer {
 	_Atomic bool wants_credit; /* to ring when there is some; the service thread looks there */
 	bool broken;		   /* it made no sense, or we can't answer it */
 	bool untold;		   /* of some packets, at the last look: stats.c */
-	uint16_t stretched_next;   /* owner: tx.next at the last look for unused long rings */
+	uint16_t longring_next;	   /* owner: tx.next at the last look for unused long rings */
 	uint32_t rma_stuck;	   /* owner: what rma_busy has said for a second; see core/mr.c */
 	uint32_t seen_next;	   /* packets received at the last look */
 	uint64_t seen_at;	   /* ticks: the last look that found new ones */
@@ -103,7 +103,7 @@ struct bl_peer {
 	bool has_lane;		 /* the lanes are there */
 	bool promised;		 /* its call has been answered; handshake.h */
 	uint8_t busy;		 /* the service thread's: calls that have met a limit */
-	struct bl_lane *given;	 /* our lane, which it may have before we are connected */
+	struct bl_lane *cts_all; /* our lane, which it may have before we are connected */
 	bool unkept;		 /* its life word isn't the kernel's; alive.c */
 	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
 	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
@@ -163,7 +163,7 @@ struct bl_local {
 	struct bl_stats *stats;	 /* in our header; never NULL. See count.h */
 	uint32_t nlongrings;	 /* neighbours with longer rings, */
 	uint32_t nlongest;	 /* and with rings longer than BL_LANE_LONG */
-	uint64_t stretched_at;	 /* ticks: the last one; the last look for unused ones */
+	uint64_t longring_at;	 /* ticks: the last one; the last look for unused ones */
 	uint32_t drowsy;   /* so many more doorbells before a lane is polled again; doorbell.c */
 	uint32_t sleepers; /* BL_SLEEP_FUTEX ones; doorbell.c */
 	int wake_socket;   /* to wake and be woken by; -1 until it is needed */

@@ -55,7 +55,7 @@ static uint64_t reads(const struct bl_ep *ep)
 bl_noinline void bl_demote_sample(struct bl_ep *ep, const struct bl_tx *tx,
 				  const struct bl_slot *slot, size_t len, bool stream)
 {
-	struct bl_demote *pass = &ep->pass;
+	struct bl_demote *pass = &ep->demote;
 	bool talks = bl_tx_is_pingpong(tx);
 
 	if (talks || pass->rest || ep->domain->locks) {
@@ -74,7 +74,7 @@ bl_noinline void bl_demote_sample(struct bl_ep *ep, const struct bl_tx *tx,
 
 bl_noinline void bl_demote_next(struct bl_ep *ep)
 {
-	struct bl_demote *pass = &ep->pass;
+	struct bl_demote *pass = &ep->demote;
 	uint64_t now = bl_ticks_settled();
 	uint64_t ns = (now - pass->began) * 1000 / bl_ticks_per_us();
 

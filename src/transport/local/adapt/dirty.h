@@ -111,10 +111,10 @@ static inline void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data
 	if (likely(!(data & BL_FIN_JUDGED)) || !bl_dirty_may(len))
 		return;
 	if (!(data & BL_FIN_DIRTY)) {
-		peer->tx.fresh = 0;
+		peer->tx.dirty = 0;
 		return;
 	}
-	peer->tx.fresh += peer->tx.fresh < BL_DIRTY_AFTER;
+	peer->tx.dirty += peer->tx.dirty < BL_DIRTY_AFTER;
 	peer->tx.dirty_left = BL_DIRTY_MOST;
 }
 
@@ -132,7 +132,7 @@ static inline bool bl_dirty_or_not(const struct bl_peer *peer, size_t len)
 static inline bool bl_is_dirty(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
 	/* What goes whole through a longer ring does so. */
-	return unlikely(peer->tx.fresh == BL_DIRTY_AFTER) && bl_dirty_may(len) &&
+	return unlikely(peer->tx.dirty == BL_DIRTY_AFTER) && bl_dirty_may(len) &&
 	       (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer));
 }
 

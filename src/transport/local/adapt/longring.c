@@ -68,12 +68,12 @@ size_t bl_longring_enough(void)
 
 static bool is_worth_it(const struct bl_peer *peer)
 {
-	return peer->copy.pull != BL_COPY_SELF && !peer->copy.lend &&
+	return peer->copy.pull != BL_COPY_SELF && !peer->copy.needs_rkeys &&
 	       peer->local->seg.lane_span > BL_LANE_SIZE;
 }
 
 /* What is left behind it for a copy buffer that is made longer. */
-static size_t kept_for_dialogue(size_t span)
+static size_t kept_for_copybuf(size_t span)
 {
 	size_t most = bl_copy_plan()->dirty_max;
 
@@ -85,7 +85,7 @@ size_t bl_longring_most(const struct bl_local *local)
 	size_t span = local->seg.lane_span;
 
 	return bl_copy_plan()->by_stream ? bl_min(span, (size_t)BL_LANE_LONG)
-					 : span - kept_for_dialogue(span);
+					 : span - kept_for_copybuf(span);
 }
 
 static bool is_long(const struct bl_tx *tx)
@@ -100,7 +100,7 @@ static size_t lane_end(const struct bl_tx *tx)
 }
 
 /* To 484 KiB, and then as long as may be. */
-static int stretch(struct bl_peer *peer)
+static int lengthen(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
 	struct bl_tx *tx = &peer->tx;
@@ -146,17 +146,17 @@ static void free_unused(struct bl_local *local)
 {
 	uint64_t now = bl_ticks();
 
-	if (now - local->stretched_at < UNUSED_US * (uint64_t)bl_ticks_per_us())
+	if (now - local->longring_at < UNUSED_US * (uint64_t)bl_ticks_per_us())
 		return;
-	local->stretched_at = now;
+	local->longring_at = now;
 	for (uint32_t i = 0; i < local->nby_index; i++) {
 		struct bl_peer *peer = local->by_index[i];
 
 		if (!peer || peer->dead || !is_long(&peer->tx))
 			continue;
-		if (peer->stretched_next == (uint16_t)peer->tx.next && bl_tx_is_empty(&peer->tx))
+		if (peer->longring_next == (uint16_t)peer->tx.next && bl_tx_is_empty(&peer->tx))
 			shrink(peer);
-		peer->stretched_next = (uint16_t)peer->tx.next;
+		peer->longring_next = (uint16_t)peer->tx.next;
 	}
 }
 
@@ -184,14 +184,14 @@ bool bl_longring_now(struct bl_peer *peer)
 	if (peer->stays_short || !is_worth_it(peer) ||
 	    !(is_long(tx) ? may_be_longest(peer) : has_place(local)))
 		return false;
-	err = stretch(peer);
+	err = lengthen(peer);
 	if (err) {
 		bl_debug("no longer lane to process %u: %s", peer->addr.pid, strerror(-err));
 		peer->stays_short = true;
 		return true;
 	}
-	peer->stretched_next = (uint16_t)tx->next;
-	local->stretched_at = bl_ticks();
+	peer->longring_next = (uint16_t)tx->next;
+	local->longring_at = bl_ticks();
 	return true;
 }
 

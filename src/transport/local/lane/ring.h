@@ -83,7 +83,7 @@ struct bl_tx {
 	uint8_t short_of;  /* what speaks for a longer ring: 1 for each message that would have gone
 			    * whole, 2 for each lap of a stream, and -1 for any other */
 	bool exchange_only; /* bl_copy_plan()->exchange_only */
-	uint8_t fresh; /* announced messages in a row that were: transport/local/adapt/dirty.h */
+	uint8_t dirty; /* announced messages in a row that were: transport/local/adapt/dirty.h */
 	uint8_t dirty_left; /* so many more are taken for it */
 	uint8_t nstored;    /* long stores that may have been timed, modulo 256 */
 	uint32_t heard_at;  /* ticks: the message whose answer was timed the last time, or is */

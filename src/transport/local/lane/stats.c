@@ -65,7 +65,7 @@ void bl_stats_open(struct bl_local *local)
 
 static uint8_t shown_way(const struct bl_copy_pair *pair, enum bl_copy_way way)
 {
-	return way == BL_COPY_NOTHING && pair->lend ? BL_COPY_MODULE : (uint8_t)way;
+	return way == BL_COPY_NOTHING && pair->needs_rkeys ? BL_COPY_MODULE : (uint8_t)way;
 }
 
 static void show_ways(struct bl_peer *peer)

@@ -93,7 +93,7 @@ enum bl_op {
 #define BL_SLOT_CB_USE	  0x80u /* message: it lies in the receiver's, which had been offered; */
 				/* RTS: that isn't used, and its owner's again */
 #define BL_SLOT_STREAMED 0x02u	/* one of these: it may still be being written; slot->there */
-/* One bit says two things, by what the packet is: LENT and GROWS. */
+/* One bit says two things, by what the packet is: RKEYS and STREAMED. */
 
 /* Two bits, read of messages and RTSs only: how many packets of the other direction their sender
  * had read, modulo 4. A hint from which the receiver learns whether its own last packet had come by
@@ -155,7 +155,7 @@ static_assert(sizeof(struct bl_piece) == sizeof(struct bl_rkey), "either takes o
 /* RTS: tag and data are the message's. */
 struct bl_rts {
 	uint64_t len;	  /* of the message */
-	uint64_t request; /* the sender's number for it, comes back in CTS, STREAM, FIN */
+	uint64_t request; /* the sender's number for it, comes back in CTS, FRAG_ASK, FIN */
 	/* Who has the message, decided by compare-and-swap in the slot:
 	 * transport/local/ways/advert.h */
 	_Atomic uint32_t taken;
@@ -168,11 +168,11 @@ struct bl_rts {
 struct bl_cts {
 	uint64_t len;
 	uint64_t chunk;
-	uint32_t coop; /* which descriptor in the receiver's lane to the sender */
+	uint32_t chunks; /* which descriptor in the receiver's lane to the sender */
 	uint32_t generation;
 	struct bl_piece piece[BL_PLACES];
 };
-/* STREAM: tag = request, data = BL_REGISTERED, BL_FAULT. The sender writes the range into the
+/* FRAG_ASK: tag = request, data = BL_REGISTERED, BL_FAULT. The sender writes the range into the
  * receiver's pieces if it may, and sends what is left as fragments. */
 struct bl_frag_ask {
 	uint64_t transfer;
@@ -185,7 +185,7 @@ static_assert(sizeof(struct bl_cts) == 280 && sizeof(struct bl_frag_ask) == 280,
 static_assert(sizeof(struct bl_frag_ask) <= BL_SLOT_INLINE, "a description fits a slot");
 #define BL_REGISTERED 1ULL /* a key for each piece follows the pieces */
 #define BL_FAULT      2ULL /* the receiver may read the sender's memory, but could not: -EFAULT */
-/* FRAGMENT: tag = transfer, data = offset; or BL_FRAG_PUSHED, and
+/* FRAG: tag = transfer, data = offset; or BL_FRAG_PUSHED, and
  * the bytes are the count (64 bits) of those that were written directly. */
 #define BL_FRAG_PUSHED (1ULL << 63)
 /* FIN: tag = request, data = 0 or an errno; and, of one that was copied once, whether it was judged
@@ -207,7 +207,7 @@ struct bl_advert {
 	_Atomic uint64_t base, len; /* len: all bytes */
 	_Atomic uint16_t tagged;
 	_Atomic uint16_t pieces; /* 0: at base; 2 and more: so many, in bl_adverts.scatter */
-	_Atomic uint32_t coop;	 /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
+	_Atomic uint32_t chunks; /* 1 + a descriptor in the claimer's lane; 0: it copies alone */
 	_Atomic uint32_t chunks_generation;
 	_Atomic uint32_t chunk; /* bytes */
 };
@@ -276,7 +276,7 @@ struct bl_rma_ask {
 static_assert(sizeof(struct bl_rma_ask) == 224, "shared layout");
 static_assert(sizeof(struct bl_rma_ask) <= BL_SLOT_INLINE, "a request fits a slot");
 
-/* RMA_SERVE: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Behind the
+/* RMA_DELEGATED: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA). Behind the
  * places are the operands, then what they are compared with. Who does it:
  * transport/local/rma/delegated.h. */
 struct bl_rma_delegated {
@@ -293,8 +293,9 @@ static_assert(sizeof(struct bl_rma_delegated) < BL_SLOT_INLINE, "it fits a slot,
 static_assert(offsetof(struct bl_slot, bytes) % 8 == 0, "`ours` is a whole word");
 
 /*
- * RMA_SERVE of many places in one region, read or written: nplace is 0 then, and runs of equally
- * long places with equal distances follow, then what is written. It may be longer than a slot.
+ * RMA_DELEGATED of many places in one region, read or written: nplace is 0 then, and runs of
+ * equally long places with equal distances follow, then what is written. It may be longer than a
+ * slot.
  */
 struct bl_rma_run {
 	uint64_t addr;	 /* of the first one */
@@ -361,9 +362,9 @@ struct bl_lane {
 	 * sender's counters counts; transport/local/rma/count.h */
 	_Atomic uint64_t count[BL_RMA_COUNTS];
 	struct bl_slot slot[BL_SLOTS];
-	struct bl_chunks coop[BL_CHUNK_SETS]; /* for messages in the other direction */
-	struct bl_acks fins;		      /* of messages in this lane */
-	struct bl_adverts board;	      /* receives that neighbour alone can see */
+	struct bl_chunks chunks[BL_CHUNK_SETS]; /* for messages in the other direction */
+	struct bl_acks fins;			/* of messages in this lane */
+	struct bl_adverts board;		/* receives that neighbour alone can see */
 	/* The receiver writes: it is copying to or from the sender's memory, by a
 	 * registration that must not be closed meanwhile; which copy, or 0. */
 	_Atomic uint32_t rma_busy;

@@ -76,12 +76,12 @@ static struct bl_handshake *exchange_add(struct bl_local *local, struct bl_peer 
 }
 
 /* Our lane is the peer's to write into from now on, or no longer; core/mr.c. */
-static void set_given(struct bl_handshake *x, struct bl_lane *lane)
+static void set_cts_all(struct bl_handshake *x, struct bl_lane *lane)
 {
 	pthread_mutex_lock(&x->local->lock);
-	x->peer->given = lane;
+	x->peer->cts_all = lane;
 	pthread_mutex_unlock(&x->local->lock);
-	x->given = lane != NULL;
+	x->cts_all = lane != NULL;
 }
 
 /* It is freed later: whoever is going through the list goes on. */
@@ -89,8 +89,8 @@ static void exchange_end(struct bl_handshake *x)
 {
 	bl_discard_socket(x->fd);
 	x->over = true;
-	if (x->given)
-		set_given(x, NULL);
+	if (x->cts_all)
+		set_cts_all(x, NULL);
 	if (x->incoming && x->peer) {
 		pthread_mutex_lock(&x->local->lock);
 		bl_peer_promise_locked(x->peer, false);
@@ -364,12 +364,12 @@ static int check_answer(const struct bl_handshake *x, const struct bl_hello *hel
 
 	if (memcmp(hello->from.id, x->peer->addr.id, sizeof hello->from.id))
 		return -EPROTO;
-	if (hello->step == BL_HELLO_READY && x->given)
+	if (hello->step == BL_HELLO_READY && x->cts_all)
 		return 0;
 	if (hello->step != BL_HELLO_ANSWER)
 		return -EPROTO;
 	err = refusal(hello->status);
-	return err || !x->given ? err : -EPROTO;
+	return err || !x->cts_all ? err : -EPROTO;
 }
 
 /* A call has ended with an error: for good, or it will be made again. */
@@ -411,7 +411,7 @@ static int give(struct bl_handshake *x, const struct bl_hello *hello, const int 
 	lane = make_lane(x, &bl_calling);
 	if (lane < 0)
 		return lane;
-	set_given(x, x->link.ours);
+	set_cts_all(x, x->link.ours);
 	err = bl_hello_send(x, BL_HELLO_GIVE, lane);
 	close(lane);
 	return err == -ECONNRESET ? -EAGAIN : err;
@@ -443,7 +443,7 @@ static void answered(struct bl_handshake *x)
 	if (!err)
 		err = check_answer(x, &hello);
 	/* Having given, it may have been given up at the other end for other reasons. */
-	if (err == -ECONNRESET && x->given)
+	if (err == -ECONNRESET && x->cts_all)
 		err = -EAGAIN;
 	if (!err && hello.step == BL_HELLO_READY) {
 		close_all(got);
@@ -699,7 +699,7 @@ static void give_up(struct bl_handshake *x)
 		return;
 	}
 	shutdown(x->fd, SHUT_RD); /* READY is there by now, or it can't be said */
-	if (x->given)
+	if (x->cts_all)
 		answered(x);
 	if (!x->over)
 		end_call(x, -EAGAIN);

@@ -36,9 +36,9 @@ struct bl_handshake {
 	/* Whom we have called or promised; NULL: a caller that has said nothing yet. */
 	struct bl_peer *peer;
 	bool incoming;
-	bool given; /* outgoing: READY is what is missing */
-	bool proof; /* outgoing: the atomics_page is; of one that is connected */
-	bool over;  /* it has no descriptor any more */
+	bool cts_all; /* outgoing: READY is what is missing */
+	bool proof;   /* outgoing: the atomics_page is; of one that is connected */
+	bool over;    /* it has no descriptor any more */
 	int fd;
 	pid_t pid;	   /* of the other process */
 	uint32_t doorbell; /* given: ours there */

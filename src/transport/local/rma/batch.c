@@ -111,7 +111,7 @@ static bool has_room(const struct bl_batch *c, const struct bl_rma *rma, size_t 
 }
 
 /* NULL: no memory. */
-static struct bl_batch *combine_for(struct bl_ep *ep, const struct bl_rma *rma)
+static struct bl_batch *batch_for(struct bl_ep *ep, const struct bl_rma *rma)
 {
 	struct bl_batch *c = ep->batches;
 
@@ -231,7 +231,7 @@ int bl_batch_take(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	if (!bl_batch_some(rp)) {
 		if (rp->rest || by_message(rp) || is_awaited(ep) || bl_rma_is_told(rp->peer, rma))
 			return 0;
-		rp->combine = combine_for(ep, rma);
+		rp->combine = batch_for(ep, rma);
 		if (!rp->combine)
 			return 0;
 		bl_rma_activate(ep, rp);

@@ -49,7 +49,7 @@ void bl_rma_count_add(struct bl_peer *peer, const struct bl_heard *heard)
 /* It may add to a count, now or unseen by us since, that is somebody else's already. */
 static bool counts_late(const struct bl_peer *peer)
 {
-	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->given;
+	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->cts_all;
 	uint32_t busy;
 
 	if (!lane || peer->dead)

@@ -54,7 +54,7 @@ int bl_delegated_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_r
 /* Reads, or writes, of len bytes in all at so many places fit. */
 bool bl_delegated_fits(enum bl_rma_what what, size_t nplace, size_t len);
 
-/* The target's side: a packet RMA_SERVE, whose bytes these are. -EPROTO: it makes no sense. */
+/* The target's side: a packet RMA_DELEGATED, whose bytes these are. -EPROTO: it makes no sense. */
 int bl_delegated_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
 			uint64_t number, uint64_t data, const void *bytes);
 

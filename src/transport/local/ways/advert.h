@@ -80,7 +80,7 @@ static inline void bl_adverts_post(struct bl_adverts *board, uint64_t used,
 	atomic_store_explicit(&a->len, f->len, memory_order_relaxed);
 	atomic_store_explicit(&a->tagged, tagged, memory_order_relaxed);
 	atomic_store_explicit(&a->pieces, (uint16_t)f->pieces, memory_order_relaxed);
-	atomic_store_explicit(&a->coop, 0, memory_order_relaxed);
+	atomic_store_explicit(&a->chunks, 0, memory_order_relaxed);
 	/* release: pairs with the acquire of the state in bl_adverts_look */
 	atomic_store_explicit(&a->state, BL_ADVERT_WORD(f->generation, 0, BL_ADVERT_OPEN),
 			      memory_order_release);

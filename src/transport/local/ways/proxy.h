@@ -96,7 +96,7 @@ static inline void bl_habit_missed(struct bl_ep *home)
 {
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
-	home->shows = (uint8_t)(BL_PUBLISHES_MOST >> home->unclaimed / BL_PUBLISHES_MOST);
+	home->publishes = (uint8_t)(BL_PUBLISHES_MOST >> home->unclaimed / BL_PUBLISHES_MOST);
 	home->publish_above = home->eager_max;
 }
 
@@ -111,7 +111,7 @@ static inline void bl_habit_hit(struct bl_ep *home)
 static inline void bl_habit_posted_short(struct bl_ep *home)
 {
 	home->unclaimed += home->unclaimed < BL_VAIN_MOST;
-	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->shows && !--home->shows)
+	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->publishes && !--home->publishes)
 		home->publish_above = BL_PROXY_MIN - 1;
 }
 
@@ -203,7 +203,7 @@ bl_cold bool bl_proxy_withdraw(const struct bl_send_op *r);
 static inline bool bl_proxy_may(const struct bl_peer *peer)
 {
 	return peer->copy.push == BL_COPY_VM && peer->doorbell_index != BL_DOORBELL_NONE &&
-	       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.lend &&
+	       bl_knobs()->overlap != BL_OVERLAP_NEVER && !peer->copy.needs_rkeys &&
 	       bl_knobs()->copy != BL_COPY_BY_MODULE;
 }
 

@@ -86,7 +86,7 @@ static struct bl_ep *member(struct bl_ep *home, uint32_t i)
 }
 
 /* There is something to be shown as soon as that is possible: whoever is idle tries. */
-static void set_unshown(struct bl_ep *home, bool unpublished)
+static void set_unpublished(struct bl_ep *home, bool unpublished)
 {
 	for (uint32_t i = 0; i < members(home); i++)
 		member(home, i)->unpublished = unpublished;
@@ -97,7 +97,7 @@ void bl_proxy_neighbours(struct bl_ep *home)
 	if (!home->claims)
 		return;
 	home->claims->counted = false;
-	set_unshown(home, true);
+	set_unpublished(home, true);
 }
 
 void bl_proxy_meet(struct bl_ep *ep, struct bl_peer *peer)
@@ -123,7 +123,7 @@ void bl_proxy_learn(struct bl_ep *ep, const struct bl_post *post, bool tagged, s
 	/* The first receive may find its message waiting, before any has been shown. */
 	if (claims_of(home) && may_claim(peer) &&
 	    bl_predict_learn(&home->claims->guesses, tagged, post->tag, post->ignore, peer))
-		set_unshown(home, true);
+		set_unpublished(home, true);
 }
 
 static uint32_t count_neighbours(struct bl_ep *ep, struct bl_peer **last)
@@ -384,7 +384,7 @@ void bl_proxy_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
 	if (suitable(home, post) && claims_of(home) && !show(home, post, tagged)) {
-		set_unshown(home, true);
+		set_unpublished(home, true);
 		home->claims->again_us = AGAIN_US;
 	}
 	/* Before it may be over. */
@@ -432,7 +432,7 @@ bl_cold void bl_proxy_again(struct bl_ep *ep)
 		return;
 	any = show_queue(home, true, &left);
 	any |= show_queue(home, false, &left);
-	set_unshown(home, left);
+	set_unpublished(home, left);
 	c->again_us = any ? AGAIN_US : bl_min(2 * c->again_us, AGAIN_MOST_US);
 	c->next_again = now + c->again_us * bl_ticks_per_us();
 	if (!any)

@@ -32,7 +32,7 @@ struct bl_claimed {
 	struct bl_own_adverts *board;
 	uint32_t index;
 	/* helping */
-	struct bl_chunks *coop; /* NULL: the claimer copies alone */
+	struct bl_chunks *chunks; /* NULL: the claimer copies alone */
 	uint32_t chunks_generation, count;
 	size_t chunk, want;
 	bool refused; /* the kernel doesn't let us: a chunk is missing */

@@ -119,7 +119,7 @@ struct bl_post **bl_proxy_match(struct bl_ep *ep, struct bl_post_queue *queue,
 
 /* --- landing ------------------------------------------------------------- */
 
-static struct bl_claimed *landing_new(struct bl_ep *ep)
+static struct bl_claimed *claimed_new(struct bl_ep *ep)
 {
 	struct bl_proxy *c = ep->claims;
 	struct bl_claimed *l;
@@ -145,13 +145,13 @@ static struct bl_claimed *landing_new(struct bl_ep *ep)
 static void read_plan(struct bl_claimed *l, const struct bl_advert *a)
 {
 	struct bl_peer *peer = l->arrival.peer;
-	uint32_t coop = atomic_load_explicit(&a->coop, memory_order_relaxed);
+	uint32_t chunks = atomic_load_explicit(&a->chunks, memory_order_relaxed);
 	size_t chunk = atomic_load_explicit(&a->chunk, memory_order_relaxed);
 
-	l->coop = NULL;
-	if (!coop || coop > BL_CHUNK_SETS || !chunk || (l->want - 1) / chunk >= BL_CHUNKS_MOST)
+	l->chunks = NULL;
+	if (!chunks || chunks > BL_CHUNK_SETS || !chunk || (l->want - 1) / chunk >= BL_CHUNKS_MOST)
 		return;
-	l->coop = &peer->rx.lane->coop[coop - 1];
+	l->chunks = &peer->rx.lane->chunks[chunks - 1];
 	l->chunks_generation = atomic_load_explicit(&a->chunks_generation, memory_order_relaxed);
 	l->chunk = chunk;
 	l->count = (uint32_t)((l->want - 1) / chunk + 1);
@@ -166,9 +166,9 @@ static void help(struct bl_ep *ep, struct bl_claimed *l, const struct bl_post *p
 	size_t off, len;
 	int err;
 
-	if (!l->coop || l->refused || peer->copy.pull != BL_COPY_VM)
+	if (!l->chunks || l->refused || peer->copy.pull != BL_COPY_VM)
 		return;
-	chunk = bl_chunks_take(l->coop, l->chunks_generation, l->count, true);
+	chunk = bl_chunks_take(l->chunks, l->chunks_generation, l->count, true);
 	if (chunk == BL_CHUNKS_NONE)
 		return;
 	bl_window(BL_WINDOW_JOINED, NULL);
@@ -181,12 +181,12 @@ static void help(struct bl_ep *ep, struct bl_claimed *l, const struct bl_post *p
 		l->refused = true; /* the claimer leaves, and we begin anew */
 	} else {
 		bl_stat_add(ep, BL_STAT_pulled_bytes, len);
-		bl_chunks_count(l->coop);
+		bl_chunks_count(l->chunks);
 	}
 }
 
 /* One step; true: the receive is over, or goes on as a transfer. */
-static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claimed *l)
+static bool claimed_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claimed *l)
 {
 	struct bl_own_adverts *board = l->board;
 	struct bl_post *post = board->post[l->index];
@@ -233,7 +233,7 @@ static bool landing_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claim
 	return true;
 }
 
-static void landing_free(struct bl_ep *ep, uint32_t i)
+static void claimed_free(struct bl_ep *ep, uint32_t i)
 {
 	struct bl_proxy *c = ep->claims;
 	struct bl_claimed *l = c->landing[i];
@@ -248,7 +248,7 @@ static void landing_free(struct bl_ep *ep, uint32_t i)
 static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_adverts *board, uint32_t i,
 		 const struct bl_arrival *a)
 {
-	struct bl_claimed *l = landing_new(ep);
+	struct bl_claimed *l = claimed_new(ep);
 	struct bl_proxy *c = ep->claims;
 
 	if (!l)
@@ -268,8 +268,8 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_adverts *
 	c->landing[c->nclaimed++] = l;
 	ep->nclaimed++;
 	ep->work++;
-	if (landing_step(ep, sink, l))
-		landing_free(ep, c->nclaimed - 1);
+	if (claimed_step(ep, sink, l))
+		claimed_free(ep, c->nclaimed - 1);
 	return true;
 }
 
@@ -322,8 +322,8 @@ void bl_proxy_progress(struct bl_ep *ep, struct bl_sink *sink)
 	if (unlikely(!ep->local.seg.header))
 		return;
 	for (uint32_t i = 0; i < ep->claims->nclaimed;)
-		if (landing_step(ep, sink, ep->claims->landing[i]))
-			landing_free(ep, i);
+		if (claimed_step(ep, sink, ep->claims->landing[i]))
+			claimed_free(ep, i);
 		else
 			i++;
 }
@@ -350,8 +350,8 @@ bl_cold void bl_proxy_last(struct bl_ep *ep, struct bl_sink *sink, struct bl_pee
 		return;
 	for (uint32_t i = 0; i < c->nclaimed;)
 		if (c->landing[i]->board == peer->board && has_landed(c->landing[i]) &&
-		    landing_step(ep, sink, c->landing[i]))
-			landing_free(ep, i);
+		    claimed_step(ep, sink, c->landing[i]))
+			claimed_free(ep, i);
 		else
 			i++;
 }
@@ -377,7 +377,7 @@ bl_cold void bl_proxy_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_
 		struct bl_post *post = board->post[at];
 
 		bl_adverts_revoke(board, at);
-		landing_free(ep, i);
+		claimed_free(ep, i);
 		bl_recv_fail(ep, sink, post, board->tagged[at], err);
 	}
 	if (!board)

@@ -24,7 +24,8 @@ static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 	for (uint32_t i = 0; i < ep->ntransfer; i++) {
 		const struct bl_recv_op *t = ep->transfer[i];
 
-		if (t->peer == peer && t->given && bl_chunks_counted(t->coop) + t->taken < t->count)
+		if (t->peer == peer && t->cts_all &&
+		    bl_chunks_counted(t->chunks) + t->taken < t->count)
 			return true;
 	}
 	return false;
@@ -183,29 +184,30 @@ static void plan(struct bl_ep *ep, struct bl_send_op *r, const struct bl_found *
 	}
 	i = (uint32_t)__builtin_ctzll(vacant);
 	r->peer->chunks_busy |= 1ULL << i;
-	r->lent = i + 1;
+	r->rkeys = i + 1;
 	if (!++ep->generation)
 		ep->generation = 1;
 	r->chunks_generation = ep->generation;
-	bl_chunks_start(&r->peer->tx.lane->coop[i], r->chunks_generation, r->count);
+	bl_chunks_start(&r->peer->tx.lane->chunks[i], r->chunks_generation, r->count);
 	atomic_store_explicit(&f->advert->chunks_generation, r->chunks_generation,
 			      memory_order_relaxed);
 	atomic_store_explicit(&f->advert->chunk, (uint32_t)r->chunk, memory_order_relaxed);
-	atomic_store_explicit(&f->advert->coop, i + 1, memory_order_relaxed);
+	atomic_store_explicit(&f->advert->chunks, i + 1, memory_order_relaxed);
 }
 
 /* Copy chunk by chunk until none is left. The chunks copied, or -1: the kernel
  * refuses, or can't reach a buffer. */
 static int64_t copy(struct bl_ep *ep, struct bl_send_op *r)
 {
-	struct bl_chunks *coop = r->lent ? &r->peer->tx.lane->coop[r->lent - 1] : NULL;
+	struct bl_chunks *chunks = r->rkeys ? &r->peer->tx.lane->chunks[r->rkeys - 1] : NULL;
 	uint32_t done = 0;
 	int err;
 
 	for (;; done++) {
-		uint32_t chunk = coop ? bl_chunks_take(coop, r->chunks_generation, r->count, false)
-				 : done < r->count ? done
-						   : BL_CHUNKS_NONE;
+		uint32_t chunk =
+			chunks ? bl_chunks_take(chunks, r->chunks_generation, r->count, false)
+			: done < r->count ? done
+					  : BL_CHUNKS_NONE;
 		size_t off = chunk * r->chunk;
 
 		if (chunk == BL_CHUNKS_NONE)
@@ -229,14 +231,14 @@ static int64_t copy(struct bl_ep *ep, struct bl_send_op *r)
 /* All chunks are taken; the receiver's, if it took some, are there. */
 static bool other_hand_done(struct bl_send_op *r, uint32_t mine)
 {
-	const struct bl_chunks *coop;
+	const struct bl_chunks *chunks;
 	uint64_t until;
 
 	if (mine == r->count)
 		return true;
-	coop = &r->peer->tx.lane->coop[r->lent - 1];
+	chunks = &r->peer->tx.lane->chunks[r->rkeys - 1];
 	until = bl_ticks() + (HAND_US + r->chunk / HAND_BYTES_US) * bl_ticks_per_us();
-	while (bl_chunks_counted((struct bl_chunks *)(uintptr_t)coop) + mine < r->count)
+	while (bl_chunks_counted((struct bl_chunks *)(uintptr_t)chunks) + mine < r->count)
 		if (bl_is_due(bl_ticks(), until))
 			return false;
 	return true;
@@ -260,9 +262,9 @@ static void claimed(struct bl_ep *ep, struct bl_send_op *r, const struct bl_foun
 	if (likely(done >= 0))
 		r->way = BL_WAY_CLAIMED;
 	if (unlikely(done < 0)) {
-		if (r->lent)
-			bl_chunks_stop(&r->peer->tx.lane->coop[r->lent - 1], r->chunks_generation,
-				       r->count, &front, &end);
+		if (r->rkeys)
+			bl_chunks_stop(&r->peer->tx.lane->chunks[r->rkeys - 1],
+				       r->chunks_generation, r->count, &front, &end);
 		bl_advert_end(f, me, BL_ADVERT_YOURS);
 	} else if (likely(other_hand_done(r, (uint32_t)done))) {
 		bl_advert_end(f, me, BL_ADVERT_DONE);

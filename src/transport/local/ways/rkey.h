@@ -17,51 +17,51 @@ struct bl_rkeys {
 	struct bl_rkey key[BL_RKEYS];
 };
 
-static inline const struct bl_rkey *bl_rkeys_of(const struct bl_rkeys *lent)
+static inline const struct bl_rkey *bl_rkeys_of(const struct bl_rkeys *rkeys)
 {
-	return lent->n ? lent->key : NULL;
+	return rkeys->n ? rkeys->key : NULL;
 }
 
 /* Lend our pieces to this peer, if that pair copies by the module. True: they are lent. */
-static inline bool bl_rkeys_register(struct bl_rkeys *lent, const struct bl_copy_pair *pair,
+static inline bool bl_rkeys_register(struct bl_rkeys *rkeys, const struct bl_copy_pair *pair,
 				     const struct iovec *iov, uint32_t n, bool write)
 {
-	if (unlikely(pair->lend && !lent->n && bl_kmod_register(iov, n, write, lent->key)))
-		lent->n = n;
-	return lent->n;
+	if (unlikely(pair->needs_rkeys && !rkeys->n && bl_kmod_register(iov, n, write, rkeys->key)))
+		rkeys->n = n;
+	return rkeys->n;
 }
 
-static inline void bl_rkeys_deregister(struct bl_rkeys *lent)
+static inline void bl_rkeys_deregister(struct bl_rkeys *rkeys)
 {
-	if (unlikely(lent->n))
-		bl_kmod_deregister(lent->key, lent->n);
-	lent->n = 0;
+	if (unlikely(rkeys->n))
+		bl_kmod_deregister(rkeys->key, rkeys->n);
+	rkeys->n = 0;
 }
 
 /* Write our pieces and their keys into a packet; returns the bytes used. */
 static inline size_t bl_describe(struct bl_piece *piece, const struct iovec *iov, uint32_t n,
-				 const struct bl_rkeys *lent)
+				 const struct bl_rkeys *rkeys)
 {
 	for (uint32_t i = 0; i < n; i++)
 		piece[i] = (struct bl_piece){(uintptr_t)iov[i].iov_base, iov[i].iov_len};
-	if (unlikely(lent->n))
-		memcpy(piece + n, lent->key, n * sizeof lent->key[0]);
-	return (n + lent->n) * sizeof *piece;
+	if (unlikely(rkeys->n))
+		memcpy(piece + n, rkeys->key, n * sizeof rkeys->key[0]);
+	return (n + rkeys->n) * sizeof *piece;
 }
 
 /* Read what a peer described, out of `bytes` bytes of a packet; false: it makes no
  * sense. What the pieces add up to is the caller's to check. */
-static inline bool bl_described(const void *packet, size_t bytes, bool lent, struct iovec *iov,
+static inline bool bl_described(const void *packet, size_t bytes, bool rkeys, struct iovec *iov,
 				uint32_t *count, struct bl_rkeys *keys)
 {
 	struct bl_piece piece[BL_PLACES];
 	size_t n = bytes / sizeof piece[0];
 
 	keys->n = 0;
-	if (bytes % sizeof piece[0] || n > BL_PLACES || (lent && n % 2))
+	if (bytes % sizeof piece[0] || n > BL_PLACES || (rkeys && n % 2))
 		return false;
 	memcpy(piece, packet, bytes);
-	if (lent) {
+	if (rkeys) {
 		n /= 2;
 		keys->n = (uint32_t)n;
 		memcpy(keys->key, piece + n, n * sizeof piece[0]);

@@ -48,7 +48,7 @@ struct bl_send_op {
 	void *context;
 	uint64_t flags; /* of its completion */
 	/* helping */
-	struct bl_chunks *coop;
+	struct bl_chunks *chunks;
 	uint32_t chunks_generation, count;
 	size_t chunk, want;
 	struct iovec theirs[BL_IOV_MAX];
@@ -60,7 +60,7 @@ struct bl_send_op {
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
 	uint64_t tag;
-	uint32_t lent;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
+	uint32_t rkeys;	      /* 1 + the descriptor of ours that a claim uses; 0: none */
 	struct bl_work *work; /* hears of the end, instead of the counter; NULL */
 	void *copy;	      /* of bytes that were injected; NULL: of none */
 	/* streaming */
@@ -76,15 +76,15 @@ struct bl_recv_op {
 	struct iovec mine[BL_IOV_MAX], theirs[BL_IOV_MAX];
 	uint32_t nmine, ntheirs;
 	uint32_t generation;
-	size_t want, sent;	/* bytes to copy, bytes of the message */
-	struct bl_chunks *coop; /* NULL: alone */
+	size_t want, sent;	  /* bytes to copy, bytes of the message */
+	struct bl_chunks *chunks; /* NULL: alone */
 	uint32_t chunks_index, chunks_generation;
 	size_t chunk;
 	uint32_t count, next;	   /* chunks: all, first not taken (alone) */
 	uint32_t taken, done;	   /* by us: chunks taken, copied */
 	uint32_t handed;	   /* after an error: chunks that were handed out */
 	bool handed_out;	   /* no chunk is left to take */
-	bool given;		   /* to a sender that waits; we begin with another first */
+	bool cts_all;		   /* to a sender that waits; we begin with another first */
 	bool stopped;		   /* by us, before all were taken */
 	bool got_back;		   /* the sender gave one back, and we have dealt with it */
 	bool streamed;		   /* some of it came through the ring */

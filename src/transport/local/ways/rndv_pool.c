@@ -14,7 +14,7 @@
 
 struct bl_send_op *bl_send_op_new(struct bl_ep *ep)
 {
-	if (!ep->free_request) {
+	if (!ep->free_send_op) {
 		struct bl_send_op *more = bl_slab(ep, POOL_STEP * sizeof *more);
 		uint32_t room = ep->nrequest + POOL_STEP;
 		struct bl_send_op **table;
@@ -28,8 +28,8 @@ struct bl_send_op *bl_send_op_new(struct bl_ep *ep)
 		for (uint32_t i = 0; i < POOL_STEP; i++) {
 			more[i].index = ep->nrequest;
 			table[ep->nrequest++] = &more[i];
-			more[i].next_free = ep->free_request;
-			ep->free_request = &more[i];
+			more[i].next_free = ep->free_send_op;
+			ep->free_send_op = &more[i];
 		}
 	}
 	if (ep->requests >= ep->room_serving) { /* all may want to be served at once */
@@ -42,14 +42,14 @@ struct bl_send_op *bl_send_op_new(struct bl_ep *ep)
 		ep->room_serving = room;
 	}
 
-	struct bl_send_op *r = ep->free_request;
+	struct bl_send_op *r = ep->free_send_op;
 
-	ep->free_request = r->next_free;
+	ep->free_send_op = r->next_free;
 	ep->requests++;
 	r->generation++;
 	r->serving = false;
-	r->coop = NULL;
-	r->lent = 0;
+	r->chunks = NULL;
+	r->rkeys = 0;
 	r->copy = NULL;
 	r->open = r->push_refused = r->whole = r->cancelled = false;
 	r->nrange = 0;
@@ -63,13 +63,13 @@ void bl_send_op_free(struct bl_ep *ep, struct bl_send_op *r)
 	if (unlikely(r->open))
 		bl_send_op_closed(ep, r);
 	ep->neager_long -= r->whole;
-	if (r->lent)
-		r->peer->chunks_busy &= ~(1ULL << (r->lent - 1));
+	if (r->rkeys)
+		r->peer->chunks_busy &= ~(1ULL << (r->rkeys - 1));
 	if (unlikely(r->copy != NULL))
 		free(r->copy);
 	r->peer = NULL;
-	r->next_free = ep->free_request;
-	ep->free_request = r;
+	r->next_free = ep->free_send_op;
+	ep->free_send_op = r;
 	ep->requests--;
 }
 
@@ -99,9 +99,9 @@ struct bl_send_op *bl_send_op_find(struct bl_ep *ep, const struct bl_peer *peer,
 bool bl_recv_op_ready(struct bl_ep *ep)
 {
 	struct bl_recv_op *more, **table;
-	uint32_t room = ep->room_transfer + POOL_STEP;
+	uint32_t room = ep->room_recv_op + POOL_STEP;
 
-	if (likely(ep->free_transfer))
+	if (likely(ep->free_recv_op))
 		return true;
 	more = bl_slab(ep, POOL_STEP * sizeof *more);
 	if (!more)
@@ -110,19 +110,19 @@ bool bl_recv_op_ready(struct bl_ep *ep)
 	if (!table)
 		return false;
 	ep->transfer = table;
-	ep->room_transfer = room;
+	ep->room_recv_op = room;
 	for (uint32_t i = 0; i < POOL_STEP; i++) {
-		more[i].next_free = ep->free_transfer;
-		ep->free_transfer = &more[i];
+		more[i].next_free = ep->free_recv_op;
+		ep->free_recv_op = &more[i];
 	}
 	return true;
 }
 
 struct bl_recv_op *bl_recv_op_new(struct bl_ep *ep)
 {
-	struct bl_recv_op *t = ep->free_transfer;
+	struct bl_recv_op *t = ep->free_recv_op;
 
-	ep->free_transfer = t->next_free;
+	ep->free_recv_op = t->next_free;
 	memset(t, 0, offsetof(struct bl_recv_op, ours));
 	t->ours.n = t->theirs_rkeys.n = 0;
 	return t;
@@ -130,9 +130,9 @@ struct bl_recv_op *bl_recv_op_new(struct bl_ep *ep)
 
 void bl_recv_op_free(struct bl_ep *ep, struct bl_recv_op *t)
 {
-	if (t->coop)
+	if (t->chunks)
 		t->peer->chunks_busy &= ~(1ULL << t->chunks_index);
 	t->peer = NULL;
-	t->next_free = ep->free_transfer;
-	ep->free_transfer = t;
+	t->next_free = ep->free_recv_op;
+	ep->free_recv_op = t;
 }

@@ -60,7 +60,7 @@ static enum bl_stat_way way_of(const struct bl_recv_op *t)
 {
 	return t->streamed  ? BL_WAY_FRAG
 	       : t->missing ? BL_WAY_PROXY
-	       : t->coop    ? BL_WAY_SPLIT
+	       : t->chunks  ? BL_WAY_SPLIT
 			    : BL_WAY_ONE_COPY;
 }
 
@@ -120,20 +120,20 @@ static void ask_for(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint
 	t->missing += ask.len;
 	t->unstreamed += count;
 
-	bool lent = bl_rkeys_register(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
+	bool rkeys = bl_rkeys_register(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
 	size_t len = bl_describe(ask.piece, t->mine, t->nmine, &t->ours);
 
 	bl_control(ep, t->peer, BL_OP_FRAG_ASK, t->request,
-		   (lent ? BL_REGISTERED : 0) | (t->faulted ? BL_FAULT : 0), &ask,
+		   (rkeys ? BL_REGISTERED : 0) | (t->faulted ? BL_FAULT : 0), &ask,
 		   offsetof(struct bl_frag_ask, piece) + len);
 }
 
 static void stop(struct bl_recv_op *t, uint32_t *front, uint32_t *end)
 {
 	*front = *end = 0;
-	if (t->coop && !t->stopped) {
-		bl_chunks_stop(t->coop, t->chunks_generation, t->count, front, end);
-	} else if (!t->coop && !t->handed_out) {
+	if (t->chunks && !t->stopped) {
+		bl_chunks_stop(t->chunks, t->chunks_generation, t->count, front, end);
+	} else if (!t->chunks && !t->handed_out) {
 		*front = t->next;
 		*end = t->count;
 	}
@@ -203,8 +203,8 @@ static uint32_t take(struct bl_recv_op *t)
 
 	if (t->handed_out)
 		return BL_CHUNKS_NONE;
-	if (t->coop)
-		chunk = bl_chunks_take(t->coop, t->chunks_generation, t->count, false);
+	if (t->chunks)
+		chunk = bl_chunks_take(t->chunks, t->chunks_generation, t->count, false);
 	else
 		chunk = t->next < t->count ? t->next++ : BL_CHUNKS_NONE;
 	if (chunk == BL_CHUNKS_NONE)
@@ -219,7 +219,7 @@ static bool wound_up(struct bl_recv_op *t, uint32_t counted)
 {
 	if (t->arrived < t->missing) /* the sender may be writing what it was asked for */
 		return false;
-	if (!t->coop)
+	if (!t->chunks)
 		return true;
 	if (!t->stopped) {
 		uint32_t front, end;
@@ -227,7 +227,7 @@ static bool wound_up(struct bl_recv_op *t, uint32_t counted)
 		stop(t, &front, &end);
 		t->handed = t->count - (end - front);
 	}
-	return t->taken + counted + (bl_chunks_returned(t->coop) < t->count) >= t->handed;
+	return t->taken + counted + (bl_chunks_returned(t->chunks) < t->count) >= t->handed;
 }
 
 /* One step; true: it is over (complete or failed). */
@@ -237,12 +237,12 @@ static bool transfer_step(struct bl_ep *ep, struct bl_recv_op *t)
 
 	if (chunk != BL_CHUNKS_NONE)
 		pull(ep, t, chunk);
-	if (t->coop) {
-		counted = bl_chunks_counted(t->coop);
-		chunk = bl_chunks_returned(t->coop);
+	if (t->chunks) {
+		counted = bl_chunks_counted(t->chunks);
+		chunk = bl_chunks_returned(t->chunks);
 		if (unlikely(chunk < t->count && !t->got_back && !t->error)) {
 			t->got_back = true;
-			if (!bl_chunks_is_fault(t->coop))
+			if (!bl_chunks_is_fault(t->chunks))
 				bl_copy_unreached(&t->peer->copy, t->ours.n);
 			pull(ep, t, chunk);
 		}
@@ -269,9 +269,9 @@ static bool lease(struct bl_ep *ep, struct bl_recv_op *t)
 	}
 	t->chunks_index = (uint32_t)__builtin_ctzll(vacant);
 	t->peer->chunks_busy |= 1ULL << t->chunks_index;
-	t->coop = &t->peer->tx.lane->coop[t->chunks_index];
+	t->chunks = &t->peer->tx.lane->chunks[t->chunks_index];
 	t->chunks_generation = t->generation;
-	bl_chunks_start(t->coop, t->generation, t->count);
+	bl_chunks_start(t->chunks, t->generation, t->count);
 	return true;
 }
 
@@ -284,13 +284,13 @@ static void share(struct bl_ep *ep, struct bl_recv_op *t)
 		return;
 	cts.len = t->want;
 	cts.chunk = t->chunk;
-	cts.coop = t->chunks_index;
+	cts.chunks = t->chunks_index;
 	cts.generation = t->generation;
 
-	bool lent = bl_rkeys_register(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
+	bool rkeys = bl_rkeys_register(&t->ours, &t->peer->copy, t->mine, t->nmine, true);
 	size_t len = bl_describe(cts.piece, t->mine, t->nmine, &t->ours);
 
-	bl_control(ep, t->peer, BL_OP_CTS, t->request, lent ? BL_REGISTERED : 0, &cts,
+	bl_control(ep, t->peer, BL_OP_CTS, t->request, rkeys ? BL_REGISTERED : 0, &cts,
 		   offsetof(struct bl_cts, piece) + len);
 }
 
@@ -322,7 +322,7 @@ static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
 	t->count = 1;
 	if (direct && is_senders(ep, t, early)) {
 		share(ep, t);
-		t->given = t->coop != NULL;
+		t->cts_all = t->chunks != NULL;
 		return;
 	}
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->split_min)
@@ -369,7 +369,7 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	if (likely(!t->error))
 		plan(ep, t, arrival->early);
 	bl_window(BL_WINDOW_MATCHED, NULL);
-	if (!t->given && transfer_step(ep, t)) {
+	if (!t->cts_all && transfer_step(ep, t)) {
 		transfer_end(ep, sink, t);
 		return;
 	}
@@ -454,9 +454,9 @@ static void call_off(struct bl_ep *ep, struct bl_recv_op *t, struct bl_patience 
 
 	if (!t->error)
 		t->error = ECANCELED;
-	while (!peer->dead && !wound_up(t, t->coop ? bl_chunks_counted(t->coop) : 0) &&
+	while (!peer->dead && !wound_up(t, t->chunks ? bl_chunks_counted(t->chunks) : 0) &&
 	       /* What it is asked for it may send when it is back, which isn't waited for. */
-	       !bl_patience_ends(patience, t->coop ? peer->copy.pid : 0)) {
+	       !bl_patience_ends(patience, t->chunks ? peer->copy.pid : 0)) {
 		int err = bl_peer_life(peer);
 
 		if (err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks())))

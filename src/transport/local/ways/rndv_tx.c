@@ -142,17 +142,17 @@ void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t da
 	struct bl_cts cts;
 
 	bl_habit_back_now(ep);
-	if (!r || len < fixed || r->coop || r->whole)
+	if (!r || len < fixed || r->chunks || r->whole)
 		return;
 	memcpy(&cts, bytes, fixed);
-	if (!cts.len || cts.len > r->len || cts.coop >= BL_CHUNK_SETS || !cts.chunk ||
+	if (!cts.len || cts.len > r->len || cts.chunks >= BL_CHUNK_SETS || !cts.chunk ||
 	    (cts.len - 1) / cts.chunk >= BL_CHUNKS_MOST)
 		return;
 	if (!bl_described((const char *)bytes + fixed, len - fixed, data & BL_REGISTERED, r->theirs,
 			  &r->ntheirs, &r->theirs_rkeys) ||
 	    bl_iov_len_checked(r->theirs, r->ntheirs) < cts.len)
 		return;
-	r->coop = &peer->rx.lane->coop[cts.coop];
+	r->chunks = &peer->rx.lane->chunks[cts.chunks];
 	r->chunks_generation = cts.generation;
 	r->want = cts.len;
 	r->chunk = cts.chunk;
@@ -181,7 +181,7 @@ static bool help(struct bl_ep *ep, struct bl_send_op *r)
 
 	if ((r->peer->copy.push == BL_COPY_NOTHING && !r->theirs_rkeys.n) || bl_peer_life(r->peer))
 		return false;
-	chunk = bl_chunks_take(r->coop, r->chunks_generation, r->count, true);
+	chunk = bl_chunks_take(r->chunks, r->chunks_generation, r->count, true);
 	if (chunk == BL_CHUNKS_NONE)
 		return false;
 	off = chunk * r->chunk;
@@ -194,10 +194,10 @@ static bool help(struct bl_ep *ep, struct bl_send_op *r)
 	bl_window(BL_WINDOW_PUSHED, NULL);
 	if (likely(!err)) {
 		bl_stat_add(ep, BL_STAT_pushed_bytes, len);
-		bl_chunks_count(r->coop);
+		bl_chunks_count(r->chunks);
 	} else {
 		bl_push_refused(r, err);
-		bl_chunks_give_back(r->coop, chunk | (err == -EFAULT ? BL_CHUNKS_FAULT : 0));
+		bl_chunks_give_back(r->chunks, chunk | (err == -EFAULT ? BL_CHUNKS_FAULT : 0));
 	}
 	bl_peer_notify(r->peer); /* the receiver may sleep until its last chunk is there */
 	return !err;
@@ -209,12 +209,12 @@ void bl_send_ops_progress(struct bl_ep *ep, struct bl_sink *sink)
 		struct bl_send_op *r = ep->serving[i];
 
 		/* Who has begun finishes: the receiver may have gone away, relying on that. */
-		if (r->coop && help(ep, r)) {
+		if (r->chunks && help(ep, r)) {
 			if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
 				bl_ep_look(ep, sink, bl_ticks()); /* it may be over now */
 			continue;
 		}
-		r->coop = NULL;
+		r->chunks = NULL;
 		if (bl_frag_serve(ep, r))
 			i++;
 		else

@@ -38,7 +38,7 @@ static void withdraw(struct bl_ep *ep, struct bl_send_op *r)
 /* Its receiver has begun with it: too late. */
 static bool has_begun(const struct bl_send_op *r)
 {
-	return r->coop || r->nrange || r->serving;
+	return r->chunks || r->nrange || r->serving;
 }
 
 bl_cold bool bl_withdraw(struct bl_ep *ep, const void *context)
