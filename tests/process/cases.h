@@ -24,11 +24,11 @@ extern const struct t_group group_overlap;    /* one process away, large message
 extern const struct t_group group_short_away; /* and messages below the length of these */
 extern const struct t_group group_stress;     /* everybody to everybody, now and then away */
 extern const struct t_group group_delegate;   /* the same, receives from anybody */
-extern const struct t_group group_eager_long;      /* messages that a longer ring takes whole */
-extern const struct t_group group_copybuf;      /* two who answer each other, to one place in turn */
+extern const struct t_group group_eager_long; /* messages that a longer ring takes whole */
+extern const struct t_group group_copybuf;    /* two who answer each other, to one place in turn */
 extern const struct t_group group_random;     /* everybody to everybody, random everything */
 extern const struct t_group group_rma;	      /* others' memory, without their help and with it */
-extern const struct t_group group_batch;    /* short ones of these, done together */
+extern const struct t_group group_batch;      /* short ones of these, done together */
 extern const struct t_group group_kept;	      /* until when these are kept */
 extern const struct t_group group_counted;    /* the same, its owner counting and away */
 extern const struct t_group group_onesided;   /* all of these, random, against an oracle */

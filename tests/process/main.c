@@ -9,14 +9,14 @@
 int main(int argc, char **argv)
 {
 	const struct t_group groups[] = {
-		group_info,	 group_open,	group_av,	group_name,   group_match,
-		group_size,	 group_cq,	group_flags,	group_iov,    group_multi,
-		group_peek,	 group_cancel,	group_trunc,	group_self,   group_order,
-		group_random,	 group_rma,	group_atomic,	group_shared, group_trigger,
-		group_thread,	 group_blocked, group_wait,	group_queued, group_set,
-		group_life,	 group_overlap, group_delegate, group_eager_long,  group_shared_away,
-		group_scattered, group_mourn,	group_copybuf,	group_counts, group_batch,
-		group_kept,	 group_counted, group_onesided, group_stress, group_short_away,
+		group_info,	 group_open,	group_av,	group_name,	  group_match,
+		group_size,	 group_cq,	group_flags,	group_iov,	  group_multi,
+		group_peek,	 group_cancel,	group_trunc,	group_self,	  group_order,
+		group_random,	 group_rma,	group_atomic,	group_shared,	  group_trigger,
+		group_thread,	 group_blocked, group_wait,	group_queued,	  group_set,
+		group_life,	 group_overlap, group_delegate, group_eager_long, group_shared_away,
+		group_scattered, group_mourn,	group_copybuf,	group_counts,	  group_batch,
+		group_kept,	 group_counted, group_onesided, group_stress,	  group_short_away,
 		group_owned,
 	};
 
