@@ -582,21 +582,28 @@ bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
 /*
  * Large messages, a step each. The sender has seen that its message was taken, and may be
  * away: so whoever goes away as well in the middle of it, with another message or with
- * nothing, is remembered like one who goes away after a post (proxy.h), and the next
- * read finishes what it can before it returns.
+ * nothing, is remembered, and the next read finishes what it can before it returns. By itself: who
+ * comes back at once after posts (proxy.h) may leave with messages all the same.
  */
 static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 {
 	uint64_t now = bl_ticks();
 	bool rare = ep->leaves && bl_reads_are_rare(ep, now);
 
+	if (ep->brought_at) {
+		if (now - ep->brought_at > BL_AWAY_US * bl_ticks_per_us())
+			ep->leaves_amid = BL_LEAVES_MOST;
+		else if (ep->leaves_amid)
+			ep->leaves_amid--;
+		ep->brought_at = 0;
+	}
 	bl_rndv_progress(ep, sink);
 	if (!ep->ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
-	if (unlikely(rare || (ep->leaves && sink->n)))
+	if (unlikely(rare || (ep->leaves_amid && sink->n)))
 		finish_copies(ep, sink);
 	if (sink->n)
-		ep->left_at = bl_ticks();
+		ep->brought_at = bl_ticks();
 }
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)

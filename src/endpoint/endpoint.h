@@ -220,7 +220,9 @@ struct bl_ep {
 	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
 	uint8_t publishes;		 /* so many more receives below BL_PROXY_MIN are shown */
 	uint8_t unclaimed;		 /* of those, since one was claimed */
+	uint8_t leaves_amid;		 /* > 0: or with another message, while we copy */
 	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
+	uint64_t brought_at;		 /* ticks: the end of a read that brought one so; or 0 */
 	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
 	uint64_t seen_until;
 	uint64_t got_at;     /* ticks: the end of a large message whose use is to be seen; or 0 */

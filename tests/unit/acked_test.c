@@ -596,17 +596,20 @@ static void copies_are_no_absence(void **state)
 	open_pair();
 	now = bl_ticks();
 	receiver->left_at = now - 10000005 * us; /* and then, 5 us later, copied for 10 s */
+	receiver->brought_at = now - 10000003 * us;
 	receiver->rx_cq->last_empty = now - 10000007 * us;
 	began = bl_copy_begins(receiver, LARGE) - 10000000 * us;
 	bl_copy_ends(receiver, began);
 	now = bl_ticks();
 	assert_true(now - receiver->left_at >= 5 * us);
 	assert_true(now - receiver->left_at < 10000000 * us);
+	assert_true(now - receiver->brought_at >= 3 * us);
+	assert_true(now - receiver->brought_at < 10000000 * us);
 	assert_true(now - receiver->rx_cq->last_empty >= 7 * us);
 	assert_true(now - receiver->rx_cq->last_empty < 10000000 * us);
-	receiver->left_at = 0; /* what isn't known stays so */
+	receiver->left_at = receiver->brought_at = 0; /* what isn't known stays so */
 	bl_copy_ends(receiver, bl_copy_begins(receiver, LARGE));
-	assert_int_equal(receiver->left_at, 0);
+	assert_int_equal(receiver->left_at + receiver->brought_at, 0);
 	assert_int_equal(bl_copy_begins(receiver, 1000), 0); /* a short one costs nothing */
 	node_close(&node);
 }

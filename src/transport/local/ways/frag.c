@@ -77,6 +77,8 @@ bl_noinline void bl_long_copy_ends(struct bl_ep *ep, uint64_t began)
 
 	if (ep->left_at)
 		ep->left_at += took;
+	if (ep->brought_at)
+		ep->brought_at += took;
 	if (ep->rx_cq)
 		ep->rx_cq->last_empty += took;
 	bl_presence_seen(ep, now);
@@ -221,6 +223,8 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 	bl_habit_back_now(ep);
 	if (ep->rx_cq && !bl_reads_are_rare(ep, now))
 		ep->rx_cq->last_empty = now;
+	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
+		ep->brought_at = now;
 }
 
 void bl_on_frag(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
