@@ -8,18 +8,20 @@
 #include "endpoint/api.h"
 #include "core/stat.h"
 
-#define QUIET_READ_NS	2000u /* of a processor, from one read to the next: a library's own loop */
-#define QUIET_TURN_NS	4000u /* with a switch to others, on a core that is shared: so much, */
-#define QUIET_SWITCH	3u    /* or QUIET_READ_NS and so many system calls, where these are dear, */
-#define QUIET_TURN_MOST 12000u	/* but no more */
-#define QUIET_COLD_NS	10000u	/* and once after a nap: its caches are cold */
-#define QUIET_DOUBTS	2u	/* more than that, so many times: it works */
-#define QUIET_WORK_NS	200000u /* or this, once */
-#define QUIET_READS	64u	/* so many, at least, before it is believed */
-#define QUIET_AFTER	4u	/* and between two naps */
-#define QUIET_PART	100u	/* of the wait is a nap ... */
-#define QUIET_LEAST	50u	/* ... of so many us at the least, ... */
-#define QUIET_MOST	1000u	/* ... and at the most */
+/* Of a processor, from one read to the next: a library's own loop, and its yields and ours, which
+ * may switch to others. */
+#define QUIET_READ_NS	 2000u	 /* without these, */
+#define QUIET_CALLS	 3u	 /* and so many system calls, */
+#define QUIET_READ_LEAST 4000u	 /* but no less */
+#define QUIET_READ_MOST	 12000u	 /* and no more */
+#define QUIET_COLD_NS	 10000u	 /* and once after a nap: its caches are cold */
+#define QUIET_DOUBTS	 2u	 /* more than that, so many times: it works */
+#define QUIET_WORK_NS	 200000u /* or this, once */
+#define QUIET_READS	 64u	 /* so many, at least, before it is believed */
+#define QUIET_AFTER	 4u	 /* and between two naps */
+#define QUIET_PART	 100u	 /* of the wait is a nap ... */
+#define QUIET_LEAST	 50u	 /* ... of so many us at the least, ... */
+#define QUIET_MOST	 1000u	 /* ... and at the most */
 
 static uint32_t count(const struct bl_ep *ep, enum bl_stat which)
 {
@@ -83,20 +85,19 @@ static bool has_news(const struct bl_cq *cq)
 	       quiet->moves != moves(cq);
 }
 
-/* What a read may take of a processor that others take turns with. */
-static uint64_t turn_ns(void)
+static uint64_t read_ns(void)
 {
-	uint64_t ns = QUIET_READ_NS + QUIET_SWITCH * (uint64_t)bl_copy_plan()->call_ns;
+	uint64_t ns = QUIET_READ_NS + QUIET_CALLS * (uint64_t)bl_copy_plan()->call_ns;
 
-	return ns < QUIET_TURN_NS ? QUIET_TURN_NS : bl_min(ns, (uint64_t)QUIET_TURN_MOST);
+	return ns < QUIET_READ_LEAST ? QUIET_READ_LEAST : bl_min(ns, (uint64_t)QUIET_READ_MOST);
 }
 
 /* What its thread did between reads that is more than reading. (Of several that read, another's
  * clock is nonsense, and mostly too much.) An interrupt may look like it, once. */
-static bool works(struct bl_nap *quiet, uint32_t reads, bool shared)
+static bool works(struct bl_nap *quiet, uint32_t reads)
 {
 	uint64_t used = bl_clock_thread_ns() - quiet->cpu_ns;
-	uint64_t most = (uint64_t)reads * (shared ? turn_ns() : QUIET_READ_NS);
+	uint64_t most = reads * read_ns();
 
 	if (!quiet->naps)
 		return used > most;
@@ -112,8 +113,7 @@ bool bl_nap_take(struct bl_cq *cq, uint64_t now)
 
 	if (quiet->looked && reads < (quiet->naps ? QUIET_AFTER : QUIET_READS))
 		return false;
-	if (!quiet->looked || has_news(cq) ||
-	    works(quiet, reads, bl_oversub_shared(&cq->crowd, now))) {
+	if (!quiet->looked || has_news(cq) || works(quiet, reads)) {
 		bl_nap_begins(quiet, now);
 		look(cq);
 		return false;

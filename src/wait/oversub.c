@@ -453,7 +453,7 @@ static bool met_neighbour(const struct bl_cq *cq)
 uint64_t bl_oversub_give_way(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_oversub *crowd = &cq->crowd;
-	uint64_t after;
+	uint64_t before, after;
 	bool switched;
 
 	bl_oversub_put_right(cq, now);
@@ -465,12 +465,13 @@ uint64_t bl_oversub_give_way(struct bl_cq *cq, uint64_t now)
 	if (!bl_oversub_shared(crowd, now))
 		tell_core(cq);
 	crowd->reads++;
+	before = bl_ticks(); /* the yield alone, not what led to it */
 	if (!crowd->left_to_caller) {
 		crowd->own++;
 		yield(cq);
 	}
 	after = bl_ticks();
-	switched = after - now > SWITCHED_US * bl_ticks_per_us();
+	switched = after - before > SWITCHED_US * bl_ticks_per_us();
 	if (switched)
 		crowd->taken = after;
 	if (switched && !bl_oversub_shared(crowd, after) && met_neighbour(cq))

@@ -321,6 +321,13 @@ static void says_its_turn(void **state)
 	for (int tries = 0; !good && held_up; tries++) {
 		struct bl_cq *cq;
 
+#ifdef __SANITIZE_THREAD__
+		if (tries == 1000) {
+			print_message("# an empty read takes over %d us with the sanitizer\n",
+				      COMPUTING_US);
+			skip();
+		}
+#endif
 		assert_in_range(tries, 0, 1000);
 		open_pair(0);
 		cq = pair.cq[0];
