@@ -70,7 +70,7 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 
 static bool waits_for_room(const struct bl_peer *peer)
 {
-	return peer && !peer->dead && (peer->ncontrol || bl_txq_wants_credit(peer));
+	return peer && !peer->dead && (peer->control.n || bl_txq_wants_credit(peer));
 }
 
 int bl_ep_want_credit(struct bl_ep *ep)
@@ -78,9 +78,9 @@ int bl_ep_want_credit(struct bl_ep *ep)
 	bool asks = false;
 	int err = 0, ret;
 
-	if (likely(!ep->ntxq && !ep->nowing))
+	if (likely(!ep->txq.nactive && !ep->credit.nowing))
 		return 0;
-	ep->wants_credits = true;
+	ep->credit.wanted = true;
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
@@ -100,16 +100,16 @@ int bl_ep_want_credit(struct bl_ep *ep)
 
 void bl_ep_forgo_credit(struct bl_ep *ep, bool all)
 {
-	if (likely(!ep->wants_credits))
+	if (likely(!ep->credit.wanted))
 		return;
-	ep->wants_credits = false;
+	ep->credit.wanted = false;
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
 		if (peer && !peer->dead && (all || !waits_for_room(peer)))
 			bl_peer_forgo_credit(peer);
 		else
-			ep->wants_credits |= waits_for_room(peer);
+			ep->credit.wanted |= waits_for_room(peer);
 	}
 }
 
@@ -125,10 +125,10 @@ static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
 /* All of it is in the ring. */
 static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
-	if (ep->tx_cntr && !send->work)
-		bl_cntr_up(ep->tx_cntr);
-	if (send->flags & BL_COMPLETION && ep->tx_cq)
-		bl_cq_append(ep->tx_cq,
+	if (ep->bound.tx_cntr && !send->work)
+		bl_cntr_up(ep->bound.tx_cntr);
+	if (send->flags & BL_COMPLETION && ep->bound.tx_cq)
+		bl_cq_append(ep->bound.tx_cq,
 			     &(struct bl_comp){send->context,
 					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
 					       NULL, 0, 0},
@@ -170,10 +170,10 @@ static size_t eager_in_long(const struct bl_ep *ep, const struct bl_peer *peer)
 	if (plan->by_stream)
 		return bl_tx_is_pingpong(tx) ? 0
 		       : bl_tx_is_alone(tx)  ? plan->stream_max
-		       : bl_tx_is_silent(tx) || bl_copybuf_may(tx, ep->eager_max)
+		       : bl_tx_is_silent(tx) || bl_copybuf_may(tx, ep->limit.eager_max)
 			       ? plan->pingpong_max
 			       : 0;
-	if (bl_copybuf_may(tx, ep->eager_max))
+	if (bl_copybuf_may(tx, ep->limit.eager_max))
 		return bl_tx_is_far(tx) ? plan->eager_long_copybuf : plan->eager_long_max;
 	return bl_eager_long_to(ep, peer);
 }
@@ -183,18 +183,19 @@ size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
 	size_t longest;
 
 	if (peer->tx.pay_most == BL_PAYLOAD_SIZE)
-		return ep->eager_max;
+		return ep->limit.eager_max;
 	longest = eager_in_long(ep, peer);
-	return longest > ep->eager_max ? longest : ep->eager_max;
+	return longest > ep->limit.eager_max ? longest : ep->limit.eager_max;
 }
 
 /* Asked now and then, for the answer lies in a line that it writes all the time. */
 bool bl_is_congested(struct bl_peer *peer, size_t len)
 {
-	if (unlikely(peer->congested || len >= BL_PROXY_MIN || !(++peer->wholes % CONGESTED_EVERY)))
-		peer->congested =
-			atomic_load_explicit(&peer->header->congested, memory_order_relaxed) != 0;
-	return peer->congested;
+	if (unlikely(peer->congestion.high || len >= BL_PROXY_MIN ||
+		     !(++peer->congestion.unasked % CONGESTED_EVERY)))
+		peer->congestion.high = atomic_load_explicit(&peer->mapped.header->congested,
+							     memory_order_relaxed) != 0;
+	return peer->congestion.high;
 }
 
 /* A message could be one packet if the ring were longer: where a system call is dear that pays for
@@ -239,10 +240,10 @@ static bool is_deep(const struct bl_peer *peer)
  */
 static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
 {
-	bool deep = is_deep(peer), alone = ep->requests == ep->neager_long;
+	bool deep = is_deep(peer), alone = ep->rndv.requests == ep->ways.pending.neager_long;
 	size_t piece = bl_min(len, (size_t)BL_PACKET_MOST), unread;
 
-	if (ep->leaves || !(deep || alone))
+	if (ep->ways.habit.leaves || !(deep || alone))
 		return false;
 	unread = bl_tx_unread(&peer->tx);
 	/* With room for this one, and for what is skipped at the ring's end: no such message waits.
@@ -318,7 +319,7 @@ static bool goes_dirty(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool 
 /* As one packet, if there is room. */
 static bool may_go_eager(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
-	if (len <= ep->eager_max)
+	if (len <= ep->limit.eager_max)
 		return true;
 	if (peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF)
 		return false;
@@ -356,7 +357,7 @@ static struct bl_send_op *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
 	r->whole = true;
-	ep->neager_long++;
+	ep->ways.pending.neager_long++;
 	return r;
 }
 
@@ -522,7 +523,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 		bl_warm_later(ep, peer);
 	}
 	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
-	if (likely(!past) && !ep->sampled && bl_demotes(ep, tx))
+	if (likely(!past) && !ep->demoting.sampled && bl_demotes(ep, tx))
 		bl_tx_payload_demote(tx, to, len, stream);
 	bl_peer_notify(peer);
 	may_be_a_lap(peer, to);
@@ -534,12 +535,12 @@ static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
 {
 	uint64_t now = bl_ticks();
 
-	if (ep->seen == peer && !bl_is_due(now, ep->seen_until))
+	if (ep->ways.seen.peer == peer && !bl_is_due(now, ep->ways.seen.until))
 		return true;
 	if (bl_is_gone(peer))
 		return false;
-	ep->seen = peer;
-	ep->seen_until = now + SEEN_US * bl_ticks_per_us();
+	ep->ways.seen.peer = peer;
+	ep->ways.seen.until = now + SEEN_US * bl_ticks_per_us();
 	return true;
 }
 
@@ -547,8 +548,8 @@ static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
 static bool waits_in_vain(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
 			  size_t len)
 {
-	return send->flags & BL_DELIVERY_COMPLETE && len > ep->eager_max && len < BL_PROXY_MIN &&
-	       !was_seen_lately(ep, peer) && bl_proxy_is_away(ep, peer) &&
+	return send->flags & BL_DELIVERY_COMPLETE && len > ep->limit.eager_max &&
+	       len < BL_PROXY_MIN && !was_seen_lately(ep, peer) && bl_proxy_is_away(ep, peer) &&
 	       bl_proxy_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag);
 }
 
@@ -623,10 +624,10 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
 	len = bl_iov_len_checked(send->iov, send->niov);
-	if (len > BL_MSG_MOST || (len > ep->inject_max && send->flags & BL_INJECT))
+	if (len > BL_MSG_MOST || (len > ep->limit.inject_max && send->flags & BL_INJECT))
 		return -EMSGSIZE;
 	/* Whoever wants to hear of the delivery hears of it by FIN. */
-	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
+	if (len > ep->limit.eager_max || send->flags & BL_DELIVERY_COMPLETE)
 		return bl_send_op_begin(ep, send, len);
 	if (send->niov == 1)
 		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,
@@ -646,7 +647,7 @@ int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
 
 	if (err)
 		return err;
-	if (!peer->dead && ep->opening != peer &&
+	if (!peer->dead && ep->txq.opening != peer &&
 	    (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq)))
 		return bl_txq_send(ep, send, BL_QUEUE);
 	return bl_send(ep, send);
@@ -684,23 +685,24 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control_paid(struct bl_ep *ep)
 {
 	ep->work--;
-	ep->nowing--;
+	ep->credit.nowing--;
 }
 
 void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
 {
 	uint32_t n = 0;
 
-	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
-		struct bl_control *c = &peer->control[n++];
+	while (n < peer->control.n && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
+		struct bl_control *c = &peer->control.packet[n++];
 
 		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
 	}
 	if (!n)
 		return;
-	peer->ncontrol -= n;
-	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
-	if (!peer->ncontrol)
+	peer->control.n -= n;
+	memmove(peer->control.packet, peer->control.packet + n,
+		peer->control.n * sizeof *peer->control.packet);
+	if (!peer->control.n)
 		bl_control_paid(ep);
 }
 
@@ -711,15 +713,15 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 
 	if (unlikely(peer->dead))
 		return;
-	if (unlikely(peer->ncontrol))
+	if (unlikely(peer->control.n))
 		bl_control_flush_peer(ep, peer);
-	if (likely(!peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
+	if (likely(!peer->control.n && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
 		bl_put_packet(peer, op, 0, tag, data, bytes, len);
 		return;
 	}
-	if (peer->ncontrol == peer->room_control) {
-		uint32_t room = peer->room_control ? 2 * peer->room_control : 16;
-		struct bl_control *more = realloc(peer->control, room * sizeof *more);
+	if (peer->control.n == peer->control.room) {
+		uint32_t room = peer->control.room ? 2 * peer->control.room : 16;
+		struct bl_control *more = realloc(peer->control.packet, room * sizeof *more);
 
 		if (!more) {
 			bl_warn("no memory for a control packet: process %u is given up",
@@ -727,14 +729,14 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 			peer->broken = true; /* bl_ep_look() ends it */
 			return;
 		}
-		peer->control = more;
-		peer->room_control = room;
+		peer->control.packet = more;
+		peer->control.room = room;
 	}
-	if (!peer->ncontrol) {
+	if (!peer->control.n) {
 		ep->work++;
-		ep->nowing++;
+		ep->credit.nowing++;
 	}
-	c = &peer->control[peer->ncontrol++];
+	c = &peer->control.packet[peer->control.n++];
 	c->op = op;
 	c->tag = tag;
 	c->data = data;
@@ -748,7 +750,7 @@ void bl_control_flush(struct bl_ep *ep)
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
-		if (peer && peer->ncontrol)
+		if (peer && peer->control.n)
 			bl_control_flush_peer(ep, peer);
 	}
 }

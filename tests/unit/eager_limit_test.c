@@ -71,7 +71,7 @@ static void up_to(void **state)
 	plan->dirty_max = row->more ? BL_COPYBUF_MOST : 0;
 	open_pair();
 	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
-	sender->local.nlongest = 4;
+	sender->local.longring.nlongest = 4;
 	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
 	assert_int_equal(bl_eager_long_to(sender, peer()),
 			 EAGER_LONG); /* near, whatever it may become */
