@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#include "endpoint/srx.h"
-
 static struct bl_post_kind kind_of(const struct bl_post *post)
 {
 	return (struct bl_post_kind){post->ignore, !post->src};
@@ -338,4 +336,14 @@ struct bl_unexpected *bl_unexpected_unlink(struct bl_unexpected_queue *early,
 	if (early->index->view[0].table.count <= BL_MATCH_SHORT)
 		bl_unexpected_unindex(early);
 	return u;
+}
+
+bl_noinline struct bl_peer *bl_srx_find_name(struct bl_ep *ep, struct bl_peer *peer)
+{
+	if (likely(peer->name != NULL))
+		return peer->name;
+	if (!ep->home->local.peers.all) /* no receive was posted for one source */
+		return peer;
+	peer->name = bl_local_find(&ep->home->local, &peer->addr);
+	return peer->name ? peer->name : peer;
 }

@@ -25,8 +25,7 @@
 #ifndef BL_CORE_MATCH_H
 #define BL_CORE_MATCH_H
 
-#include "endpoint/api.h"
-#include "endpoint/endpoint.h"
+#include "core/ep.h"
 
 #define BL_MATCH_FAR   64
 #define BL_MATCH_SHORT (BL_MATCH_NEAR / 2)
@@ -72,5 +71,46 @@ void bl_unexpected_append(struct bl_unexpected_queue *early, struct bl_unexpecte
 struct bl_unexpected *bl_unexpected_unlink(struct bl_unexpected_queue *early,
 					   struct bl_unexpected **at);
 void bl_unexpected_unindex(struct bl_unexpected_queue *early);
+
+bl_always_inline bool bl_match(const struct bl_post *post, const struct bl_peer *peer, uint64_t tag)
+{
+	return !((post->tag ^ tag) & ~post->ignore) && (!post->src || post->src == peer);
+}
+
+/* bl_match_find(), when so many at the front haven't matched; at: the link behind them. */
+#define BL_MATCH_NEAR 16
+
+bl_noinline struct bl_post **bl_match_deep(struct bl_post_queue *queue, struct bl_post **at,
+					   const struct bl_peer *peer, uint64_t tag);
+
+/* To the end of a queue that may have an index. Always 0: bl_recv_buf() returns what it does, for
+ * a call that comes last costs those that don't make it nothing. */
+bl_noinline int bl_post_append(struct bl_post_queue *queue, struct bl_post *post);
+
+/* It has left the queue: let the index know. */
+bl_noinline void bl_post_unlinked(struct bl_post_queue *queue, struct bl_post *post);
+
+/* The link to the first receive that takes a message, or to NULL. */
+bl_always_inline struct bl_post **bl_match_find(struct bl_post_queue *queue,
+						const struct bl_peer *peer, uint64_t tag)
+{
+	struct bl_post **at = &queue->head;
+
+	for (uint32_t near = BL_MATCH_NEAR; *at && !bl_match(*at, peer, tag); at = &(*at)->next)
+		if (unlikely(!--near))
+			return bl_match_deep(queue, &(*at)->next, peer, tag);
+	return at;
+}
+
+bl_always_inline void bl_post_unlink(struct bl_post_queue *queue, struct bl_post **at)
+{
+	struct bl_post *post = *at;
+
+	*at = post->next;
+	if (!post->next)
+		queue->tail = at;
+	if (unlikely(queue->index != NULL))
+		bl_post_unlinked(queue, post);
+}
 
 #endif

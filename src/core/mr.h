@@ -20,7 +20,7 @@
 #ifndef BL_CORE_MR_H
 #define BL_CORE_MR_H
 
-#include "endpoint/api.h"
+#include "core/ep.h"
 
 /* What a registration is, and what an owner wants to hear of (bl_seg_mr.events). */
 #define BL_MR_READ	  0x01u /* others may read it */

@@ -7,7 +7,7 @@
 #ifndef BL_CORE_STAT_H
 #define BL_CORE_STAT_H
 
-#include "endpoint/api.h"
+#include "core/ep.h"
 #include "transport/local/lane/count.h"
 
 /* `which`: a row of BL_STATS, spelled BL_STAT_<name>. */

@@ -4,8 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "transport/local/ways/rndv.h"
-#include "endpoint/recv.h"
+#include "core/post.h"
 #include "core/stat.h"
 
 #define AT_ONCE	 64

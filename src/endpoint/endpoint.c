@@ -26,8 +26,6 @@
 #define SILENT_LOOKS	  2	/* a lane silent for so long is no longer polled */
 #define FLUSH_NS	  1000000000ull
 #define FLUSH_INJECTED_NS 10000000000ull
-#define LINGER_US	  1000000 /* so long a dying process may hold up the news of its death, */
-#define BRIEF_US	  200	  /* mostly it is over by then */
 #define CONNECT_LOOKS	  450
 
 /* Its ring is always full: the slow path finds out what it stands for. */
@@ -199,24 +197,6 @@ static void unbind_cntr(struct bl_cntr **cntr, struct bl_ep *ep)
 
 /* --- endpoint ----------------------------------------------------------- */
 
-struct slab {
-	struct slab *next;
-	alignas(BL_LINE) char bytes[];
-};
-
-void *bl_slab(struct bl_ep *ep, size_t bytes)
-{
-	struct slab *slab = aligned_alloc(BL_LINE, bl_round_up(sizeof *slab + bytes, BL_LINE));
-
-	if (!slab)
-		return NULL;
-	memset(slab, 0, sizeof *slab + bytes);
-	slab->next = ep->slabs;
-	ep->slabs = slab;
-	bl_stat_add(ep, BL_STAT_private_bytes, sizeof *slab + bytes);
-	return slab->bytes;
-}
-
 #define POOR_NS	    1000000000u /* of refusals in a row, ... */
 #define POOR_ROW_NS 200000000u	/* ... none of them later than that after the last one */
 
@@ -233,6 +213,21 @@ bl_cold int bl_no_memory(struct bl_ep *ep)
 	ep->shortage.last = 0; /* whoever begins something again may wait again */
 	return -ENOMEM;
 }
+
+static void poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	bl_poll_peer(ep, sink, peer);
+}
+
+static const struct bl_up up = {
+	.poll = poll_peer,
+	.doorbells = bl_ep_doorbells,
+	.look = bl_ep_look,
+	.adopt = bl_ep_adopt,
+	.connect = bl_ep_connect,
+	.finish = bl_rndv_finish,
+	.pull = bl_recv_op_begin,
+};
 
 struct bl_ep *bl_ep_new(struct bl_domain *domain)
 {
@@ -257,15 +252,13 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->number = ++domain->opened;
 	domain->users++;
 	e->home = e;
+	e->up = &up;
 	return e;
 }
 
 void bl_ep_free(struct bl_ep *ep)
 {
-	for (struct slab *slab = ep->slabs, *next; slab; slab = next) {
-		next = slab->next;
-		free(slab);
-	}
+	bl_slabs_free(ep);
 	bl_unexpected_pool_fini(ep);
 	free(ep->dest);
 	ep->domain->users--;
@@ -571,14 +564,6 @@ static void finish_copies(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
-bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
-{
-	const struct bl_cq *cq = ep->bound.rx_cq;
-
-	return cq && cq->empty_full == cq->full &&
-	       now - cq->last_empty > BL_AWAY_US * bl_ticks_per_us();
-}
-
 /*
  * Large messages, a step each. The sender has seen that its message was taken, and may be
  * away: so whoever goes away as well in the middle of it, with another message or with
@@ -597,7 +582,7 @@ static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 			ep->ways.habit.leaves_amid--;
 		ep->ways.habit.brought_at = 0;
 	}
-	bl_rndv_progress(ep, sink);
+	bl_local_progress(ep, sink);
 	if (!ep->rndv.ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
 	if (unlikely(rare || (ep->ways.habit.leaves_amid && sink->n)))
@@ -722,21 +707,6 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	/* Whoever broke the protocol lives and may write to its lane for as long. */
 	if (err == ECONNRESET || err == ENOTCONN || err == ECONNREFUSED)
 		bl_local_release(&ep->local, peer);
-}
-
-/* A thread of the dead process may still be in the kernel, writing into a buffer of
- * ours: the receive must not end before that copy has. */
-bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
-{
-	uint64_t until = bl_ticks() + BRIEF_US * bl_ticks_per_us();
-	int over;
-
-	if (!peer->watch.died_at)
-		peer->watch.died_at = now;
-	while (!(over = bl_process_over(peer->copy.pid)) && !bl_is_due(bl_ticks(), until))
-		sched_yield();
-	return over <= 0 && now - peer->watch.died_at <
-				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
 }
 
 /* A job that is ended (MPI_Abort) loses many at once, and whoever waits for one of them hears of it

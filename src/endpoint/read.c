@@ -15,8 +15,6 @@
 #include "transport/local/ways/rndv.h"
 #include "endpoint/trigger.h"
 
-#define LEAST_SIZE 64
-
 /* A wait that lasts so long gives its core away: what it waits for may need it. Longer
  * than a short message's way, so that two ranks with a core each never pay for it. */
 #define YIELD_AFTER_US 30
@@ -29,125 +27,6 @@
 #define YIELD_EVERY_US	2
 #define YIELD_RARELY_US 30
 #define TAKEN_US	100
-
-struct bl_cq bl_no_queue;
-
-int bl_cq_open(struct bl_domain *domain, size_t size, struct bl_cq **cq)
-{
-	struct bl_cq *c = calloc(1, sizeof *c);
-	uint32_t places = LEAST_SIZE;
-
-	if (!c)
-		return -ENOMEM;
-	while (places < size && places < 1u << 20)
-		places *= 2;
-	c->ring = calloc(places, sizeof *c->ring);
-	if (!c->ring) {
-		free(c);
-		return -ENOMEM;
-	}
-	c->mask = places - 1;
-	c->limit = places;
-	bl_wait_init(&c->wait, c, NULL);
-	c->domain = domain;
-	domain->users++;
-	*cq = c;
-	return 0;
-}
-
-int bl_cq_close(struct bl_cq *cq)
-{
-	if (cq->users)
-		return -EBUSY;
-	cq->domain->users--;
-	bl_wait_fini(&cq->wait);
-	free(cq->ep);
-	free(cq->err);
-	free(cq->ring);
-	free(cq);
-	return 0;
-}
-
-/* A queue that can't grow must not drop what has happened: there is nobody left
- * to tell, so this ends the process as a failed allocation in malloc's own
- * callers would. */
-static bl_cold void no_memory(void)
-{
-	bl_warn("no memory for a completion queue");
-	abort();
-}
-
-static bl_cold void grow(struct bl_cq *cq)
-{
-	uint32_t places = cq->mask + 1, count = cq->tail - cq->head;
-	struct bl_queued *ring = malloc(2 * (size_t)places * sizeof *ring);
-
-	if (!ring)
-		no_memory();
-	for (uint32_t i = 0; i < count; i++)
-		ring[i] = cq->ring[(cq->head + i) & cq->mask];
-	free(cq->ring);
-	cq->ring = ring;
-	cq->mask = 2 * places - 1;
-	cq->limit = 2 * places;
-	cq->head = 0;
-	cq->tail = count;
-}
-
-void bl_cq_limit(struct bl_cq *cq, bool awake)
-{
-	cq->limit = awake ? cq->mask + 1 : 0;
-}
-
-/* It is full, or somebody sleeps until this. */
-static bl_cold void at_limit(struct bl_cq *cq)
-{
-	if (!cq->limit)
-		bl_wait_wake(&cq->wait);
-	if (cq->tail - cq->head > cq->mask)
-		grow(cq);
-}
-
-static struct bl_queued *append(struct bl_cq *cq)
-{
-	if (unlikely(cq->tail - cq->head >= cq->limit))
-		at_limit(cq);
-	return &cq->ring[cq->tail++ & cq->mask];
-}
-
-void bl_cq_append(struct bl_cq *cq, const struct bl_comp *comp, uint64_t src)
-{
-	struct bl_queued *q = append(cq);
-
-	q->comp = *comp;
-	q->src = src;
-	q->error = false;
-}
-
-bl_cold void bl_cq_fail(struct bl_cq *cq, struct bl_sink *sink, const struct bl_comp_err *err)
-{
-	if (!cq)
-		return;
-	if (cq->err_tail == cq->err_room && cq->err_head > cq->err_room / 2) {
-		/* a list that is never quite empty doesn't grow by what has been read */
-		cq->err_tail -= cq->err_head;
-		memmove(cq->err, cq->err + cq->err_head, cq->err_tail * sizeof *cq->err);
-		cq->err_head = 0;
-	}
-	if (cq->err_tail == cq->err_room) {
-		uint32_t room = cq->err_room ? 2 * cq->err_room : 16;
-		struct bl_comp_err *more = realloc(cq->err, room * sizeof *more);
-
-		if (!more)
-			no_memory();
-		cq->err = more;
-		cq->err_room = room;
-	}
-	cq->err[cq->err_tail++] = *err;
-	append(cq)->error = true;
-	if (sink->cq == cq) /* what follows must stay behind it */
-		sink->max = sink->n;
-}
 
 /* Who finds each time what its own operations left here, complete at once, never gets
  * to the lanes: without this its neighbours would wait for it for ever. */
@@ -182,17 +61,6 @@ ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t entry, uint64
 	return (ssize_t)n;
 }
 
-int bl_cq_readerr(struct bl_cq *cq, struct bl_comp_err *err)
-{
-	if (cq->head == cq->tail || !cq->ring[cq->head & cq->mask].error)
-		return -EAGAIN;
-	cq->head++;
-	*err = cq->err[cq->err_head++];
-	if (cq->err_head == cq->err_tail)
-		cq->err_head = cq->err_tail = 0;
-	return 1;
-}
-
 /* What a pass has brought, or 0. */
 static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 {
@@ -201,58 +69,6 @@ static ssize_t harvest(struct bl_cq *cq, struct bl_sink *sink)
 	if (unlikely(cq->head != cq->tail) && sink->cq == cq)
 		return bl_cq_take(cq, sink->at, sink->max ? sink->max : 1, sink->entry, sink->src);
 	return 0;
-}
-
-static void ask_payload(struct bl_ep *ep)
-{
-	uint32_t len;
-	const uint8_t *next = bl_tx_payload_next(
-		&ep->warm->tx, ep->warm_long ? BL_PREFETCH_LONG : BL_PREFETCH_MOST, &len);
-
-	for (uint32_t off = 0; off < len; off += BL_LINE)
-		bl_prefetch_write(next + off);
-	ep->warm = NULL;
-	ep->warm_long = false;
-}
-
-/* ring.h, "Lines of our own": near by, where this is the quicker way. */
-static void own_payload(struct bl_ep *ep)
-{
-	uint32_t len;
-	uint8_t *next = bl_tx_payload_next(&ep->warm->tx, BL_PREFETCH_MOST, &len);
-
-	for (uint32_t off = 0; off < len; off += BL_LINE)
-		*(volatile uint8_t *)(next + off) = 0;
-	ep->warm = NULL;
-}
-
-void bl_warm_payload(struct bl_ep *ep)
-{
-	const struct bl_tx *tx = &ep->warm->tx;
-
-	/* Without room for a packet: the peer may have gone, and the lane with it. */
-	if (unlikely(!bl_tx_room(tx)))
-		ep->warm = NULL;
-	else if (bl_tx_stores() && !bl_tx_is_far(tx) && bl_tx_payload_vacant(tx))
-		own_payload(ep);
-	else
-		ask_payload(ep);
-}
-
-bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struct bl_slot *slot,
-			     uint32_t head)
-{
-	if (BL_HEAD_OP(head) <= BL_OP_MSG)
-		bl_copybuf_heard(&peer->tx, &peer->rx, slot, head);
-	if (ep->warm) { /* no idle moment came before the other's message */
-		ep->exchange = bl_is_exchange(ep->warm);
-		ask_payload(ep); /* stores would be before its completion and its credit */
-	}
-	ep->unsaid += BL_HEAD_LEN(head);
-	if (ep->unsaid >= BL_SAY_BYTES) {
-		ep->unsaid = 0;
-		bl_presence_active(ep, bl_ticks());
-	}
 }
 
 static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
@@ -502,31 +318,6 @@ bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink)
 
 /* --- counters ----------------------------------------------------------- */
 
-int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr)
-{
-	struct bl_cntr *c = calloc(1, sizeof *c);
-
-	if (!c)
-		return -ENOMEM;
-	c->domain = domain;
-	bl_wait_init(&c->wait, NULL, c);
-	domain->users++;
-	*cntr = c;
-	return 0;
-}
-
-int bl_cntr_close(struct bl_cntr *cntr)
-{
-	if (cntr->users)
-		return -EBUSY;
-	cntr->domain->users--;
-	bl_rma_count_leave(cntr);
-	bl_wait_fini(&cntr->wait);
-	free(cntr->ep);
-	free(cntr);
-	return 0;
-}
-
 static void progress_all(struct bl_cntr *cntr)
 {
 	for (uint32_t i = 0; i < cntr->nep; i++)
@@ -584,4 +375,29 @@ void bl_cntr_seterr(struct bl_cntr *cntr, uint64_t value)
 {
 	cntr->errors = value;
 	changed(cntr);
+}
+
+int bl_cntr_open(struct bl_domain *domain, struct bl_cntr **cntr)
+{
+	struct bl_cntr *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return -ENOMEM;
+	c->domain = domain;
+	bl_wait_init(&c->wait, NULL, c);
+	domain->users++;
+	*cntr = c;
+	return 0;
+}
+
+int bl_cntr_close(struct bl_cntr *cntr)
+{
+	if (cntr->users)
+		return -EBUSY;
+	cntr->domain->users--;
+	bl_rma_count_leave(cntr);
+	bl_wait_fini(&cntr->wait);
+	free(cntr->ep);
+	free(cntr);
+	return 0;
 }

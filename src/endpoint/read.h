@@ -13,13 +13,6 @@ bl_noinline ssize_t bl_cq_take(struct bl_cq *cq, void *buf, size_t max, size_t e
 bl_noinline ssize_t bl_cq_idle(struct bl_cq *cq, struct bl_sink *sink);
 /* After the lives of peers, when it is time. */
 bl_cold void bl_cq_look(struct bl_cq *cq);
-/* The first read of a wait polls for so long, while that finds something: some libraries give their
- * core away after each read, MPICH even after one that has brought what they wait for, and a
- * message arrives in less time than two yields take. */
-static inline uint64_t bl_first_ticks(void)
-{
-	return bl_ticks_per_us() * 4;
-}
 
 /* One that follows another within so many, and nothing has come between, polls a while, too, before
  * it returns through the layers above. */
@@ -28,8 +21,6 @@ static inline uint64_t bl_waiting_ticks(void)
 	return bl_ticks_per_us() * 4 / 5;
 }
 
-#define BL_LOOK_READS 32 /* few, because each may have copied megabytes */
-
 /* A read brought something. One that is never idle must look around as well: so
  * whoever counts looks, or two that count in turn would pass over it for ever. */
 static inline void bl_cq_brought(struct bl_cq *cq)
@@ -37,24 +28,6 @@ static inline void bl_cq_brought(struct bl_cq *cq)
 	bl_yield_hook_read(&cq->yields, true);
 	if (unlikely(!(++cq->full % BL_LOOK_READS)))
 		bl_cq_look(cq);
-}
-
-/* Something has ended without a word here, its caller's or what another asked for: a wait that
- * follows has not lasted since before, and gives its core away no sooner than another that begins,
- * nor naps. */
-static inline void bl_cq_renew(struct bl_cq *cq)
-{
-	if (cq)
-		cq->renewed = true;
-}
-
-/* A message of len bytes is over. Whoever moves megabytes between two reads takes a good
- * while for so many: the next read looks, if it is time. */
-#define BL_LONG_BYTES (256u << 10)
-static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t len)
-{
-	if (len >= BL_LONG_BYTES && cq && bl_is_due(bl_ticks(), ep->watch.next_look))
-		cq->full |= BL_LOOK_READS - 1;
 }
 
 /*

@@ -16,6 +16,8 @@
 #include "core/stat.h"
 #include "endpoint/txq.h"
 #include "endpoint/trigger.h"
+#include "transport/local/adapt/demote.h"
+#include "endpoint/endpoint.h"
 
 /* An atomic operation: others have got the lock between two pieces of it. Or any: the target has
  * taken it up, and isn't at its end; delegated.h */

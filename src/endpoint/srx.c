@@ -171,14 +171,6 @@ void bl_srx_leave(struct bl_ep *ep)
 	ep->home = ep;
 }
 
-struct bl_ep *bl_srx_teller(struct bl_ep *ep)
-{
-	for (uint32_t i = 0; i < ep->srx.nmember; i++)
-		if (ep->srx.member[i]->bound.rx_cq)
-			return ep->srx.member[i];
-	return ep;
-}
-
 void bl_srx_progress(struct bl_ep *home)
 {
 	for (uint32_t i = 0; i < home->srx.nmember; i++)
@@ -186,16 +178,6 @@ void bl_srx_progress(struct bl_ep *home)
 }
 
 /* --- sources ------------------------------------------------------------------ */
-
-bl_noinline struct bl_peer *bl_srx_find_name(struct bl_ep *ep, struct bl_peer *peer)
-{
-	if (likely(peer->name != NULL))
-		return peer->name;
-	if (!ep->home->local.peers.all) /* no receive was posted for one source */
-		return peer;
-	peer->name = bl_local_find(&ep->home->local, &peer->addr);
-	return peer->name ? peer->name : peer;
-}
 
 int bl_srx_connect(struct bl_ep *home, uint64_t src)
 {

@@ -28,24 +28,8 @@
 
 #include "endpoint/api.h"
 
-/* The endpoint that a peer is a neighbour of. */
-static inline struct bl_ep *bl_ep_of(const struct bl_peer *peer)
-{
-	return bl_containerof(peer->local, struct bl_ep, local);
-}
-
-bl_noinline struct bl_peer *bl_srx_find_name(struct bl_ep *ep, struct bl_peer *peer);
-
-/* What the receives that ep's messages are matched with call their source. */
-static inline struct bl_peer *bl_source_name(struct bl_ep *ep, struct bl_peer *peer)
-{
-	return likely(ep->home == ep) ? peer : bl_srx_find_name(ep, peer);
-}
-
 /* The source at this place of a vector that isn't known yet. 0 or -ENOMEM. */
 bl_cold int bl_srx_expect(struct bl_ep *home, uint64_t index, struct bl_peer **peer);
-/* Whose queue hears of receives that no member's message has ended; may have none. */
-struct bl_ep *bl_srx_teller(struct bl_ep *ep);
 /* A receive from the source at this index was posted: be connected to it, so that
  * its death is noticed. 0, or why nothing will ever come from it. */
 int bl_srx_connect(struct bl_ep *home, uint64_t src);

@@ -52,70 +52,7 @@ static void begun(struct bl_domain *domain, struct bl_work *w)
 	domain->begun = w;
 }
 
-static void unlink_begun(struct bl_work *w)
-{
-	*w->link = w->next;
-	if (w->next)
-		w->next->link = w->link;
-}
-
-/* All endpoints look after the domain's work, or none does. */
-static void attend(struct bl_ep *ep, bool on)
-{
-	if (ep->duty.attends == on)
-		return;
-	ep->duty.attends = on;
-	ep->work += on ? 1u : (uint32_t)-1;
-}
-
-static void count_work(struct bl_domain *domain, bool more)
-{
-	domain->works += more ? 1u : (uint32_t)-1;
-	if (domain->works == more) /* the first, or the last */
-		for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain)
-			attend(ep, more);
-}
-
-static void hold(const struct bl_work *w, bool on)
-{
-	struct bl_cntr *held[] = {w->trigger, w->done, w->target};
-
-	for (size_t i = 0; i < bl_countof(held); i++)
-		if (held[i])
-			held[i]->users += on ? 1u : (uint32_t)-1;
-}
-
-static void disown(struct bl_work *w)
-{
-	free(w->more);
-	w->more = NULL;
-}
-
-/* It is in no list. */
-static void end(struct bl_work *w)
-{
-	hold(w, false);
-	count_work(w->trigger->domain, false);
-	disown(w);
-	free(w);
-}
-
 /* --- beginning and ending ----------------------------------------------------- */
-
-void bl_work_over(struct bl_work *w, int err)
-{
-	if (w->done && !err)
-		bl_cntr_up(w->done);
-	else if (w->done)
-		bl_cntr_error(w->done);
-	bl_work_taken_back(w);
-}
-
-void bl_work_taken_back(struct bl_work *w)
-{
-	unlink_begun(w);
-	end(w);
-}
 
 /* It never began: say so as the operation itself would. counts: its owner hasn't taken
  * it back. */
@@ -199,7 +136,7 @@ static bool start(struct bl_work *w)
 		return true;
 	if (err == -EAGAIN) {
 		if (told)
-			unlink_begun(w);
+			bl_work_unlink(w);
 		return false;
 	}
 	if (err)
@@ -207,7 +144,7 @@ static bool start(struct bl_work *w)
 	if (told)
 		bl_work_over(w, -err);
 	else
-		end(w);
+		bl_work_end(w);
 	return true;
 }
 
@@ -382,9 +319,9 @@ int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 		return many ? -EAGAIN : -EINVAL;
 	}
 	tell(w);
-	hold(w, true);
+	bl_work_hold(w, true);
 	enqueue(w);
-	count_work(domain, true);
+	bl_work_count(domain, true);
 	bl_work_kick(w->trigger);
 	return 0;
 }
@@ -429,7 +366,7 @@ static uint32_t take_back(struct bl_domain *domain, const struct which *which, u
 			*at = w->next;
 			if (which->context)
 				bl_work_fail(w, ECANCELED, false);
-			end(w);
+			bl_work_end(w);
 			n++;
 		}
 	prune(domain);
@@ -453,7 +390,7 @@ bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context)
 
 void bl_work_meet(struct bl_ep *ep)
 {
-	attend(ep, ep->domain->works > 0);
+	bl_work_attend(ep, ep->domain->works > 0);
 }
 
 void bl_work_drop(struct bl_ep *ep)
@@ -463,8 +400,8 @@ void bl_work_drop(struct bl_ep *ep)
 		next = w->next;
 		if (w->ep != ep)
 			continue;
-		unlink_begun(w);
-		end(w);
+		bl_work_unlink(w);
+		bl_work_end(w);
 	}
-	attend(ep, false);
+	bl_work_attend(ep, false);
 }

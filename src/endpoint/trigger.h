@@ -26,39 +26,7 @@
 #define BL_ENDPOINT_TRIGGER_H
 
 #include "endpoint/rma.h"
-
-enum bl_work_what {
-	BL_WORK_SEND,
-	BL_WORK_INJECT, /* in a transmit queue only: counted, but without a completion */
-	BL_WORK_RECV,
-	BL_WORK_RMA,
-	BL_WORK_SET,
-	BL_WORK_ADD
-};
-
-struct bl_work {
-	enum bl_work_what what;
-	/* It completes in `done` and, unless asked to with BL_COMPLETION, nowhere else;
-	 * false: as if it were called when the counter gets there. */
-	bool deferred;
-	struct bl_ep *ep;	 /* of an operation */
-	struct bl_cntr *trigger; /* waited for ... */
-	uint64_t threshold;	 /* ... until it is at least this */
-	struct bl_cntr *done;	 /* may be NULL */
-	struct bl_cntr *target;	 /* BL_WORK_SET, BL_WORK_ADD */
-	uint64_t value;
-	const void *name; /* by which it is cancelled */
-	union {
-		struct bl_send send;
-		struct bl_recv recv;
-		struct bl_rma rma;
-	};
-	/* the core's */
-	struct bl_work *next, **link; /* link: only once it has begun */
-	struct iovec iov[3][BL_IOV_MAX];
-	struct bl_rma_place place[BL_IOV_MAX];
-	void *more; /* or all of them, where there are more of any; allocated, or NULL */
-};
+#include "core/deferred.h"
 
 /* A copy of it is queued; what it points to is copied too, but for the buffers.
  * -EAGAIN: no memory; -EINVAL: too many pieces. */
@@ -75,10 +43,6 @@ bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 
 /* A triggered operation that hasn't begun ends with ECANCELED; false: there is none. */
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);
-/* A deferred operation has ended (a positive errno); it is no more on return. */
-void bl_work_over(struct bl_work *work, int err);
-/* The same for one that its owner has taken back: that counts nowhere. */
-void bl_work_taken_back(struct bl_work *work);
 /* Make progress on the whole domain, and begin what may begin. `ep`, which may be NULL,
  * has made progress already. */
 void bl_work_progress(struct bl_domain *domain, struct bl_ep *ep, struct bl_sink *sink);

@@ -42,63 +42,10 @@
 #define NAP_NS	1000000u /* where not everything wakes us */
 #define SPIN_NS 20000u	 /* about what a sleep and a wake cost */
 
-struct group {
-	struct bl_ep **ep;
-	uint32_t count;
-};
-
-static struct group group_of(const struct bl_waiter *w)
-{
-	if (w->cq)
-		return (struct group){w->cq->ep, w->cq->nep};
-	if (w->cntr->regions) /* any of them may count there */
-		return (struct group){w->cntr->domain->ep, w->cntr->domain->nep};
-	return (struct group){w->cntr->ep, w->cntr->nep};
-}
-
-static struct bl_domain *domain_of(const struct bl_waiter *w)
-{
-	return w->cq ? w->cq->domain : w->cntr->domain;
-}
-
-void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr)
-{
-	*w = (struct bl_waiter){.cq = cq, .cntr = cntr, .epoll = -1, .event = -1};
-}
-
-void bl_wait_fini(struct bl_waiter *w)
-{
-	if (w->epoll < 0)
-		return;
-	close(w->epoll);
-	close(w->event);
-}
-
-int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-	int fd;
-
-	if (w->epoll < 0)
-		return 0;
-	fd = bl_local_wake_socket(&ep->local);
-	if (fd < 0)
-		return fd;
-	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
-		return -errno;
-	return 0;
-}
-
-void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep)
-{
-	if (w->epoll >= 0 && ep->local.doorbell.wake_socket >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, ep->local.doorbell.wake_socket, NULL);
-}
-
 int bl_wait_fd(struct bl_waiter *w)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	struct group g = group_of(w);
+	struct bl_wait_group g = bl_wait_group_of(w);
 	int err;
 
 	if (w->epoll >= 0)
@@ -127,23 +74,6 @@ undo:
 	return err;
 }
 
-static void raise_event(struct bl_waiter *w)
-{
-	uint64_t one = 1;
-
-	if (w->event >= 0 && write(w->event, &one, sizeof one) < 0)
-		return; /* it is readable already */
-}
-
-void bl_wait_interrupt(struct bl_waiter *w)
-{
-	struct group g = group_of(w);
-
-	raise_event(w);
-	for (uint32_t i = 0; i < g.count; i++)
-		bl_local_wake(&g.ep[i]->local);
-}
-
 /* Whether who appends or counts must wake somebody. */
 static void settle(struct bl_waiter *w)
 {
@@ -151,16 +81,6 @@ static void settle(struct bl_waiter *w)
 		bl_cq_limit(w->cq, !w->armed && !w->sleepers);
 	else
 		w->cntr->asleep = w->armed || w->sleepers;
-}
-
-bl_cold void bl_wait_wake(struct bl_waiter *w)
-{
-	w->armed = false;
-	if (w->cq)
-		bl_cq_limit(w->cq, true);
-	else
-		w->cntr->asleep = false;
-	bl_wait_interrupt(w);
 }
 
 /* The waiters of all queues and counters of an endpoint, and of its domain's regions, some perhaps
@@ -184,67 +104,12 @@ static void each_waiter(struct bl_ep *ep,
 		visit(&c->wait, self);
 }
 
-/* It sleeps on what isn't all any more that it should. */
-static void stir(struct bl_waiter *w, const struct bl_waiter *self)
-{
-	if (w->armed || w->sleepers)
-		bl_wait_wake(w);
-}
-
 void bl_wait_enabled(struct bl_ep *ep)
 {
-	each_waiter(ep, stir, NULL);
+	each_waiter(ep, bl_wait_stir, NULL);
 }
 
 /* --- counters of regions ------------------------------------------------- */
-
-static bool is_bound(const struct bl_cntr *cntr, const struct bl_ep *ep)
-{
-	for (uint32_t i = 0; i < cntr->nep; i++)
-		if (cntr->ep[i] == ep)
-			return true;
-	return false;
-}
-
-static void leave_sockets(struct bl_cntr *cntr)
-{
-	for (struct bl_ep *ep = cntr->domain->eps; ep; ep = ep->next_in_domain)
-		if (!is_bound(cntr, ep))
-			bl_wait_remove(&cntr->wait, ep);
-}
-
-int bl_wait_widen(struct bl_cntr *cntr)
-{
-	struct bl_domain *domain = cntr->domain;
-
-	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
-		int err = bl_wait_add(&cntr->wait, ep);
-
-		if (err) {
-			leave_sockets(cntr);
-			return err;
-		}
-	}
-	cntr->next_regional = domain->regional;
-	domain->regional = cntr;
-	stir(&cntr->wait, NULL);
-	return 0;
-}
-
-void bl_wait_narrow(struct bl_cntr *cntr)
-{
-	struct bl_cntr **at = &cntr->domain->regional;
-	struct bl_waiter *w = &cntr->wait;
-
-	/* On whatever endpoint's futex. */
-	for (struct bl_ep *ep = cntr->domain->eps; ep && w->sleepers; ep = ep->next_in_domain)
-		bl_local_wake(&ep->local);
-	stir(w, NULL);
-	leave_sockets(cntr);
-	while (*at != cntr)
-		at = &(*at)->next_regional;
-	*at = cntr->next_regional;
-}
 
 int bl_wait_meet(struct bl_ep *ep)
 {
@@ -270,14 +135,14 @@ void bl_wait_part(struct bl_ep *ep)
 static void pass_on(struct bl_waiter *w, const struct bl_waiter *self)
 {
 	if (w != self)
-		raise_event(w);
+		bl_wait_raise(w);
 }
 
 /* Readable no longer, until there is news; true: it was. The other queues and counters of
  * these endpoints hear of it from the same sockets: pass it on. */
 static bool drain(struct bl_waiter *w)
 {
-	struct group g = group_of(w);
+	struct bl_wait_group g = bl_wait_group_of(w);
 	uint64_t count;
 	bool any;
 
@@ -299,7 +164,7 @@ static bool has_something(const struct bl_waiter *w)
 /* The endpoint on whose futex this thread dozes may be gone, others in its place. */
 static void leave_futex(const struct bl_waiter *w, struct bl_sleep *sleep)
 {
-	struct bl_ep *ep = sleep->ep ? domain_of(w)->eps : NULL;
+	struct bl_ep *ep = sleep->ep ? bl_wait_domain(w)->eps : NULL;
 
 	for (; ep; ep = ep->next_in_domain)
 		if (ep->number == sleep->ep)
@@ -311,7 +176,7 @@ static void leave_futex(const struct bl_waiter *w, struct bl_sleep *sleep)
  * that we may sleep; 0: there is something. */
 static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *sleep)
 {
-	struct group g = group_of(w);
+	struct bl_wait_group g = bl_wait_group_of(w);
 	uint64_t most = BL_WAIT_MOST_NS;
 	uint32_t i;
 
@@ -351,7 +216,7 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 			most = NAP_NS;
 	}
 	/* That pass may have found work to begin. */
-	if (bl_work_naps(domain_of(w), g.count))
+	if (bl_work_naps(bl_wait_domain(w), g.count))
 		most = NAP_NS;
 	if (has_something(w)) {
 		leave_futex(w, sleep);
@@ -371,7 +236,7 @@ static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
 	uint64_t most = fall_asleep(w, BL_SLEEP_SOCKET, sleep);
 
 	if (news && !most)
-		raise_event(w);
+		bl_wait_raise(w);
 	else if (news)
 		w->armed = true;
 	return most;
@@ -405,9 +270,9 @@ int bl_wait_try(struct bl_waiter *w)
 bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep)
 {
 	*sleep = (struct bl_sleep){.fd = -1};
-	if (group_of(w).count == 1) {
+	if (bl_wait_group_of(w).count == 1) {
 		sleep->most = fall_asleep(w, BL_SLEEP_FUTEX, sleep);
-		sleep->others = !sleep->most && group_of(w).ep[0]->local.doorbell.sleepers;
+		sleep->others = !sleep->most && bl_wait_group_of(w).ep[0]->local.doorbell.sleepers;
 	} else if ((sleep->fd = bl_wait_fd(w)) >= 0) {
 		sleep->most = fall_asleep_on_fd(w, sleep);
 	} else {
@@ -434,7 +299,7 @@ void bl_wait_sleep(const struct bl_sleep *sleep, uint64_t ns)
 /* Who slept was in the library all the time: what went on meanwhile went on in a wait. */
 void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep)
 {
-	struct group g = group_of(w);
+	struct bl_wait_group g = bl_wait_group_of(w);
 	uint64_t now = bl_ticks();
 
 	for (uint32_t i = 0; i < g.count; i++)

@@ -17,20 +17,11 @@
 
 #include "base/compiler.h"
 #include "transport/local/local.h" /* struct bl_futex */
+#include "core/waiter.h"
 
 struct bl_cq;
 struct bl_cntr;
 struct bl_ep;
-
-/* In each queue and each counter. */
-struct bl_waiter {
-	struct bl_cq *cq; /* one of these two */
-	struct bl_cntr *cntr;
-	int epoll; /* readable: look. The sockets of all endpoints, and `event`. -1: none yet */
-	int event; /* an eventfd: news that no neighbour brings */
-	uint32_t sleepers; /* threads between a doze and their rise */
-	bool armed; /* somebody may be polling `epoll`, and nothing has made it readable since */
-};
 
 /* What one sleeping thread needs, its own. */
 struct bl_sleep {
@@ -42,12 +33,6 @@ struct bl_sleep {
 };
 
 #define BL_WAIT_MOST_NS 50000000u /* so often a sleeper looks after the lives of its peers */
-
-void bl_wait_init(struct bl_waiter *w, struct bl_cq *cq, struct bl_cntr *cntr);
-void bl_wait_fini(struct bl_waiter *w);
-/* An endpoint is bound to the queue or counter, or no longer. 0 or -errno. */
-int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep);
-void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep);
 
 /* The descriptor to poll, made at the first call, or -errno. */
 int bl_wait_fd(struct bl_waiter *w);
@@ -61,15 +46,6 @@ bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep);
 /* Sleep, at most ns. */
 void bl_wait_sleep(const struct bl_sleep *sleep, uint64_t ns);
 void bl_wait_rise(struct bl_waiter *w, struct bl_sleep *sleep);
-/* Whoever sleeps on this wakes and looks. */
-void bl_wait_interrupt(struct bl_waiter *w);
-/* The same, because there is something: until it is asked for again, no more of that. */
-bl_cold void bl_wait_wake(struct bl_waiter *w);
-/* A counter becomes one of regions: all of its domain's endpoints wake who waits for it (who naps
- * while one of them isn't enabled). 0 or
- * -errno. And no longer. */
-int bl_wait_widen(struct bl_cntr *cntr);
-void bl_wait_narrow(struct bl_cntr *cntr);
 /* An endpoint opens, in a domain that may have such counters; and closes. */
 int bl_wait_meet(struct bl_ep *ep);
 void bl_wait_part(struct bl_ep *ep);

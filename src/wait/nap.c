@@ -5,7 +5,7 @@
 #include "wait/nap.h"
 
 #include "copy/engine.h"
-#include "endpoint/api.h"
+#include "core/ep.h"
 #include "core/stat.h"
 
 /* Of a processor, from one read to the next: a library's own loop, and its yields and ours, which

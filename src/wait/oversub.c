@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "endpoint/api.h"
-#include "transport/local/ways/rndv.h"
+#include "core/ep.h"
+#include "endpoint/wait.h"
 #include "endpoint/trigger.h"
 #include "place/cores.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "endpoint/api.h"
+#include "core/ep.h"
 
 #define LOOK	   2u	  /* waits between two looks, at least, and fewer than so many more */
 #define WORK_NS	   12000u /* of a processor, for each packet: who uses more works in between */

@@ -8,6 +8,7 @@
 
 #include "transport/local/ways/frag.h"
 #include "unit/node.h"
+#include "transport/local/ways/rndv.h"
 
 #define LEN  20000u
 #define BITS (64u * BL_ACK_WORDS)

@@ -9,6 +9,7 @@
 #include "unit/node.h"
 
 #include "endpoint/recv.h"
+#include "transport/local/adapt/defer.h"
 
 #define LONG_TAG  9
 #define SHORT_TAG 1

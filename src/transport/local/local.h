@@ -474,4 +474,7 @@ int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t d
 int bl_peer_connect_self_locked(struct bl_peer *peer);
 void bl_peer_fail_locked(struct bl_peer *peer, int error);
 
+/* Is a thread of a dead one perhaps still in the kernel, writing into our memory? */
+bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now);
+
 #endif

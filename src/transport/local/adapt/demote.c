@@ -5,7 +5,7 @@
 #include "transport/local/adapt/demote.h"
 
 #include "base/clock.h"
-#include "endpoint/api.h"
+#include "core/ep.h"
 
 /* A locked instruction takes that much longer; 2 to 6 ns without one, 60 to 120 with it. */
 int32_t bl_demote_wait_ns = 30;

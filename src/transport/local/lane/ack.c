@@ -16,12 +16,10 @@
  * A bit names a send op by its index, without its generation. That is enough, for it ends
  * in no other way: until the bit has been taken, nothing else has that index.
  */
+#include "transport/local/lane/ack.h"
+#include "transport/local/lane/ctrl.h"
 #include "base/window.h"
-#include "transport/local/ways/proxy.h"
-#include "transport/local/adapt/dirty.h"
-#include "endpoint/recv.h"
 #include "core/stat.h"
-#include "transport/local/ways/frag.h"
 
 #define FIN_BITS (64u * BL_ACK_WORDS)
 
@@ -59,51 +57,6 @@ void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 	bl_control(ep, peer, BL_OP_FIN, request, status, NULL, 0);
 }
 
-/* The receiver has said so. */
-static void over(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err)
-{
-	if (!err && !r->whole && bl_was_away(ep))
-		bl_stat_add(ep, BL_STAT_overlap_sent_bytes, r->len);
-	bl_send_op_end(ep, sink, r, err);
-}
-
-bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
-{
-	struct bl_acks *fins = &peer->tx.lane->fins;
-	uint64_t some = atomic_exchange_explicit(&fins->some, 0, memory_order_acquire);
-
-	for (uint32_t w = 0; w < BL_ACK_WORDS; w++) {
-		uint64_t word = some >> w & 1 ? atomic_exchange_explicit(&fins->word[w], 0,
-									 memory_order_acquire)
-					      : 0;
-
-		for (; word; word &= word - 1) {
-			uint32_t index = 64 * w + (uint32_t)__builtin_ctzll(word);
-			struct bl_send_op *r =
-				index < ep->rndv.nrequest ? ep->rndv.request[index] : NULL;
-
-			if (r && r->peer == peer)
-				over(ep, sink, r, 0);
-		}
-	}
-}
-
-void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
-	       uint64_t data)
-{
-	struct bl_send_op *r;
-
-	bl_window(BL_WINDOW_TOLD, NULL);
-	bl_habit_back_now(ep);
-	bl_ack_look(ep, sink, peer); /* first: of the same request, too */
-	r = bl_send_op_find(ep, peer, tag);
-	if (!r)
-		return;
-	bl_dirty_told(peer, r->len, data);
-	data &= ~BL_FIN_VERDICT;
-	over(ep, sink, r, data < 4096 ? (int)data : EIO);
-}
-
 uint32_t bl_acks_in_sight(const struct bl_peer *peer)
 {
 	const struct bl_acks *fins = &peer->tx.lane->fins;
@@ -126,13 +79,4 @@ uint32_t bl_acks_in_sight(const struct bl_peer *peer)
 		sum += bl_slot_op(slot) == BL_OP_FIN;
 	}
 	return sum;
-}
-
-bl_cold void bl_ack_look_at_all(struct bl_ep *ep)
-{
-	struct bl_sink none = BL_SINK_NONE;
-
-	for (uint32_t i = 0; i < ep->local.nby_index && ep->rndv.requests; i++)
-		if (ep->local.by_index[i])
-			bl_ack_look(ep, &none, ep->local.by_index[i]);
 }

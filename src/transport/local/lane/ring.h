@@ -721,4 +721,13 @@ bl_always_inline const uint8_t *bl_rx_bytes(const struct bl_rx *rx, const struct
 	return rx->lane->payload + at;
 }
 
+#define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
+/* What is not credited takes up whole lines, as do what is skipped and the packet. */
+#define BL_UNCREDITED (BL_CREDIT_BYTES - 1 + (BL_CREDIT_EVERY - 1) * (BL_LINE - 1))
+static_assert(BL_UNCREDITED + 2 * BL_EAGER_MOST - BL_LINE <= BL_PAYLOAD_SIZE &&
+		      BL_EAGER_MOST % BL_LINE == 0 && BL_PACKET_MOST % BL_LINE == 0 &&
+		      BL_UNCREDITED + BL_PAYLOAD_SIZE + 2 * BL_PACKET_MOST <=
+			      BL_PAYLOAD_OF(BL_LANE_LONG) - BL_COPYBUF_SIZE,
+	      "a drained ring has room for any packet, whatever is not credited or skipped");
+
 #endif

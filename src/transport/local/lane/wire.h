@@ -457,4 +457,13 @@ static_assert(offsetof(struct bl_doorbells, sleeping) % BL_LINE == 0, "shared la
 #define BL_SEG_NO_MEMBARRIER 0x1u /* the owner can't be told to drain its stores */
 #define BL_SEG_UNKEPT	     0x2u /* the kernel won't mark `life`; alive.c */
 
+enum bl_taken {
+	BL_TAKEN_CLOSED, /* only the receiver may take it */
+	BL_TAKEN_OPEN,
+	BL_TAKEN_RECEIVER,
+	BL_TAKEN_SENDER,
+	BL_TAKEN_CLAIMED, /* BL_TAKEN_ADVERT says which advert */
+	BL_TAKEN_WITHDRAWN,
+};
+
 #endif

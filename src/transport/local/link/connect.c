@@ -20,6 +20,7 @@
 #include "transport/local/link/prove_access.h"
 #include "transport/local/lane/count.h"
 #include "transport/local/link/hello.h"
+#include "transport/local/lane/doorbell.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 
@@ -464,16 +465,6 @@ int bl_peer_connect(struct bl_peer *peer)
 
 /* --- adopting ----------------------------------------------------------- */
 
-static void ring(struct bl_doorbells *doorbells, uint32_t index)
-{
-	/* release: pairs with the acquires in bl_local_answer_doorbells; the packet
-	 * is before the doorbell, the doorbell before the summary */
-	atomic_fetch_or_explicit(&doorbells->word[index / 64], 1ULL << index % 64,
-				 memory_order_release);
-	/* seq_cst: one of us sees the other, this or bl_local_doze */
-	atomic_fetch_or_explicit(&doorbells->summary, 1ULL << index / 64, memory_order_seq_cst);
-}
-
 static void make_hot(struct bl_peer *peer)
 {
 	struct bl_local *local = peer->local;
@@ -481,7 +472,7 @@ static void make_hot(struct bl_peer *peer)
 	if (local->npolled == BL_POLLED_MAX) {
 		local->nunpolled++;
 		/* It may have rung before we knew it. */
-		ring(local->seg.doorbells, peer->setup.index);
+		bl_doorbell_ring(local->seg.doorbells, peer->setup.index);
 		return;
 	}
 	peer->hot = true;
@@ -543,14 +534,6 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 }
 
 /* --- doorbells -------------------------------------------------------------- */
-
-bl_cold void bl_peer_ring(struct bl_peer *peer)
-{
-	if (!peer->mapped.doorbells || peer->doorbell_index == BL_DOORBELL_NONE)
-		return;
-	ring(peer->mapped.doorbells, peer->doorbell_index);
-	bl_peer_wake(peer);
-}
 
 static bool can_ring(const struct bl_peer *peer)
 {
@@ -632,7 +615,7 @@ static void answer(struct bl_local *local, struct bl_peer *peer,
 	stay_quiet(peer);
 	/* What a full completion queue left behind must be heard of. */
 	if (bl_rx_peek(&peer->rx))
-		ring(local->seg.doorbells, peer->setup.index);
+		bl_doorbell_ring(local->seg.doorbells, peer->setup.index);
 }
 
 bool bl_local_answer_doorbells(struct bl_local *local,

@@ -87,3 +87,21 @@ int bl_peer_ended(const struct bl_peer *peer)
 		return -ECONNRESET;
 	return 0;
 }
+
+#define LINGER_US 1000000 /* so long a dying process may hold up the news of its death, */
+#define BRIEF_US  200	  /* mostly it is over by then */
+
+/* A thread of the dead process may still be in the kernel, writing into a buffer of
+ * ours: the receive must not end before that copy has. */
+bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
+{
+	uint64_t until = bl_ticks() + BRIEF_US * bl_ticks_per_us();
+	int over;
+
+	if (!peer->watch.died_at)
+		peer->watch.died_at = now;
+	while (!(over = bl_process_over(peer->copy.pid)) && !bl_is_due(bl_ticks(), until))
+		sched_yield();
+	return over <= 0 && now - peer->watch.died_at <
+				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
+}

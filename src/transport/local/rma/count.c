@@ -2,7 +2,7 @@
 /* count.c: one-sided operations that their origins count; see count.h. */
 #include "transport/local/rma/count.h"
 
-#include "endpoint/api.h"
+#include "core/ep.h"
 #include "transport/local/ways/rndv.h"
 
 /* --- the origin ------------------------------------------------------------ */
@@ -172,7 +172,7 @@ bl_cold void bl_rma_count_settle(struct bl_domain *domain)
 		pthread_mutex_lock(&ep->local.lock);
 		pthread_mutex_unlock(&ep->local.lock);
 		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
-			bl_ep_adopt(ep);
+			ep->up->adopt(ep);
 		bl_rma_count_take_all(ep);
 	}
 }

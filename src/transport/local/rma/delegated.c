@@ -260,7 +260,7 @@ int bl_delegated_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_r
 		/* It may be waiting for the same of us. (Or of another that we don't poll each
 		 * time: then it waits in vain.) */
 		for (uint32_t i = 0; i < ep->local.npolled; i++)
-			bl_poll_peer(ep, &none, ep->local.hot[i]);
+			ep->up->poll(ep, &none, ep->local.hot[i]);
 	}
 	if (unlikely(ret)) {
 		in_vain(ep, rp, *number);

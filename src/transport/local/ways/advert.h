@@ -30,14 +30,6 @@
 #include "copy/move.h"
 #include "transport/local/lane/wire.h"
 
-enum bl_taken {
-	BL_TAKEN_CLOSED, /* only the receiver may take it */
-	BL_TAKEN_OPEN,
-	BL_TAKEN_RECEIVER,
-	BL_TAKEN_SENDER,
-	BL_TAKEN_CLAIMED, /* BL_TAKEN_ADVERT says which advert */
-	BL_TAKEN_WITHDRAWN,
-};
 #define BL_TAKEN_STATE(word)  ((word)&0xff)
 #define BL_TAKEN_ADVERT(word) ((word) >> 8 & 0xff)
 #define BL_TAKEN_BY(i)	      (BL_TAKEN_CLAIMED | (uint32_t)(i) << 8)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/local/ways/proxy.h"
-#include "endpoint/recv.h"
-#include "transport/local/ways/frag.h"
+#include "core/post.h"
+#include "transport/local/ways/copybuf.h"
+#include "transport/local/adapt/habit.h"
 
 #define STREAMED_US                                                                                \
 	5u /* so long it is waited for while nothing is added, BL_STREAMED_MOST times              \
@@ -53,39 +53,6 @@ bl_noinline bool bl_take_streamed(struct bl_ep *ep, struct bl_rx *rx, const stru
 	}
 	bl_copy_ends(ep, began);
 	return done == len;
-}
-
-/*
- * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
- * other message may take it meanwhile: not one from anybody, nor one of a context. If it is the
- * first that matches but has been claimed, the next one isn't looked for.
- */
-static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
-{
-	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
-	struct bl_post *post;
-
-	if (ep->home != ep)
-		return NULL;
-	post = *bl_match_find(queue, a->peer, tagged ? a->tag : 0);
-	if (!post || post->src != a->peer || post->niov > 1 || post->flags & BL_POST_MULTI ||
-	    a->len > post->len)
-		return NULL;
-	return !(post->flags & BL_POST_PUBLISHED) || bl_proxy_revoke(ep, post) ? post : NULL;
-}
-
-bl_noinline bool bl_arrive_streamed(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
-				    const uint8_t *bytes, bool *copied)
-{
-	uint32_t len = (uint32_t)a->len;
-	struct bl_post *post = NULL;
-
-	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_progress(a->streamed, len) < len))
-		post = taken_for(ep, a, tagged);
-	if (!bl_take_streamed(ep, &a->peer->rx, a->streamed, len, post, bytes))
-		return false;
-	*copied = post != NULL;
-	return true;
 }
 
 bool bl_post_is_begun(const struct bl_post *post, bool tagged)

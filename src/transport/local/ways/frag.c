@@ -9,81 +9,13 @@
 #include <string.h>
 
 #include "base/window.h"
-#include "transport/local/ways/proxy.h"
-#include "endpoint/read.h"
-#include "endpoint/recv.h"
+#include "core/comp.h"
+#include "core/post.h"
 #include "core/stat.h"
-#include "endpoint/wait.h"
+#include "core/waiter.h"
 
 #define PIECE	  8192u /* of a message, in a packet */
 #define PUSH_STEP 262144u
-#define ROOM_US	  10  /* who reads gives room again in this time: two long packets, */
-#define BUSY_US	  100 /* or one who copies, soon enough to wait for */
-
-/* Ticks since the peer has shown itself in the library; less than 0: it is busy for so long. */
-static int64_t away_for(const struct bl_peer *peer)
-{
-	uint64_t now = bl_ticks();
-	int64_t here = bl_ticks_since(
-		now, atomic_load_explicit(&peer->mapped.header->here, memory_order_relaxed));
-	int64_t active = bl_ticks_since(
-		now, atomic_load_explicit(&peer->mapped.header->active, memory_order_relaxed));
-
-	return here < active ? here : active;
-}
-
-bool bl_is_gone(const struct bl_peer *peer)
-{
-	return away_for(peer) > (int64_t)(ROOM_US * bl_ticks_per_us());
-}
-
-static bool is_here(const struct bl_peer *peer, int64_t left_us, int64_t busy_us)
-{
-	int64_t away = away_for(peer), us = (int64_t)bl_ticks_per_us();
-
-	return away <= left_us * us && away >= -busy_us * us;
-}
-
-/* Not one that is busy with a long copy, and says until when. */
-bool bl_gives_room(const struct bl_peer *peer)
-{
-	return is_here(peer, ROOM_US, BUSY_US);
-}
-
-#define USES_BYTES_US 16384u /* of a message, by a program that reads it or writes the next one */
-
-bool bl_waits_here(const struct bl_peer *peer, size_t uses)
-{
-	return atomic_load_explicit(&peer->mapped.header->stays, memory_order_relaxed) !=
-		       BL_STAYS_NOT &&
-	       is_here(peer, ROOM_US + (int64_t)(uses / USES_BYTES_US),
-		       BUSY_US + (int64_t)(uses / BL_BUSY_BYTES_US));
-}
-
-bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
-{
-	uint64_t now = bl_ticks();
-
-	bl_presence_seen(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
-	/* a look is due as after a message of this length that is copied once */
-	bl_cq_moved(ep, ep->bound.rx_cq, len);
-	bl_cq_moved(ep, ep->bound.tx_cq, len);
-	return now;
-}
-
-/* Of a shared context's other members nobody knows: to them it may be an absence. */
-bl_noinline void bl_long_copy_ends(struct bl_ep *ep, uint64_t began)
-{
-	uint64_t now = bl_ticks(), took = now - began;
-
-	if (ep->ways.habit.left_at)
-		ep->ways.habit.left_at += took;
-	if (ep->ways.habit.brought_at)
-		ep->ways.habit.brought_at += took;
-	if (ep->bound.rx_cq)
-		ep->bound.rx_cq->last_empty += took;
-	bl_presence_seen(ep, now);
-}
 
 /* --- sender --------------------------------------------------------------- */
 
@@ -206,29 +138,7 @@ bool bl_frag_serve(struct bl_ep *ep, struct bl_send_op *r)
 	return true;
 }
 
-bool bl_shares_core(const struct bl_ep *ep)
-{
-	uint64_t now = bl_ticks();
-
-	return (ep->bound.tx_cq && bl_oversub_shared(&ep->bound.tx_cq->crowd, now)) ||
-	       (ep->bound.rx_cq && ep->bound.rx_cq != ep->bound.tx_cq &&
-		bl_oversub_shared(&ep->bound.rx_cq->crowd, now));
-}
-
 /* --- receiver ------------------------------------------------------------- */
-
-/* Copies aren't computation between two reads, unless there was some before them. */
-void bl_copies_are_no_absence(struct bl_ep *ep)
-{
-	uint64_t now = bl_ticks();
-
-	bl_habit_back_now(ep);
-	if (ep->bound.rx_cq && !bl_reads_are_rare(ep, now))
-		ep->bound.rx_cq->last_empty = now;
-	if (ep->ways.habit.brought_at &&
-	    now - ep->ways.habit.brought_at <= BL_AWAY_US * bl_ticks_per_us())
-		ep->ways.habit.brought_at = now;
-}
 
 void bl_on_frag(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 		const void *bytes, uint32_t len)

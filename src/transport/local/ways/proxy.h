@@ -26,7 +26,10 @@
 #define BL_TRANSPORT_LOCAL_WAYS_PROXY_H
 
 #include "base/knobs.h"
-#include "transport/local/ways/rndv.h"
+#include "transport/local/adapt/habit.h"
+#include "transport/local/lane/ack.h"
+#include "transport/local/lane/ctrl.h"
+#include "transport/local/lane/op.h"
 #include "transport/local/ways/advert.h"
 
 /* --- receiver ------------------------------------------------------------ */
@@ -69,53 +72,6 @@ enum bl_proxy_rts {
 enum bl_proxy_rts bl_proxy_on_rts(struct bl_ep *ep, struct bl_sink *sink,
 				  const struct bl_slot *slot, const struct bl_arrival *a,
 				  bool tagged);
-/*
- * What a process does after it has posted a large receive or send shows what it will
- * do next time. One that comes back at once, to wait, makes all progress then, and
- * the call that posts need not; one that computes meanwhile wants the message copied
- * before the call returns. One long absence is believed at once, and until
- * BL_LEAVES_MOST short ones have followed.
- */
-#define BL_COPY_BY_MODULE 3u /* FI_BEELINE_COPY */
-#define BL_OVERLAP_ALWAYS 1u /* FI_BEELINE_OVERLAP */
-#define BL_OVERLAP_NEVER  2u
-#define BL_LEAVES_MOST	  4u
-#define BL_AWAY_US	  10u /* a longer absence is a computation */
-
-/*
- * A receive below BL_PROXY_MIN, down to what always goes whole, is over in less time than it takes
- * to be shown for nothing, so it is shown only where senders have waited: for each message that had
- * been announced when its receiver came back so many more are, or fewer if nobody claims any, and
- * so many again for each that is claimed. Two who are both in the library and both about to leave
- * may each leave such a message to the other, and it waits for the first that is back.
- */
-#define BL_PUBLISHES_MOST 16u
-#define BL_VAIN_MOST	  (4 * BL_PUBLISHES_MOST)
-
-static inline void bl_habit_missed(struct bl_ep *home)
-{
-	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
-		return;
-	home->ways.habit.publishes =
-		(uint8_t)(BL_PUBLISHES_MOST >> home->ways.habit.unclaimed / BL_PUBLISHES_MOST);
-	home->limit.publish_above = home->limit.eager_max;
-}
-
-/* One has been claimed. */
-static inline void bl_habit_hit(struct bl_ep *home)
-{
-	home->ways.habit.unclaimed = 0;
-	bl_habit_missed(home);
-}
-
-/* One has been posted, and shown if it could be. */
-static inline void bl_habit_posted_short(struct bl_ep *home)
-{
-	home->ways.habit.unclaimed += home->ways.habit.unclaimed < BL_VAIN_MOST;
-	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->ways.habit.publishes &&
-	    !--home->ways.habit.publishes)
-		home->limit.publish_above = BL_PROXY_MIN - 1;
-}
 
 bl_noinline void bl_proxy_took_short(struct bl_ep *ep);
 /* A message of len bytes is being taken, whose sender waits for that: has it waited for us to be
@@ -124,53 +80,6 @@ static inline void bl_proxy_took(struct bl_ep *ep, const struct bl_peer *peer, s
 {
 	if (len > ep->limit.eager_max && len < BL_PROXY_MIN && peer->copy.pull != BL_COPY_SELF)
 		bl_proxy_took_short(ep);
-}
-
-/* For neighbours to know. */
-static inline void bl_habit_stays(struct bl_ep *ep)
-{
-	enum bl_stays stays = ep->ways.habit.leaves ? BL_STAYS_NOT : BL_STAYS_POSTED;
-
-	if (likely(ep->local.seg.header != NULL))
-		atomic_store_explicit(&ep->local.seg.header->stays, stays, memory_order_relaxed);
-}
-
-/* Not because it has come back once: it may have looked for something else, and gone. */
-static inline void bl_habit_waits(struct bl_ep *ep)
-{
-	if (likely(ep->local.seg.header != NULL) &&
-	    !(ep->ways.habit.leaves || ep->ways.habit.left_at))
-		atomic_store_explicit(&ep->local.seg.header->stays, BL_STAYS_WAITS,
-				      memory_order_relaxed);
-}
-
-static inline void bl_habit_leave(struct bl_ep *ep)
-{
-	if (unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
-		return;
-	ep->ways.habit.left_at = bl_ticks();
-	bl_habit_stays(ep);
-}
-
-/* An idle moment at `now`. */
-static inline void bl_habit_back(struct bl_ep *ep, uint64_t now)
-{
-	if (likely(!ep->ways.habit.left_at))
-		return;
-	/* `now` may be a little old, and what has been copied since is no absence */
-	if ((int64_t)(now - ep->ways.habit.left_at) > (int64_t)(BL_AWAY_US * bl_ticks_per_us()))
-		ep->ways.habit.leaves = BL_LEAVES_MOST;
-	else if (ep->ways.habit.leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
-		ep->ways.habit.leaves--;
-	ep->ways.habit.left_at = 0;
-	bl_habit_stays(ep);
-}
-
-/* The same where the time isn't known; not from within a call that posts. */
-static inline void bl_habit_back_now(struct bl_ep *ep)
-{
-	if (unlikely(ep->ways.habit.left_at && !ep->ways.proxy.posting))
-		bl_habit_back(ep, bl_ticks());
 }
 
 /* A pass over the claimed messages whose copies are under way. */
@@ -220,9 +129,6 @@ static inline bool bl_proxy_is_for(const struct bl_ep *ep, struct bl_peer *peer,
 	       bl_proxy_finds(peer, tagged, tagged ? tag : 0);
 }
 
-/* Its receiver is away, as far as can be seen: it isn't if it only has no core. */
-bool bl_proxy_is_away(const struct bl_ep *ep, const struct bl_peer *peer);
-
 /* A message of len bytes is about to be announced, and our user is used to leave. The line of its
  * packet lies in the receiver's cache, and so do those that bl_proxy_try() reads one by one, mostly
  * of the first advert: ask for them all at once. (Of two who stay each would take the first line
@@ -249,5 +155,10 @@ static inline void bl_proxy_upkeep(struct bl_ep *ep, uint64_t now)
 	if (unlikely(ep->ways.proxy.unpublished))
 		bl_proxy_again(ep);
 }
+
+/* A sender has claimed this receive, which isn't shown any more, for the message:
+ * its bytes are there, or (copy) are to be copied as usual; after bl_recv_op_ready(). */
+void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+		     struct bl_post *post, bool tagged, bool copy);
 
 #endif

@@ -5,7 +5,6 @@
 #include "transport/local/ways/proxy_post.h"
 
 #include "transport/local/adapt/dirty.h"
-#include "endpoint/srx.h"
 
 #include <string.h>
 
@@ -315,7 +314,7 @@ bl_cold int bl_proxy_connect(struct bl_ep *ep, struct bl_peer *src)
 
 	if (!src || src->adopted || src->dead || bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return 0;
-	err = bl_ep_connect(ep, src);
+	err = ep->up->connect(ep, src);
 	return err == -EAGAIN ? 0 : err; /* it isn't there yet: not shown, then */
 }
 
@@ -324,16 +323,16 @@ static void look_at_rings(struct bl_ep *ep, struct bl_peer *src)
 	struct bl_sink none = BL_SINK_NONE;
 
 	if (unlikely(atomic_load_explicit(&ep->local.attention, memory_order_relaxed)))
-		bl_ep_adopt(ep);
+		ep->up->adopt(ep);
 	if (src) {
 		if (src->adopted && !src->dead)
-			bl_poll_peer(ep, &none, src);
+			ep->up->poll(ep, &none, src);
 		return;
 	}
 	for (uint32_t i = 0; i < ep->local.npolled; i++)
-		bl_poll_peer(ep, &none, ep->local.hot[i]);
+		ep->up->poll(ep, &none, ep->local.hot[i]);
 	if (ep->local.nunpolled)
-		bl_ep_doorbells(ep, &none);
+		ep->up->doorbells(ep, &none);
 }
 
 /* The call that posts may be its caller's last for long: take what has come for it. */
@@ -344,7 +343,7 @@ static void look_around(struct bl_ep *ep, struct bl_peer *src)
 	ep->ways.proxy.posting = true;
 	look_at_rings(ep, src);
 	ep->ways.proxy.posting = false;
-	bl_rndv_finish(ep, &no_sink);
+	ep->up->finish(ep, &no_sink);
 }
 
 /* A message is announced there for which its sender can claim no such receive, or is away. */
@@ -442,6 +441,6 @@ bl_cold void bl_proxy_again(struct bl_ep *ep)
 	bl_proxy_fence();
 	for (uint32_t i = 0; i < members(home); i++) {
 		look_at_rings(member(home, i), NULL);
-		bl_rndv_finish(member(home, i), &no_sink);
+		ep->up->finish(member(home, i), &no_sink);
 	}
 }

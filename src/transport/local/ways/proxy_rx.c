@@ -8,9 +8,9 @@
 
 #include "base/window.h"
 #include "core/match.h"
-#include "endpoint/srx.h"
+#include "base/memcheck.h"
 #include "core/stat.h"
-#include "transport/local/ways/frag.h"
+#include "base/log.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -478,4 +478,30 @@ void bl_proxy_close(struct bl_ep *ep)
 	leave_home(ep);
 	if (ep->ways.proxy.claims)
 		free(ep->ways.proxy.claims->landing);
+}
+
+static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+			     const struct bl_target *t)
+{
+	bl_memcheck_written(bl_target_iov(t), t->niov, bl_min(a->len, t->len));
+	bl_target_over(ep, sink, a->peer, t, a->len, a->tag, a->data, bl_slot_data(a->slot_flags));
+	bl_buffers_used(ep, a->peer, bl_target_iov(t), t->niov, bl_min(a->len, t->len));
+}
+
+void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
+		     struct bl_post *post, bool tagged, bool copy)
+{
+	struct bl_post_queue *queue = tagged ? &ep->home->tagged.posted : &ep->home->msg.posted;
+	struct bl_target t;
+	bool spent;
+
+	bl_post_unlink(queue, bl_post_link(queue, post));
+	bl_proxy_came(ep, post, tagged, a->peer, a->len);
+	t = bl_post_target(ep, NULL, &post, a->len, tagged, &spent);
+	bl_cq_moved(ep, ep->bound.rx_cq, a->len);
+	if (unlikely(copy))
+		ep->up->pull(ep, sink, a, &t);
+	else
+		claimed_is_there(ep, sink, a, &t);
+	bl_post_release(ep->home, post);
 }

@@ -8,61 +8,13 @@
 #include "base/window.h"
 #include "transport/local/ways/proxy.h"
 #include "core/stat.h"
-#include "transport/local/ways/frag.h"
 
-#define MISSED_US     20u   /* a receiver that was away for longer has kept its senders waiting */
-#define HERE_US	      2u    /* after the longest poll: a peer that waits says so about as often */
-#define ROUNDS_MOST   16    /* others may be faster; then it is tried again later */
 #define HAND_US	      200u  /* a receiver inside the library has copied a chunk by then, ... */
 #define HAND_BYTES_US 2048u /* however long: so much in a microsecond, and more */
+#define MISSED_US     20u   /* a receiver that was away for longer has kept its senders waiting */
+#define ROUNDS_MOST   16    /* others may be faster; then it is tried again later */
 
 static struct bl_sink no_sink; /* completions go to the queues */
-
-/* It has a message of its own to copy for us, whatever it says. */
-static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++) {
-		const struct bl_recv_op *t = ep->rndv.transfer[i];
-
-		if (t->peer == peer && t->cts_all &&
-		    bl_chunks_counted(t->chunks) + t->taken < t->count)
-			return true;
-	}
-	return false;
-}
-
-/* Ticks since it said that it is in the library; less than 0: it copies for so long. */
-static int64_t silent_for(const struct bl_peer *peer)
-{
-	return bl_ticks_since(
-		bl_ticks(), atomic_load_explicit(&peer->mapped.header->here, memory_order_relaxed));
-}
-
-bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	return silent_for(peer) <= (int64_t)(bl_first_ticks() + HERE_US * bl_ticks_per_us()) &&
-	       !has_one_in_hand(ep, peer);
-}
-
-bool bl_peer_idle(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	return silent_for(peer) >= 0 && bl_peer_here(ep, peer);
-}
-
-bool bl_peer_waits(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	/* It may have said so after our clock was read. */
-	return silent_for(peer) > -(int64_t)bl_ticks_per_us() && bl_peer_here(ep, peer);
-}
-
-bool bl_was_away(const struct bl_ep *ep)
-{
-	const struct bl_seg_header *own = ep->local.seg.header;
-
-	return own &&
-	       bl_ticks_since(bl_ticks(), atomic_load_explicit(&own->here, memory_order_relaxed)) >
-		       (int64_t)(BL_AWAY_US * bl_ticks_per_us());
-}
 
 bl_noinline void bl_proxy_took_short(struct bl_ep *ep)
 {
@@ -133,11 +85,6 @@ bl_noinline bool bl_proxy_finds(struct bl_peer *peer, bool tagged, uint64_t tag)
 	return choose(peer, peer->tx.next, tagged, tag, &f);
 }
 
-bool bl_proxy_is_away(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	return bl_is_gone(peer) && !bl_peer_here(ep, peer) && !bl_shares_core(ep);
-}
-
 /* It waits in the library, as it is used to: what is announced needn't be seen to be taken. */
 static bool takes_by_itself(const struct bl_ep *ep, const struct bl_peer *peer)
 {
@@ -159,7 +106,7 @@ static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 		if (taken_or_read(peer, n))
 			return true;
 		for (uint32_t i = 0; i < ep->local.npolled; i++)
-			bl_poll_peer(ep, &none, ep->local.hot[i]);
+			ep->up->poll(ep, &none, ep->local.hot[i]);
 	} while (!bl_is_due(bl_ticks(), until));
 	return false;
 }
@@ -291,7 +238,7 @@ void bl_proxy_try(struct bl_ep *ep, struct bl_send_op *r)
 
 	bl_presence_seen(ep, bl_ticks());
 	if (ep->rndv.ntransfer) { /* one given to the peer, that may wait for us in turn */
-		bl_rndv_finish(ep, &no_sink);
+		ep->up->finish(ep, &no_sink);
 		if (taken_or_read(peer, n))
 			return;
 	}
@@ -333,13 +280,6 @@ static void opened(struct bl_ep *ep, struct bl_send_op *r)
 		TAILQ_INIT(&ep->ways.pending.opened);
 	TAILQ_INSERT_TAIL(&ep->ways.pending.opened, r, opened);
 	r->open = true;
-}
-
-void bl_send_op_closed(struct bl_ep *ep, struct bl_send_op *r)
-{
-	TAILQ_REMOVE(&ep->ways.pending.opened, r, opened);
-	ep->ways.pending.nopen--;
-	r->open = false;
 }
 
 void bl_proxy_announced(struct bl_ep *ep, struct bl_send_op *r)

@@ -5,11 +5,8 @@
  * here, against what this side keeps for itself.
  */
 #include "core/retry.h"
-#include "transport/local/ways/proxy.h"
 #include "transport/local/adapt/dirty.h"
-#include "endpoint/recv.h"
-#include "transport/local/ways/frag.h"
-#include "endpoint/txq.h"
+#include "core/post.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -19,40 +16,9 @@
 #include "base/window.h"
 #include "core/op_error.h"
 #include "core/stat.h"
-#include "endpoint/trigger.h"
+#include "core/deferred.h"
 
 #define ALONE_MOST (1u << 20) /* with sends of our own under way, copy up to here alone */
-
-static uint64_t transfer_number(const struct bl_recv_op *t)
-{
-	return (uint64_t)t->generation << 32;
-}
-
-struct bl_recv_op *bl_recv_op_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)
-{
-	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
-		if (ep->rndv.transfer[i]->generation == number >> 32)
-			return ep->rndv.transfer[i]->peer == peer ? ep->rndv.transfer[i] : NULL;
-	return NULL;
-}
-
-void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct iovec *iov,
-		     size_t niov, size_t len)
-{
-	size_t moved = 0;
-
-	if (peer->copy.pull == BL_COPY_SELF)
-		return; /* no page is looked up */
-	for (size_t i = 0; i < niov && len >= BL_HUGE_LEAST; i++) {
-		size_t n = bl_min(iov[i].iov_len, len);
-
-		if (n >= BL_HUGE_LEAST)
-			moved += bl_huge_used(&ep->domain->huge, iov[i].iov_base, n);
-		len -= n;
-	}
-	if (unlikely(moved != 0))
-		bl_stat_add(ep, BL_STAT_huge_bytes, moved);
-}
 
 /* --- receiver ----------------------------------------------------------- */
 
@@ -112,7 +78,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_recv_
 static void ask_for(struct bl_ep *ep, struct bl_recv_op *t, uint32_t chunk, uint32_t count)
 {
 	struct bl_frag_ask ask = {
-		.transfer = transfer_number(t),
+		.transfer = bl_recv_op_number(t),
 		.off = chunk * (uint64_t)t->chunk,
 	};
 
@@ -393,7 +359,6 @@ void bl_rndv_progress(struct bl_ep *ep, struct bl_sink *sink)
 		transfer_remove(ep, i);
 		transfer_end(ep, sink, t);
 	}
-	bl_send_ops_progress(ep, sink);
 }
 
 static bool is_over(uint64_t until)
@@ -463,7 +428,7 @@ static void call_off(struct bl_ep *ep, struct bl_recv_op *t, struct bl_patience 
 
 		if (err && (err != -ECONNRESET || !bl_peer_lingers(peer, bl_ticks())))
 			break;
-		bl_poll_peer(ep, &none, peer); /* the bytes that it was asked for */
+		ep->up->poll(ep, &none, peer); /* the bytes that it was asked for */
 		sched_yield();
 	}
 }

@@ -6,10 +6,10 @@
  * is its application's again. Serialised by the domain; what a peer wrote is read once, into
  * private memory.
  */
-#ifndef BL_TRANSPORT_LOCAL_WAYS_RKEY_H
-#define BL_TRANSPORT_LOCAL_WAYS_RKEY_H
+#ifndef BL_TRANSPORT_LOCAL_LANE_RKEY_H
+#define BL_TRANSPORT_LOCAL_LANE_RKEY_H
 
-#include "endpoint/api.h"
+#include "core/ep.h"
 
 /* Keys, one for each piece of a description; n 0: the buffers are not lent. */
 struct bl_rkeys {

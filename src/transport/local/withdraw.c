@@ -19,8 +19,9 @@
  */
 #include "transport/local/ways/proxy.h"
 #include "core/match.h"
-#include "endpoint/recv.h"
+#include "core/post.h"
 #include "transport/local/ways/frag.h"
+#include "transport/local/deliver.h"
 
 static struct bl_sink no_sink; /* completions go to the queues */
 

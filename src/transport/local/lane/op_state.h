@@ -2,8 +2,8 @@
 /*
  * rndv_state.h: what an endpoint has under way by rendezvous (rndv.h).
  */
-#ifndef BL_TRANSPORT_LOCAL_WAYS_RNDV_STATE_H
-#define BL_TRANSPORT_LOCAL_WAYS_RNDV_STATE_H
+#ifndef BL_TRANSPORT_LOCAL_LANE_OP_STATE_H
+#define BL_TRANSPORT_LOCAL_LANE_OP_STATE_H
 
 #include <stdint.h>
 

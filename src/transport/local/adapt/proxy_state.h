@@ -3,8 +3,8 @@
  * proxy_state.h: what an endpoint knows of messages that the other end may
  * match or copy (proxy.h).
  */
-#ifndef BL_TRANSPORT_LOCAL_WAYS_PROXY_STATE_H
-#define BL_TRANSPORT_LOCAL_WAYS_PROXY_STATE_H
+#ifndef BL_TRANSPORT_LOCAL_ADAPT_PROXY_STATE_H
+#define BL_TRANSPORT_LOCAL_ADAPT_PROXY_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

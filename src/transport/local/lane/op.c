@@ -3,12 +3,13 @@
  * rndv_pool.c: send ops and recv ops come from pools that live as long as their endpoint and only
  * grow; see rndv.h. Serialised by the domain.
  */
-#include "transport/local/ways/rndv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/stat.h"
+#include "transport/local/lane/op.h"
+#include "transport/local/lane/ctrl.h"
 
 #define POOL_STEP 32
 
@@ -135,4 +136,103 @@ void bl_recv_op_free(struct bl_ep *ep, struct bl_recv_op *t)
 	t->peer = NULL;
 	t->next_free = ep->rndv.free_recv_op;
 	ep->rndv.free_recv_op = t;
+}
+
+void bl_rndv_serve(struct bl_ep *ep, struct bl_send_op *r)
+{
+	if (r->serving)
+		return;
+	r->serving = true;
+	ep->rndv.serving[ep->rndv.nserving++] = r;
+	ep->work++;
+}
+
+void bl_rndv_unserve(struct bl_ep *ep, struct bl_send_op *r)
+{
+	if (!r->serving)
+		return;
+	/* In the order in which they were asked for, or one might never have its turn. */
+	for (uint32_t i = 0; i < ep->rndv.nserving; i++)
+		if (ep->rndv.serving[i] == r) {
+			memmove(&ep->rndv.serving[i], &ep->rndv.serving[i + 1],
+				(--ep->rndv.nserving - i) * sizeof *ep->rndv.serving);
+			break;
+		}
+	r->serving = false;
+	ep->work--;
+}
+
+void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err)
+{
+	bl_rndv_unserve(ep, r);
+	bl_rkeys_deregister(&r->ours);
+	if (!r->whole || err) /* it is counted as a packet */
+		bl_stat_sent(ep, r->way, r->len, err);
+	bl_cq_moved(ep, ep->bound.tx_cq, r->len);
+	if (likely(!err)) {
+		if (ep->bound.tx_cntr && !r->work)
+			bl_cntr_up(ep->bound.tx_cntr);
+		if (!r->quiet)
+			bl_complete(ep->bound.tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
+				    BL_ADDR_ANY);
+	} else {
+		struct bl_comp_err e = {
+			.comp = {r->context, r->flags, 0, NULL, 0, 0},
+			.olen = r->len,
+			.err = err,
+			.src = BL_ADDR_ANY,
+		};
+		if (ep->bound.tx_cntr && !r->work && !(r->cancelled && err == ECANCELED))
+			bl_cntr_error(ep->bound.tx_cntr);
+		bl_cq_fail(ep->bound.tx_cq, sink, &e);
+	}
+	if (unlikely(r->work != NULL))
+		bl_work_over(r->work, err);
+	if (r->len >= BL_HUGE_LEAST && !r->copy && r->way != BL_WAY_FRAG && !err)
+		bl_buffers_used(ep, r->peer, r->iov, r->niov, r->len);
+	bl_send_op_free(ep, r);
+}
+
+bl_cold void bl_push_refused(struct bl_send_op *r, int err)
+{
+	if (r->push_refused || (err != -EOPNOTSUPP && err != -EFAULT))
+		return;
+	if (err == -EFAULT)
+		bl_stats_fault(r->peer);
+	else
+		bl_stats_fallback(r->peer, true);
+	r->push_refused = true;
+}
+
+struct bl_recv_op *bl_recv_op_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)
+{
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
+		if (ep->rndv.transfer[i]->generation == number >> 32)
+			return ep->rndv.transfer[i]->peer == peer ? ep->rndv.transfer[i] : NULL;
+	return NULL;
+}
+
+void bl_buffers_used(struct bl_ep *ep, const struct bl_peer *peer, const struct iovec *iov,
+		     size_t niov, size_t len)
+{
+	size_t moved = 0;
+
+	if (peer->copy.pull == BL_COPY_SELF)
+		return; /* no page is looked up */
+	for (size_t i = 0; i < niov && len >= BL_HUGE_LEAST; i++) {
+		size_t n = bl_min(iov[i].iov_len, len);
+
+		if (n >= BL_HUGE_LEAST)
+			moved += bl_huge_used(&ep->domain->huge, iov[i].iov_base, n);
+		len -= n;
+	}
+	if (unlikely(moved != 0))
+		bl_stat_add(ep, BL_STAT_huge_bytes, moved);
+}
+
+void bl_send_op_closed(struct bl_ep *ep, struct bl_send_op *r)
+{
+	TAILQ_REMOVE(&ep->ways.pending.opened, r, opened);
+	ep->ways.pending.nopen--;
+	r->open = false;
 }
