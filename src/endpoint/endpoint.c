@@ -245,7 +245,7 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->msg.tail = &e->msg.head;
 	e->unexpected_tagged.tail = &e->unexpected_tagged.head;
 	e->unexpected_msg.tail = &e->unexpected_msg.head;
-	e->eager_max = (uint16_t)bl_copy_plan()->eager_max;
+	e->eager_max = (uint16_t)bl_limits()->eager_max;
 	e->inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
 	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
@@ -316,7 +316,7 @@ int bl_ep_enable(struct bl_ep *ep)
 	int err;
 
 	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
-	err = bl_local_enable(&ep->local);
+	err = bl_local_enable(&ep->local, ep->eager_max);
 	if (err)
 		return err;
 	bl_mr_publish(ep);

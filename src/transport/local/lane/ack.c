@@ -18,7 +18,6 @@
  */
 #include "base/window.h"
 #include "transport/local/ways/proxy.h"
-#include "transport/local/adapt/dirty.h"
 #include "endpoint/recv.h"
 #include "core/stat.h"
 #include "transport/local/ways/frag.h"

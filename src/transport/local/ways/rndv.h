@@ -24,6 +24,8 @@
 
 #include "base/log.h"
 #include "endpoint/api.h"
+#include "transport/local/adapt/policy.h"
+#include "transport/local/adapt/policy.h"
 #include "transport/local/ways/rkey.h"
 
 struct bl_range {
@@ -232,6 +234,8 @@ static inline void bl_presence_active(struct bl_ep *ep, uint64_t until)
 /* The kernel didn't let us write to the receiver (-EOPNOTSUPP), or couldn't (-EFAULT): a fallback,
  * once for each message. */
 bl_cold void bl_push_refused(struct bl_send_op *r, int err);
+/* FIN's data for a message of so many bytes that was announced: was it dirty? dirty.h */
+void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data);
 /* The message is over: complete its send. */
 void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err);
 /* Start a large send; see bl_send(). */
@@ -282,7 +286,6 @@ void bl_ep_adopt(struct bl_ep *ep);
 bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
 
 /* Memory for n objects of a pool that lives as long as the endpoint. endpoint.c */
-#define BL_EAGER_MOST 14336 /* what FI_BEELINE_EAGER_MAX may be at most */
 /* What is not credited takes up whole lines, as do what is skipped and the packet. */
 #define BL_UNCREDITED (BL_CREDIT_BYTES - 1 + (BL_CREDIT_EVERY - 1) * (BL_LINE - 1))
 static_assert(BL_UNCREDITED + 2 * BL_EAGER_MOST - BL_LINE <= BL_PAYLOAD_SIZE &&
@@ -292,25 +295,20 @@ static_assert(BL_UNCREDITED + 2 * BL_EAGER_MOST - BL_LINE <= BL_PAYLOAD_SIZE &&
 	      "a drained ring has room for any packet, whatever is not credited or skipped");
 
 /* send.c */
-/* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
- * is long. */
-size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
-/* And bytes of the longest one that goes through the ring at all. */
-size_t bl_eager_long_to(const struct bl_ep *ep, const struct bl_peer *peer);
 /* One of len bytes goes to a copy buffer once it is known that two talk, and, if it is long,
  * that its bytes are fresh (dirty.h). */
 static inline bool bl_copybuf_takes(size_t len)
 {
-	return len <= bl_copy_plan()->pingpong_max || len <= bl_copy_plan()->dirty_max;
+	return len <= bl_limits()->pingpong_max || len <= bl_limits()->dirty[false];
 }
 /* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
 bool bl_is_congested(struct bl_peer *peer, size_t len);
 /* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The
  * ring has a slot for it. 0: it is there, and completed unless its receiver is to say so; -EAGAIN:
  * there will be room in a moment; -EMSGSIZE: it is to be announced, for its length, or since its
- * receiver doesn't read just now. */
+ * receiver doesn't read just now, and goes *way. */
 int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-		      size_t len);
+		      size_t len, enum bl_way *way);
 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
 

@@ -21,9 +21,9 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
 	struct bl_send_op *r;
 	struct bl_rts rts;
+	enum bl_way way;
 	size_t bytes;
 	uint32_t n;
-	bool open;
 	int err;
 
 	if (unlikely(ep->sampled))
@@ -35,7 +35,7 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		if (unlikely(err))
 			return bl_txq_send(ep, send, err);
 	}
-	err = bl_put_eager_long(ep, peer, send, len);
+	err = bl_put_eager_long(ep, peer, send, len, &way);
 	if (likely(!err))
 		return 0;
 	if (err != -EMSGSIZE)
@@ -55,9 +55,7 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	r->work = send->work;
 	rts.len = len;
 	rts.request = bl_send_op_number(r);
-	open = len >= BL_PROXY_MIN ? bl_proxy_may(peer)
-				   : bl_proxy_is_for(ep, peer, len, tagged, send->tag);
-	atomic_store_explicit(&rts.taken, open ? BL_TAKEN_OPEN : BL_TAKEN_CLOSED,
+	atomic_store_explicit(&rts.taken, way == BL_PROXY ? BL_TAKEN_OPEN : BL_TAKEN_CLOSED,
 			      memory_order_relaxed);
 	n = peer->tx.next;
 	if (bl_rkeys_register(&r->ours, &peer->copy, r->iov, r->niov, false))
@@ -70,7 +68,7 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		      &rts, offsetof(struct bl_rts, piece) + bytes);
 	bl_stats_announce_out(peer, len);
 	bl_tx_said_rts(&peer->tx, bl_copybuf_takes(len));
-	if (open) {
+	if (way == BL_PROXY) {
 		r->tagged = tagged;
 		r->packet = n;
 		r->tag = tagged ? send->tag : 0;
@@ -101,6 +99,18 @@ static void stop_serving(struct bl_ep *ep, struct bl_send_op *r)
 		}
 	r->serving = false;
 	ep->work--;
+}
+
+void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data)
+{
+	if (likely(!(data & BL_FIN_JUDGED)) || !bl_dirty_may(len))
+		return;
+	if (!(data & BL_FIN_DIRTY)) {
+		peer->tx.dirty = 0;
+		return;
+	}
+	peer->tx.dirty += peer->tx.dirty < BL_DIRTY_AFTER;
+	peer->tx.dirty_left = BL_DIRTY_MOST;
 }
 
 void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r, int err)
