@@ -20,7 +20,6 @@
 #include "copy/move.h"
 
 enum { OWN_AUTO, OWN_ASK, OWN_STORE };
-enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER, TURNS_CROSSING };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
@@ -270,12 +269,10 @@ void bl_copy_plan_make(struct bl_copy_plan *plan, const struct bl_cpu *cpu,
 		       const struct bl_copy_cost *once, const struct bl_knobs *knobs)
 {
 	const struct bl_machine *kind = bl_machine_of(cpu);
-	enum bl_copybuf_use use = kind->turns;
+	const enum bl_copybuf_use of_knob[] = {kind->turns, BL_COPYBUF_ALL, BL_COPYBUF_NONE,
+					       BL_COPYBUF_EXCHANGE};
+	enum bl_copybuf_use use = of_knob[knobs->copybuf];
 
-	if (knobs->copybuf != TURNS_AUTO)
-		use = knobs->copybuf == TURNS_NEVER	 ? BL_COPYBUF_NONE
-		      : knobs->copybuf == TURNS_CROSSING ? BL_COPYBUF_EXCHANGE
-							 : BL_COPYBUF_ALL;
 	*plan = (struct bl_copy_plan){
 		.machine = kind,
 		.once = *once,

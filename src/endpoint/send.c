@@ -246,13 +246,12 @@ static void look(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	s->pending = ep->requests != ep->neager_long;
 	s->leaves = ep->leaves;
 	s->expects = peer->board && peer->board->used;
-	s->published = bl_adverts_any(&peer->rx.lane->board);
-	s->claimable = bl_proxy_may(peer);
+	s->published = true;
 	s->acked = send->flags & BL_DELIVERY_COMPLETE;
 	look_at_ring(ep, peer, s);
 }
 
-/* What lies in lines that the receiver writes all the time: from proxy_min on, if it matters. */
+/* What lies in lines that the receiver writes: from proxy_min on, if it matters. */
 static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 {
 	const struct bl_limits *l = bl_limits();
@@ -263,6 +262,7 @@ static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 		return;
 	s->unread = bl_tx_unread(&peer->tx);
 	s->far = bl_tx_is_far(&peer->tx);
+	s->published = bl_adverts_any(&peer->rx.lane->board);
 	s->there = bl_waits_here(peer, 0)	 ? BL_WAITING
 		   : bl_waits_here(peer, s->len) ? BL_USING
 						 : BL_GONE;
@@ -272,34 +272,26 @@ static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 static void learn(struct bl_ep *ep, struct bl_peer *peer, struct bl_situation *s)
 {
 	const struct bl_limits *l = bl_limits();
+	enum bl_dirty dirty = bl_policy_dirty(l, s);
 
-	switch (bl_policy_dirty(l, s)) {
-	case BL_DIRTY_RING:
-	case BL_DIRTY_COPYBUF:
+	if (dirty >= BL_DIRTY_RING)
 		return;
-	case BL_DIRTY_PAST:
-		peer->tx.past--;
-		break;
-	case BL_DIRTY_SHORT:
-		wants_longer(peer);
-		s->clean = true;
-		break;
-	case BL_DIRTY_SPENT:
+	peer->tx.past -= dirty == BL_DIRTY_PAST;
+	if (dirty == BL_DIRTY_SPENT)
 		peer->tx.dirty = 0; /* announce some */
-		break;
-	case BL_DIRTY_NOT:
-		break;
-	}
-	if (bl_policy_wants_longer(l, s))
-		wants_longer(peer);
+	s->clean = dirty == BL_DIRTY_SHORT;
+	if (!s->clean && !bl_policy_wants_longer(l, s))
+		return;
+	wants_longer(peer);
 	if (l->eager_long) /* where rings are for streams it is for the next one */
 		look_at_ring(ep, peer, s);
 }
 
-/* It goes as a packet of its own, or is announced: has the receiver published a receive for it? */
+/* It is announced, as far as is known: has the receiver published a receive for it? */
 static enum bl_way announced(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
 			     struct bl_situation *s)
 {
+	s->claimable = bl_proxy_may(peer);
 	s->matches = bl_proxy_is_for(ep, peer, s->len, send->flags & BL_TAGGED, send->tag);
 	return bl_policy_choose(bl_limits(), s);
 }

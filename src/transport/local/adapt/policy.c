@@ -94,12 +94,13 @@ enum bl_dirty bl_policy_dirty(const struct bl_limits *l, const struct bl_situati
 
 bool bl_policy_wants_longer(const struct bl_limits *l, const struct bl_situation *s)
 {
-	struct bl_situation longer = *s;
+	struct bl_situation longer;
 
-	longer.long_ring = true;
 	if ((s->long_ring && !s->tight) || s->one_copy || !both_there(l, s, BL_WAITING) ||
 	    s->len <= bl_policy_eager(l, s))
 		return false;
+	longer = *s;
+	longer.long_ring = true;
 	return s->len <= l->eager_long || s->len <= bl_policy_eager(l, &longer) ||
 	       (s->len <= l->pingpong_max && s->lacks_copybuf);
 }
