@@ -68,10 +68,10 @@ void bl_mr_publish(struct bl_ep *ep)
 
 void bl_mr_events(struct bl_ep *ep)
 {
-	uint32_t events = (ep->remote_read_cntr ? BL_MR_EVENT_READ : 0) |
-			  (ep->remote_write_cntr ? BL_MR_EVENT_WRITE : 0) |
-			  BL_MR_COUNT(bl_rma_count_number(ep->remote_read_cntr)) |
-			  BL_MR_COUNT_WRITES(bl_rma_count_number(ep->remote_write_cntr));
+	uint32_t events = (ep->rma_cntr.remote_read ? BL_MR_EVENT_READ : 0) |
+			  (ep->rma_cntr.remote_write ? BL_MR_EVENT_WRITE : 0) |
+			  BL_MR_COUNT(bl_rma_count_number(ep->rma_cntr.remote_read)) |
+			  BL_MR_COUNT_WRITES(bl_rma_count_number(ep->rma_cntr.remote_write));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -232,13 +232,13 @@ static bool writes_no_more(const struct bl_peer *peer, uint64_t begun)
  * not before it was given our lane. */
 static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 {
-	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->cts_all;
+	const struct bl_lane *lane = peer->setup.has_lane ? peer->tx.lane : peer->setup.cts_all;
 	uint32_t busy;
 
 	/* acquire: pairs with the release in rma.c */
 	busy = lane && !peer->dead ? atomic_load_explicit(&lane->rma_busy, memory_order_acquire)
 				   : 0;
-	return busy && peer->header && writes_no_more(peer, begun) ? 0 : busy;
+	return busy && peer->mapped.header && writes_no_more(peer, begun) ? 0 : busy;
 }
 
 /* Until it is no longer at the copy that it is at now. bl_local.lock held, and let go of. */
@@ -248,7 +248,7 @@ static void await_copy(struct bl_local *local, struct bl_peer *peer, struct bl_p
 	uint32_t busy = copy_of(peer, begun);
 
 	patience->until = 0;
-	while (busy && busy != peer->rma_stuck && busy == copy_of(peer, begun)) {
+	while (busy && busy != peer->watch.rma_stuck && busy == copy_of(peer, begun)) {
 		pthread_mutex_unlock(&local->lock);
 		sched_yield();
 		bool ends = bl_patience_ends(patience, peer->copy.pid);
@@ -257,7 +257,7 @@ static void await_copy(struct bl_local *local, struct bl_peer *peer, struct bl_p
 			continue;
 		bl_warn("process %u stays in the middle of a copy; it is not waited for",
 			peer->addr.pid);
-		peer->rma_stuck = busy; /* nor when the next one is closed */
+		peer->watch.rma_stuck = busy; /* nor when the next one is closed */
 	}
 }
 
@@ -270,7 +270,7 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	 * rma.c. A neighbour whose flag we don't see will see what we have closed. */
 	atomic_thread_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&local->lock);
-	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all)
+	for (struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all)
 		await_copy(local, peer, &patience);
 	pthread_mutex_unlock(&local->lock);
 }
@@ -408,7 +408,7 @@ static int search(const struct bl_mr_entry *entry, uint64_t key, struct bl_mr_en
 
 int bl_mr_read(struct bl_peer *peer, uint64_t key, struct bl_mr_entry *out)
 {
-	const struct bl_seg_mr *mr = &peer->header->mr;
+	const struct bl_seg_mr *mr = &peer->mapped.header->mr;
 	struct bl_mr_entry entry[BL_MR_WINDOW];
 	struct bl_copy_pair own, *pair = &peer->copy;
 

@@ -74,6 +74,12 @@ struct bl_unexpected_queue {
 	struct bl_unexpected_index *index;
 };
 
+/* Receives posted and messages that have come before theirs. */
+struct bl_queues {
+	struct bl_post_queue posted;
+	struct bl_unexpected_queue unexpected;
+};
+
 /*
  * Memory for early messages: of the description of one, or one of a slot's bytes, from slabs; of
  * longer ones, up to the longest that is eager, in a few sizes, as it was last used, so that none

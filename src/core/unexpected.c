@@ -29,7 +29,8 @@ static bool awaits_more(const struct bl_arrival *a)
 	struct bl_ep *ep = bl_ep_of(a->peer);
 	const struct bl_peer *name = bl_source_name(ep, a->peer);
 
-	return may_be_for(ep->home->tagged.head, name) || may_be_for(ep->home->msg.head, name);
+	return may_be_for(ep->home->tagged.posted.head, name) ||
+	       may_be_for(ep->home->msg.posted.head, name);
 }
 
 /*
@@ -49,7 +50,7 @@ static bool may_be_posted(const struct bl_sink *sink, const struct bl_arrival *a
 {
 	const struct bl_cq *cq = sink->cq;
 
-	if (cq != bl_ep_of(a->peer)->rx_cq || a->streamed || a->slot_flags & BL_SLOT_CB_USE ||
+	if (cq != bl_ep_of(a->peer)->bound.rx_cq || a->streamed || a->slot_flags & BL_SLOT_CB_USE ||
 	    !bl_oversub_shared(&cq->crowd, bl_ticks()) || bl_peer_life(a->peer))
 		return false;
 	if ((uint8_t)(read_of(cq) - a->peer->left_read) >= BL_LEFT_READS)
@@ -112,18 +113,18 @@ static void drop_claimed(struct bl_ep *ep, struct bl_unexpected **at)
 
 void bl_recv_drop_from(struct bl_ep *home, struct bl_ep *ep)
 {
-	drop_members(ep, &home->unexpected_tagged);
-	drop_members(ep, &home->unexpected_msg);
+	drop_members(ep, &home->tagged.unexpected);
+	drop_members(ep, &home->msg.unexpected);
 	drop_claimed(ep, &home->claimed);
 }
 
 void bl_recv_drop_all(struct bl_ep *ep)
 {
-	drop_list(ep, ep->unexpected_tagged.head);
-	drop_list(ep, ep->unexpected_msg.head);
+	drop_list(ep, ep->tagged.unexpected.head);
+	drop_list(ep, ep->msg.unexpected.head);
 	drop_list(ep, ep->claimed);
-	bl_unexpected_unindex(&ep->unexpected_tagged);
-	bl_unexpected_unindex(&ep->unexpected_msg);
-	bl_post_unindex(&ep->tagged);
-	bl_post_unindex(&ep->msg);
+	bl_unexpected_unindex(&ep->tagged.unexpected);
+	bl_unexpected_unindex(&ep->msg.unexpected);
+	bl_post_unindex(&ep->tagged.posted);
+	bl_post_unindex(&ep->msg.posted);
 }

@@ -84,7 +84,7 @@ static void list_remove(struct bl_ep **list, uint32_t *count, struct bl_ep *ep)
  * somewhere else in the next one, or nowhere. */
 static void rename_sources(struct bl_ep *home)
 {
-	for (struct bl_peer *name = home->local.all; name; name = name->next_all)
+	for (struct bl_peer *name = home->local.peers.all; name; name = name->next.all)
 		name->av_index = home->av ? bl_av_find(home->av, &name->addr) : BL_ADDR_ANY;
 }
 
@@ -131,17 +131,17 @@ int bl_ep_bind_cq(struct bl_ep *ep, struct bl_cq *cq, uint64_t flags)
 {
 	int err;
 
-	if ((flags & BL_SEND && ep->tx_cq) || (flags & BL_RECV && ep->rx_cq))
+	if ((flags & BL_SEND && ep->bound.tx_cq) || (flags & BL_RECV && ep->bound.rx_cq))
 		return -EINVAL;
 	err = list_join(&cq->ep, &cq->nep, &cq->wait, ep);
 	if (err)
 		return err;
 	if (flags & BL_SEND) {
-		ep->tx_cq = cq;
+		ep->bound.tx_cq = cq;
 		cq->users++;
 	}
 	if (flags & BL_RECV) {
-		ep->rx_cq = cq;
+		ep->bound.rx_cq = cq;
 		cq->users++;
 	}
 	return 0;
@@ -153,12 +153,12 @@ int bl_ep_bind_cntr(struct bl_ep *ep, struct bl_cntr *cntr, uint64_t flags)
 		uint64_t flag;
 		struct bl_cntr **at;
 	} kind[] = {
-		{BL_SEND, &ep->tx_cntr},
-		{BL_RECV, &ep->rx_cntr},
-		{BL_READ, &ep->read_cntr},
-		{BL_WRITE, &ep->write_cntr},
-		{BL_REMOTE_READ, &ep->remote_read_cntr},
-		{BL_REMOTE_WRITE, &ep->remote_write_cntr},
+		{BL_SEND, &ep->bound.tx_cntr},
+		{BL_RECV, &ep->bound.rx_cntr},
+		{BL_READ, &ep->rma_cntr.read},
+		{BL_WRITE, &ep->rma_cntr.write},
+		{BL_REMOTE_READ, &ep->rma_cntr.remote_read},
+		{BL_REMOTE_WRITE, &ep->rma_cntr.remote_write},
 	};
 	int err;
 
@@ -224,13 +224,13 @@ bl_cold int bl_no_memory(struct bl_ep *ep)
 {
 	uint64_t now = bl_clock_ns();
 
-	if (now - ep->poor_at > POOR_ROW_NS)
-		ep->poor_since = now;
-	ep->poor_at = now;
-	if (now - ep->poor_since < POOR_NS)
+	if (now - ep->shortage.last > POOR_ROW_NS)
+		ep->shortage.since = now;
+	ep->shortage.last = now;
+	if (now - ep->shortage.since < POOR_NS)
 		return bl_again();
 	bl_warn("no memory for what is to be begun, for a second: %s", bl_remedy(ENOMEM));
-	ep->poor_at = 0; /* whoever begins something again may wait again */
+	ep->shortage.last = 0; /* whoever begins something again may wait again */
 	return -ENOMEM;
 }
 
@@ -241,19 +241,19 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	if (!e)
 		return NULL;
 	memset(e, 0, sizeof *e);
-	e->tagged.tail = &e->tagged.head;
-	e->msg.tail = &e->msg.head;
-	e->unexpected_tagged.tail = &e->unexpected_tagged.head;
-	e->unexpected_msg.tail = &e->unexpected_msg.head;
-	e->eager_max = (uint16_t)bl_limits()->eager_max;
-	e->inject_max = (uint32_t)bl_inject_max();
+	e->tagged.posted.tail = &e->tagged.posted.head;
+	e->msg.posted.tail = &e->msg.posted.head;
+	e->tagged.unexpected.tail = &e->tagged.unexpected.head;
+	e->msg.unexpected.tail = &e->msg.unexpected.head;
+	e->limit.eager_max = (uint16_t)bl_limits()->eager_max;
+	e->limit.inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
-	e->leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
-	e->publish_above = BL_PROXY_MIN - 1;
+	e->ways.habit.leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
+	e->limit.publish_above = BL_PROXY_MIN - 1;
 	if (bl_knobs()->overlap == BL_OVERLAP_ALWAYS)
 		bl_habit_missed(e);
 	e->domain = domain;
-	e->locks = domain->locks;
+	e->demoting.locks = domain->locks;
 	e->number = ++domain->opened;
 	domain->users++;
 	e->home = e;
@@ -315,8 +315,8 @@ int bl_ep_enable(struct bl_ep *ep)
 {
 	int err;
 
-	ep->next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
-	err = bl_local_enable(&ep->local, ep->eager_max);
+	ep->watch.next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
+	err = bl_local_enable(&ep->local, ep->limit.eager_max);
 	if (err)
 		return err;
 	bl_mr_publish(ep);
@@ -350,7 +350,7 @@ static void flush_before_close(struct bl_ep *ep)
 {
 	uint64_t began = bl_clock_ns();
 	bool ours = ep->local.seg.header; /* else we are forked */
-	bool queued = ours && ep->ntxq, kept = ours && bl_batch_any(ep);
+	bool queued = ours && ep->txq.nactive, kept = ours && bl_batch_any(ep);
 	bool owing = true;
 
 	while (owing &&
@@ -362,15 +362,15 @@ static void flush_before_close(struct bl_ep *ep)
 		for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 			struct bl_peer *peer = ep->local.by_index[i];
 
-			owing |= peer && peer->ncontrol && !bl_peer_life(peer);
+			owing |= peer && peer->control.n && !bl_peer_life(peer);
 		}
 		if (owing)
 			let_others_go_on(ep);
 	}
-	if (ours && ep->txq_kept)
+	if (ours && ep->txq.kept)
 		bl_warn("%zu injected bytes are lost: they still wait, for a receiver that doesn't "
 			"look, or behind a fence",
-			ep->txq_kept);
+			ep->txq.kept);
 }
 
 static void leave_domain(struct bl_ep *ep)
@@ -400,21 +400,21 @@ int bl_ep_close(struct bl_ep *ep)
 	bl_srx_leave(ep);
 	bl_work_drop(ep);
 	bl_txq_drop(ep);
-	unbind_cq(&ep->tx_cq, ep);
-	unbind_cq(&ep->rx_cq, ep);
-	unbind_cntr(&ep->tx_cntr, ep);
-	unbind_cntr(&ep->rx_cntr, ep);
-	unbind_cntr(&ep->read_cntr, ep);
-	unbind_cntr(&ep->write_cntr, ep);
-	unbind_cntr(&ep->remote_read_cntr, ep);
-	unbind_cntr(&ep->remote_write_cntr, ep);
+	unbind_cq(&ep->bound.tx_cq, ep);
+	unbind_cq(&ep->bound.rx_cq, ep);
+	unbind_cntr(&ep->bound.tx_cntr, ep);
+	unbind_cntr(&ep->bound.rx_cntr, ep);
+	unbind_cntr(&ep->rma_cntr.read, ep);
+	unbind_cntr(&ep->rma_cntr.write, ep);
+	unbind_cntr(&ep->rma_cntr.remote_read, ep);
+	unbind_cntr(&ep->rma_cntr.remote_write, ep);
 	bl_local_close(&ep->local);
 	bl_ep_unbind_av(ep);
 	bl_rndv_drop_all(ep);
 	bl_recv_drop_all(ep);
-	free(ep->transfer);
-	free(ep->request);
-	free(ep->serving);
+	free(ep->rndv.transfer);
+	free(ep->rndv.request);
+	free(ep->rndv.serving);
 	bl_ep_free(ep);
 	return 0;
 }
@@ -493,7 +493,7 @@ static void adopted(struct bl_peer *peer)
 	struct bl_ep *ep = bl_containerof(peer->local, struct bl_ep, local);
 
 	bl_proxy_meet(ep, peer);
-	ep->looks = 0;
+	ep->watch.looks = 0;
 	if (peer->av_index != BL_ADDR_ANY || !ep->av)
 		return;
 	peer->av_index = bl_av_find(ep->av, &peer->addr);
@@ -510,7 +510,7 @@ static void lost(struct bl_peer *peer)
 void bl_ep_adopt(struct bl_ep *ep)
 {
 	bl_local_adopt(&ep->local, adopted, lost);
-	ep->next_look = bl_ticks(); /* the news may be of a death */
+	ep->watch.next_look = bl_ticks(); /* the news may be of a death */
 }
 
 /* Ourselves, say. */
@@ -537,8 +537,8 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 	bool locked = atomic_load_explicit(&ep->domain->lock.held, memory_order_relaxed);
 	int err;
 
-	for (;; ep->looks++) {
-		struct timespec moment = {.tv_nsec = ep->looks < 50 ? 20000 : 200000};
+	for (;; ep->watch.looks++) {
+		struct timespec moment = {.tv_nsec = ep->watch.looks < 50 ? 20000 : 200000};
 
 		bl_ep_adopt(ep);
 		if (peer->dead)
@@ -547,9 +547,9 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 			return 0;
 		err = bl_peer_connect(peer);
 		if (err == -EAGAIN &&
-		    (ep->opening || ep->domain->working || ep->domain->nonblocking))
+		    (ep->txq.opening || ep->domain->working || ep->domain->nonblocking))
 			return connected_now(ep, peer);
-		if (err != -EAGAIN || ep->looks >= CONNECT_LOOKS)
+		if (err != -EAGAIN || ep->watch.looks >= CONNECT_LOOKS)
 			return err;
 		if (locked)
 			bl_domain_unlock(ep->domain);
@@ -562,18 +562,18 @@ bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer)
 /* Deaths are seen in time meanwhile; what a dead one has left to read is for the next read. */
 static void finish_copies(struct bl_ep *ep, struct bl_sink *sink)
 {
-	while (!bl_rndv_finish_by(ep, sink, ep->next_look)) {
+	while (!bl_rndv_finish_by(ep, sink, ep->watch.next_look)) {
 		uint64_t now = bl_ticks();
 
 		bl_ep_look(ep, sink, now);
-		if (ep->next_look == now)
+		if (ep->watch.next_look == now)
 			break;
 	}
 }
 
 bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
 {
-	const struct bl_cq *cq = ep->rx_cq;
+	const struct bl_cq *cq = ep->bound.rx_cq;
 
 	return cq && cq->empty_full == cq->full &&
 	       now - cq->last_empty > BL_AWAY_US * bl_ticks_per_us();
@@ -588,22 +588,22 @@ bool bl_reads_are_rare(const struct bl_ep *ep, uint64_t now)
 static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 {
 	uint64_t now = bl_ticks();
-	bool rare = ep->leaves && bl_reads_are_rare(ep, now);
+	bool rare = ep->ways.habit.leaves && bl_reads_are_rare(ep, now);
 
-	if (ep->brought_at) {
-		if (now - ep->brought_at > BL_AWAY_US * bl_ticks_per_us())
-			ep->leaves_amid = BL_LEAVES_MOST;
-		else if (ep->leaves_amid)
-			ep->leaves_amid--;
-		ep->brought_at = 0;
+	if (ep->ways.habit.brought_at) {
+		if (now - ep->ways.habit.brought_at > BL_AWAY_US * bl_ticks_per_us())
+			ep->ways.habit.leaves_amid = BL_LEAVES_MOST;
+		else if (ep->ways.habit.leaves_amid)
+			ep->ways.habit.leaves_amid--;
+		ep->ways.habit.brought_at = 0;
 	}
 	bl_rndv_progress(ep, sink);
-	if (!ep->ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
+	if (!ep->rndv.ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
-	if (unlikely(rare || (ep->leaves_amid && sink->n)))
+	if (unlikely(rare || (ep->ways.habit.leaves_amid && sink->n)))
 		finish_copies(ep, sink);
 	if (sink->n)
-		ep->brought_at = bl_ticks();
+		ep->ways.habit.brought_at = bl_ticks();
 }
 
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
@@ -614,26 +614,26 @@ bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink)
 	}
 	if (!ep->work)
 		return;
-	if (unlikely(ep->counting))
+	if (unlikely(ep->duty.counting))
 		bl_rma_count_take_polled(ep);
-	if (ep->ntransfer | ep->nserving | ep->nclaimed) {
+	if (ep->rndv.ntransfer | ep->rndv.nserving | ep->ways.proxy.nclaimed) {
 		bl_habit_back_now(ep); /* before the copies, which are no absence */
 		copy_on(ep, sink);
-		if (ep->nclaimed)
+		if (ep->ways.proxy.nclaimed)
 			bl_proxy_progress(ep, sink);
 		/* Reads may be far apart where each finds megabytes to copy. */
-		if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
+		if (unlikely(bl_is_due(bl_ticks(), ep->watch.next_look)))
 			bl_ep_look(ep, sink, bl_ticks());
 	}
-	if (unlikely(ep->work !=
-		     ep->ntransfer + ep->nserving + ep->nclaimed + ep->attends + ep->counting)) {
-		if (ep->rma_active)
+	if (unlikely(ep->work != ep->rndv.ntransfer + ep->rndv.nserving + ep->ways.proxy.nclaimed +
+					 ep->duty.attends + ep->duty.counting)) {
+		if (ep->rma.active)
 			bl_rma_progress(ep, sink);
 		bl_control_flush(ep);
-		if (ep->ntxq)
+		if (ep->txq.nactive)
 			bl_txq_progress(ep);
 	}
-	if (unlikely(ep->attends))
+	if (unlikely(ep->duty.attends))
 		bl_work_progress(ep->domain, ep, sink);
 }
 
@@ -652,7 +652,7 @@ static void visit(struct bl_peer *peer, void *arg)
 	bl_poll_peer(v->ep, v->sink, peer);
 	v->sink->more = more;
 	bl_ack_look(v->ep, v->sink, peer);
-	if (unlikely(v->ep->counting))
+	if (unlikely(v->ep->duty.counting))
 		bl_rma_count_take(v->ep, peer);
 }
 
@@ -667,12 +667,13 @@ bl_noinline void bl_ep_doorbells(struct bl_ep *ep, struct bl_sink *sink)
 
 bool bl_ep_needs_hand(const struct bl_ep *ep)
 {
-	if (ep->nserving ||
-	    ep->work != ep->ntransfer + ep->attends + ep->counting + ep->ntxq + ep->nowing ||
+	if (ep->rndv.nserving ||
+	    ep->work != ep->rndv.ntransfer + ep->duty.attends + ep->duty.counting +
+				ep->txq.nactive + ep->credit.nowing ||
 	    bl_txq_needs_hand(ep))
 		return true;
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		if (!ep->transfer[i]->handed_out || ep->transfer[i]->error)
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
+		if (!ep->rndv.transfer[i]->handed_out || ep->rndv.transfer[i]->error)
 			return true;
 	return false;
 }
@@ -687,12 +688,12 @@ void bl_ep_progress(struct bl_ep *ep)
 	}
 	bl_progress(ep, &none);
 	bl_proxy_upkeep(ep, bl_ticks());
-	if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
+	if (unlikely(bl_is_due(bl_ticks(), ep->watch.next_look)))
 		bl_ep_look(ep, &none, bl_ticks());
 	/* These two end operations as well, for which others may have waited. */
-	if (unlikely(ep->ntxq))
+	if (unlikely(ep->txq.nactive))
 		bl_txq_progress(ep);
-	if (unlikely(ep->attends))
+	if (unlikely(ep->duty.attends))
 		bl_work_look(ep->domain);
 }
 
@@ -702,8 +703,8 @@ bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_p
 	bl_stats_peer_gone(peer, err);
 	peer->tx.next = peer->tx.limit; /* full: senders take the slow path and learn why */
 	bl_ep_unname(ep, peer);		/* and so do receivers */
-	if (peer->ncontrol) {
-		peer->ncontrol = 0;
+	if (peer->control.n) {
+		peer->control.n = 0;
 		bl_control_paid(ep);
 	}
 	if (!bl_txq_is_empty(peer->txq)) /* another thread may sleep until it ends */
@@ -730,11 +731,11 @@ bl_cold bool bl_peer_lingers(struct bl_peer *peer, uint64_t now)
 	uint64_t until = bl_ticks() + BRIEF_US * bl_ticks_per_us();
 	int over;
 
-	if (!peer->died_at)
-		peer->died_at = now;
+	if (!peer->watch.died_at)
+		peer->watch.died_at = now;
 	while (!(over = bl_process_over(peer->copy.pid)) && !bl_is_due(bl_ticks(), until))
 		sched_yield();
-	return over <= 0 && now - peer->died_at <
+	return over <= 0 && now - peer->watch.died_at <
 				    (uint64_t)(over ? BL_UNSEEN_US : LINGER_US) * bl_ticks_per_us();
 }
 
@@ -755,8 +756,8 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 	uint64_t period = LOOK_EVERY_US * bl_ticks_per_us();
 	bool busy = false;
 
-	ep->next_look = now + period;
-	if (unlikely(atomic_load_explicit(&ep->local.unkept, memory_order_relaxed)))
+	ep->watch.next_look = now + period;
+	if (unlikely(atomic_load_explicit(&ep->local.life.unkept, memory_order_relaxed)))
 		bl_local_check_unkept(&ep->local);
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
@@ -764,9 +765,9 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 
 		if (!peer || peer->dead)
 			continue;
-		if (peer->rx.next != peer->seen_next) {
-			peer->seen_next = peer->rx.next;
-			peer->seen_at = now;
+		if (peer->rx.next != peer->watch.seen_next) {
+			peer->watch.seen_next = peer->rx.next;
+			peer->watch.seen_at = now;
 		}
 		bl_stats_look(peer);
 		if (!busy) /* one at a time */
@@ -778,12 +779,12 @@ bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now)
 		/* What it sent before it went still counts, but for what it hadn't finished. */
 		if (err != -EPROTO && bl_rx_peek(&peer->rx) && !bl_rx_is_unfinished(&peer->rx)) {
 			bl_poll_peer(ep, sink, peer);
-			ep->next_look = now; /* until nothing is left */
+			ep->watch.next_look = now; /* until nothing is left */
 			continue;
 		}
 		if (err == -ECONNRESET && bl_peer_lingers(peer, now)) {
-			if (ep->next_look != now)
-				ep->next_look = now + period / 10;
+			if (ep->watch.next_look != now)
+				ep->watch.next_look = now + period / 10;
 			continue;
 		}
 		if (err == -ECONNRESET)

@@ -32,6 +32,11 @@
 #include "transport/local/link/atomics_page.h"
 #include "transport/local/local.h"
 #include "place/huge.h"
+#include "transport/local/ways/rndv_state.h"
+#include "transport/local/ways/proxy_state.h"
+#include "transport/local/adapt/habit.h"
+#include "transport/local/adapt/presence.h"
+#include "transport/local/adapt/used.h"
 
 struct bl_mr;
 struct bl_mr_entry;
@@ -168,95 +173,131 @@ struct bl_sink {
 struct bl_send_op; /* sender's side of a large message; rndv.h */
 struct bl_recv_op; /* receiver's side */
 
+/* The queues and counters that an endpoint is bound to, or NULL. */
+struct bl_bound {
+	struct bl_cq *tx_cq, *rx_cq;
+	struct bl_cntr *tx_cntr, *rx_cntr;
+};
+
+/* Bytes from which a message or a receive leaves the short path. */
+struct bl_ep_limits {
+	uint32_t inject_max;	/* bytes; api.h */
+	uint16_t eager_max;	/* the same */
+	uint16_t publish_above; /* bytes: a longer receive is shown to its senders; proxy.h */
+};
+
+/* Unexpected payload that is kept for receives yet to come. */
+struct bl_congestion {
+	size_t bytes; /* of messages beyond the eager limit that came whole; recv.c */
+	bool high;    /* that is much, as neighbours are told */
+};
+
+/* What the ways of a long message on this node know of their endpoint. */
+struct bl_ways {
+	uint32_t generation; /* of the last chunk counter; never 0 */
+	struct bl_proxy_state proxy;
+	struct bl_pending_sends pending;
+	struct bl_habit habit;
+	struct bl_last_seen seen;
+	struct bl_used used;
+};
+
+/* Memory that was refused; bl_no_memory(). */
+struct bl_shortage {
+	uint64_t since, last; /* ns: the first and the last time that there was no memory */
+};
+
+/* Peers whose rings are full. */
+struct bl_credit {
+	bool wanted;	 /* some peers may have been asked to ring */
+	uint32_t nowing; /* peers for which control packets wait for room */
+};
+
+/* Counters of one-sided operations, or NULL. */
+struct bl_rma_cntrs {
+	struct bl_cntr *read, *write;		    /* of our operations on others' memory */
+	struct bl_cntr *remote_read, *remote_write; /* and of others' on ours */
+};
+
+/* One-sided operations under way. */
+struct bl_rma_state {
+	struct bl_rma_peer *active; /* with something to do; rma.h */
+	struct bl_batch *batches;   /* unused ones, so many: batch.h */
+	uint32_t nbatches;
+	uint64_t number;
+	struct bl_atomics_page_wait atomics_wait; /* for the lock of our own memory */
+};
+
+/* What an endpoint does for its domain, counted in bl_ep.work. */
+struct bl_duty {
+	bool attends;  /* its domain has work: counted in `work` */
+	bool counting; /* it looks at what origins count: the same */
+};
+
+/* What a shared context has besides; srx.h */
+struct bl_srx_state {
+	struct bl_ep **member;
+	uint32_t nmember;
+	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
+};
+
+/* Operations that wait for their peer. */
+struct bl_txq_state {
+	struct bl_txq *active;	    /* of peers for which something waits; txq.h */
+	uint32_t nactive;	    /* so many, counted in `work` */
+	uint8_t opening_why;	    /* enum bl_txq_why: it can't begin after all */
+	struct bl_peer *opening;    /* what has waited for this peer is about to begin; or NULL */
+	size_t kept;		    /* injected bytes that wait */
+	struct bl_txq_chunk *spare; /* memory for more; or NULL */
+};
+
+/* When to look whether peers are alive. */
+struct bl_watch {
+	uint32_t looks;	    /* in vain, while operations waited for a peer to be connected */
+	uint64_t next_look; /* ticks: after the lives of peers */
+};
+
 struct bl_ep {
 	struct bl_local local; /* first: what a poll reads */
 	/* One line for posting and matching, ... */
-	alignas(BL_LINE) struct bl_post_queue tagged;
-	struct bl_unexpected_queue unexpected_tagged;
+	alignas(BL_LINE) struct bl_queues tagged;
 	struct bl_post *free_post;
 	struct bl_peer **dest; /* by index in the address vector; never NULL inside */
 	/* ... one for what else a message needs. */
 	uint64_t ndest;
-	struct bl_cq *tx_cq, *rx_cq;
-	struct bl_cntr *tx_cntr, *rx_cntr;
-	uint32_t inject_max;	/* bytes; api.h */
-	uint16_t eager_max;	/* the same */
-	uint16_t publish_above; /* bytes: a longer receive is shown to its senders; proxy.h */
-	uint32_t work;		/* transfers, requests being served, peers with control packets */
-	bool exchange;	      /* `warm` is for when the other's message is copied out, not before */
-	bool warm_long;	      /* as many as of a fresh one (dirty.h) */
-	bool locks;	      /* a locked instruction follows each send; demote.h */
-	bool sampled;	      /* the time until the next send is taken */
+	struct bl_bound bound;
+	struct bl_ep_limits limit;
+	uint32_t work;	/* transfers, requests being served, peers with control packets */
+	bool exchange;	/* `warm` is for when the other's message is copied out, not before */
+	bool warm_long; /* as many as of a fresh one (dirty.h) */
+	struct bl_demoting demoting;
 	struct bl_peer *warm; /* the lines of its next payload are to be asked for */
 
-	struct bl_post_queue msg;
-	struct bl_unexpected_queue unexpected_msg;
+	struct bl_queues msg;
 	struct bl_domain *domain;
 	struct bl_av *av;
 	size_t min_multi_recv;
 	struct bl_unexpected *claimed;
 	struct bl_unexpected_pool unexpected_pool;
-	size_t congestion; /* of messages beyond the eager limit that came whole; recv.c */
-	bool congested;	   /* that is much, as neighbours are told */
-	struct bl_recv_op **transfer; /* being copied */
-	uint32_t ntransfer, room_recv_op;
-	struct bl_send_op **request; /* all in use, by index; see rndv_rx.c */
-	uint32_t nrequest, requests;
-	struct bl_send_op **serving; /* helped with or streamed */
-	uint32_t nserving, room_serving;
-	struct bl_send_op *free_send_op;
-	struct bl_recv_op *free_recv_op;
+	struct bl_congestion congestion;
+	struct bl_rndv rndv;
 	struct bl_iov8 *free_iov;
 	void *slabs; /* all pools' memory */
-	uint32_t generation;
-	struct bl_proxy *claims; /* proxy_post.h */
-	uint32_t nclaimed;	 /* claimed messages that are still being copied */
-	bool posting;		 /* in a call that posts a receive that is shown: rndv_rx.c */
-	bool unpublished;	 /* a receive could not be shown to its senders */
-	uint32_t neager_long;	 /* requests of messages that lie in the ring */
-	uint32_t nopen;		 /* requests whose RTS may not have been taken, */
-	TAILQ_HEAD(, bl_send_op) opened; /* valid if there are any */
-	uint64_t next_claim;		 /* ticks */
-	uint8_t leaves;			 /* > 0: its user goes away after a large send or receive */
-	uint8_t publishes;		 /* so many more receives below BL_PROXY_MIN are shown */
-	uint8_t unclaimed;		 /* of those, since one was claimed */
-	uint8_t leaves_amid;		 /* > 0: or with another message, while we copy */
-	uint64_t left_at;		 /* ticks: the end of such a call; 0: it has come back */
-	uint64_t brought_at;		 /* ticks: the end of a read that brought one so; or 0 */
-	const struct bl_peer *seen; /* a receiver that was in the library, until then; send.c */
-	uint64_t seen_until;
-	uint64_t got_at;     /* ticks: the end of a large message whose use is to be seen; or 0 */
-	uint32_t got_use_ns; /* that this takes at least */
-	uint8_t uses;	     /* such messages in a row that were used; dirty.h */
-	uint64_t poor_since, poor_at; /* ns: the first and the last time that there was no memory */
-	bool wants_credits;	      /* some peers may have been asked to ring */
-	uint32_t nowing;	      /* peers for which control packets wait for room */
+	struct bl_ways ways;
+	struct bl_shortage shortage;
+	struct bl_credit credit;
 	uint32_t unsaid; /* bytes of long packets read since we said that we are active */
-	struct bl_cntr *read_cntr, *write_cntr; /* of our operations on others' memory */
-	struct bl_cntr *remote_read_cntr, *remote_write_cntr; /* and of others' on ours */
-	struct bl_rma_peer *rma_active;			      /* with something to do; rma.h */
-	struct bl_batch *batches;			      /* unused ones, so many: batch.h */
-	uint32_t nbatches;
-	uint64_t rma_number;
-	struct bl_atomics_page_wait atomics_wait; /* for the lock of our own memory */
+	struct bl_rma_cntrs rma_cntr;
+	struct bl_rma_state rma;
 	struct bl_ep *next_in_domain;
 	uint64_t number;    /* in its domain; no other ever has it; not 0 */
 	struct bl_ep *home; /* whose queues take what comes here: mostly its own; srx.h */
 	bool reports;	    /* a shared context's receives complete here, asked for or not */
 	bool shared;	    /* this is a shared context, with ... */
-	bool attends;	    /* its domain has work: counted in `work` */
-	bool counting;	    /* it looks at what origins count: the same */
-	struct bl_ep **member;
-	uint32_t nmember;
-	struct bl_peer *expected;  /* stand-ins for sources that have no name yet; shared.c */
-	struct bl_txq *txq_active; /* of peers for which something waits; txq.h */
-	uint32_t ntxq;		   /* so many, counted in `work` */
-	uint8_t opening_why;	   /* enum bl_txq_why: it can't begin after all */
-	struct bl_peer *opening;   /* what has waited for this peer is about to begin; or NULL */
-	size_t txq_kept;	   /* injected bytes that wait */
-	struct bl_txq_chunk *txq_spare; /* memory for more; or NULL */
-	uint32_t looks;		 /* in vain, while operations waited for a peer to be connected */
-	uint64_t next_look;	 /* ticks: after the lives of peers */
+	struct bl_duty duty;
+	struct bl_srx_state srx;
+	struct bl_txq_state txq;
+	struct bl_watch watch;
 	uint32_t moves;		 /* packets and one-sided operations, by the last one; nap.h */
 	struct bl_demote demote; /* of sends whose time is taken */
 };
@@ -397,7 +438,7 @@ bl_always_inline void bl_post_free(struct bl_ep *ep, struct bl_post *post)
 /* It has more to do than to look at what others count. */
 static inline bool bl_ep_has_work(const struct bl_ep *ep)
 {
-	return ep->work != ep->counting;
+	return ep->work != ep->duty.counting;
 }
 
 /* Everything but a short tagged message for a posted buffer. False: it can't be
@@ -461,7 +502,7 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 			bl_prefetch_read((const char *)slot + off);
 
 	if (likely(BL_HEAD_OP(head) == BL_OP_TAGGED)) {
-		struct bl_post **at = bl_match_find(&ep->tagged, peer, tag), *post = *at;
+		struct bl_post **at = bl_match_find(&ep->tagged.posted, peer, tag), *post = *at;
 		const uint8_t *bytes = bl_packet_bytes(peer, slot, head);
 
 		if (likely(post && bytes && len <= post->len && post->niov <= 1 && !post->flags)) {
@@ -470,17 +511,17 @@ bl_always_inline bool bl_deliver(struct bl_ep *ep, struct bl_sink *sink, struct 
 				(BL_HEAD_FLAGS(head) & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
 
 			if (likely(len <= BL_SLOT_INLINE)) {
-				bl_post_unlink(&ep->tagged, at);
+				bl_post_unlink(&ep->tagged.posted, at);
 				bl_move(post->buf, bytes, len);
 				if (unlikely(head & BL_HEAD(0, 0, BL_SLOT_ACK)))
 					bl_took_acked(ep, peer, slot, head);
 			} else if (unlikely(!bl_take_long(ep, peer, slot, head, bytes, at))) {
 				return false;
 			}
-			if (unlikely(ep->rx_cntr != NULL))
-				bl_cntr_up(ep->rx_cntr);
-			bl_complete(ep->rx_cq, sink, post->context, flags, len, post->buf, data,
-				    tag, peer->av_index);
+			if (unlikely(ep->bound.rx_cntr != NULL))
+				bl_cntr_up(ep->bound.rx_cntr);
+			bl_complete(ep->bound.rx_cq, sink, post->context, flags, len, post->buf,
+				    data, tag, peer->av_index);
 			bl_post_free(ep, post);
 			bl_rx_consume(&peer->rx, len);
 			return true;
@@ -517,7 +558,7 @@ bl_always_inline void bl_poll_peer(struct bl_ep *ep, struct bl_sink *sink, struc
 	while (bl_deliver(ep, sink, peer, slot) && sink->n < sink->max && peer->rx.next != end &&
 	       (sink->n == sink->had || sink->more) && (slot = bl_rx_peek(&peer->rx)))
 		sink->followed |= sink->n != sink->had;
-	if (unlikely(ep->requests))
+	if (unlikely(ep->rndv.requests))
 		bl_ack_look(ep, sink, peer);
 }
 
@@ -538,7 +579,7 @@ bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
 
 /* The peer at dest with room for a packet, or why not; BL_QUEUE. */
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer);
-/* A message longer than bl_ep.eager_max, in one piece. */
+/* A message longer than bl_ep_limits.eager_max, in one piece. */
 bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			     uint64_t tag, uint64_t data, void *context, uint64_t flags);
 
@@ -573,7 +614,7 @@ static inline void bl_warm_later(struct bl_ep *ep, struct bl_peer *peer)
 /* A packet is passed on: where nobody has to wait for that but who waits for an answer. */
 bl_always_inline bool bl_demotes(const struct bl_ep *ep, const struct bl_tx *tx)
 {
-	return likely(!ep->locks) || bl_tx_is_pingpong(tx);
+	return likely(!ep->demoting.locks) || bl_tx_is_pingpong(tx);
 }
 
 /* A message's packet has been published. */
@@ -597,7 +638,7 @@ bl_always_inline int bl_put(struct bl_ep *ep, uint64_t dest, const void *buf, si
 {
 	struct bl_peer *peer = likely(dest < ep->ndest) ? ep->dest[dest] : &bl_nobody;
 
-	if (unlikely(ep->sampled))
+	if (unlikely(ep->demoting.sampled))
 		bl_demote_next(ep);
 	if (unlikely(!bl_tx_room(&peer->tx))) {
 		int err = bl_find_room(ep, dest, &peer);
@@ -638,7 +679,7 @@ bl_always_inline int bl_put_flags(struct bl_ep *ep, uint64_t dest, const void *b
 static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			    uint64_t tag, uint64_t data, uint64_t flags)
 {
-	if (unlikely(len > ep->inject_max))
+	if (unlikely(len > ep->limit.inject_max))
 		return -EMSGSIZE;
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
@@ -651,22 +692,22 @@ static inline int bl_inject(struct bl_ep *ep, const void *buf, size_t len, uint6
 static inline int bl_inject_counted(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 				    uint64_t tag, uint64_t data, uint64_t flags)
 {
-	if (unlikely(len > ep->inject_max))
+	if (unlikely(len > ep->limit.inject_max))
 		return -EMSGSIZE;
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
 
 	if (unlikely(err == BL_QUEUE)) /* counted when it goes */
 		return bl_txq_inject(ep, buf, len, dest, tag, data, flags);
-	if (!err && ep->tx_cntr)
-		bl_cntr_add(ep->tx_cntr, 1);
+	if (!err && ep->bound.tx_cntr)
+		bl_cntr_add(ep->bound.tx_cntr, 1);
 	return err;
 }
 
 static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uint64_t dest,
 			      uint64_t tag, uint64_t data, void *context, uint64_t flags)
 {
-	if (unlikely(len > ep->eager_max))
+	if (unlikely(len > ep->limit.eager_max))
 		return bl_send_long(ep, buf, len, dest, tag, data, context, flags);
 
 	int err = bl_put_flags(ep, dest, buf, len, tag, data, flags);
@@ -675,10 +716,10 @@ static inline int bl_send_buf(struct bl_ep *ep, const void *buf, size_t len, uin
 		return bl_txq_buf(ep, buf, len, dest, tag, data, context, flags);
 	if (unlikely(err))
 		return err;
-	if (ep->tx_cntr)
-		bl_cntr_up(ep->tx_cntr);
-	if (flags & BL_COMPLETION && ep->tx_cq)
-		bl_cq_append(ep->tx_cq,
+	if (ep->bound.tx_cntr)
+		bl_cntr_up(ep->bound.tx_cntr);
+	if (flags & BL_COMPLETION && ep->bound.tx_cq)
+		bl_cq_append(ep->bound.tx_cq,
 			     &(struct bl_comp){context, (flags & (BL_TAGGED | BL_MSG)) | BL_SEND,
 					       len, NULL, 0, 0},
 			     BL_ADDR_ANY);
@@ -695,8 +736,8 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 			      uint64_t ignore, void *context, uint64_t flags)
 {
 	bool tagged = flags & BL_TAGGED;
-	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
-	struct bl_unexpected_queue *early = tagged ? &ep->unexpected_tagged : &ep->unexpected_msg;
+	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
+	struct bl_unexpected_queue *early = tagged ? &ep->tagged.unexpected : &ep->msg.unexpected;
 	struct bl_post *post = ep->free_post;
 	struct bl_peer *peer = NULL;
 
@@ -717,7 +758,7 @@ static inline int bl_recv_buf(struct bl_ep *ep, void *buf, size_t len, uint64_t 
 	post->iov = NULL;
 	post->next = NULL;
 	/* One that is shown to its senders finds what has come already. */
-	if (unlikely(early->head || peer == &bl_nobody || len > ep->publish_above))
+	if (unlikely(early->head || peer == &bl_nobody || len > ep->limit.publish_above))
 		return bl_recv_slow(ep, post, src, tagged);
 	if (unlikely(queue->index != NULL))
 		return bl_post_append(queue, post);

@@ -13,7 +13,7 @@ static struct bl_sink no_sink; /* completions go to the queues */
 
 static bool nothing_came(const struct bl_ep *ep)
 {
-	const struct bl_cq *rx = ep->rx_cq, *tx = ep->tx_cq;
+	const struct bl_cq *rx = ep->bound.rx_cq, *tx = ep->bound.tx_cq;
 
 	return rx->head == rx->tail && (!tx || tx->head == tx->tail) && !bl_ep_has_work(ep);
 }
@@ -58,7 +58,7 @@ static struct bl_unexpected **wait_for(struct bl_ep *ep, struct bl_unexpected_qu
 				       const struct bl_post *wanted, bool tagged)
 {
 	struct bl_unexpected **tail = early->tail, **at = NULL;
-	struct bl_cq *cq = ep->rx_cq;
+	struct bl_cq *cq = ep->bound.rx_cq;
 	uint64_t until;
 
 	if (!cq || unlikely(ep->shared) || cq->head != cq->tail || !bl_knobs()->spin)
@@ -82,7 +82,7 @@ static struct bl_unexpected **wait_for(struct bl_ep *ep, struct bl_unexpected_qu
 /* FI_PEEK: say what waits, keep it for a claim, or drop it. */
 int bl_probe(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged)
 {
-	struct bl_unexpected_queue *early = tagged ? &ep->unexpected_tagged : &ep->unexpected_msg;
+	struct bl_unexpected_queue *early = tagged ? &ep->tagged.unexpected : &ep->msg.unexpected;
 	struct bl_post wanted = {.tag = tagged ? recv->tag : 0,
 				 .ignore = tagged ? recv->ignore : UINT64_MAX,
 				 .src = src};
@@ -104,7 +104,7 @@ int bl_probe(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, 
 		u = at ? *at : NULL;
 	}
 	if (!u) {
-		if (unlikely(ep->shared) && !bl_srx_teller(ep)->rx_cq)
+		if (unlikely(ep->shared) && !bl_srx_teller(ep)->bound.rx_cq)
 			return -ENOMSG; /* nobody's queue would say so */
 		bl_recv_refuse(ep, &no_sink, NULL, recv->context, flags, recv->tag, ENOMSG, false);
 		return 0;
@@ -112,8 +112,8 @@ int bl_probe(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, 
 	if (u->flags & BL_SLOT_DATA)
 		flags |= BL_REMOTE_CQ_DATA;
 	member = bl_ep_of(u->peer);
-	if (member->rx_cq)
-		bl_cq_append(member->rx_cq,
+	if (member->bound.rx_cq)
+		bl_cq_append(member->bound.rx_cq,
 			     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data, u->tag},
 			     u->peer->av_index);
 	if (recv->flags & BL_CLAIM) {
@@ -152,8 +152,8 @@ int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged)
 		*at = u->next;
 		if (u->flags & BL_SLOT_DATA)
 			flags |= BL_REMOTE_CQ_DATA;
-		if (member->rx_cq && (recv->flags & BL_COMPLETION || member->reports))
-			bl_cq_append(member->rx_cq,
+		if (member->bound.rx_cq && (recv->flags & BL_COMPLETION || member->reports))
+			bl_cq_append(member->bound.rx_cq,
 				     &(struct bl_comp){recv->context, flags, u->len, NULL, u->data,
 						       u->tag},
 				     u->peer->av_index);

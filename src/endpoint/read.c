@@ -263,7 +263,7 @@ static void look_around(struct bl_cq *cq, struct bl_sink *sink, uint64_t now)
 		if (unlikely(ep->warm != NULL) && !ep->exchange)
 			bl_warm_payload(ep);
 		bl_proxy_upkeep(ep, now);
-		if (unlikely(bl_has_come(now, ep->next_look)))
+		if (unlikely(bl_has_come(now, ep->watch.next_look)))
 			bl_ep_look(ep, sink, now);
 	}
 }
@@ -297,7 +297,7 @@ static void warm_all(struct bl_cq *cq)
 static bool others_have_some(const struct bl_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->nep; i++) {
-		const struct bl_cq *tx = cq->ep[i]->tx_cq, *rx = cq->ep[i]->rx_cq;
+		const struct bl_cq *tx = cq->ep[i]->bound.tx_cq, *rx = cq->ep[i]->bound.rx_cq;
 
 		if ((tx && tx != cq && tx->head != tx->tail) ||
 		    (rx && rx != cq && rx->head != rx->tail))
@@ -391,8 +391,8 @@ static bool awaits(const struct bl_cq *cq)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		const struct bl_ep *ep = cq->ep[i], *home = ep->home;
 
-		if (home->tagged.head || is_single(home->msg.head) || bl_ep_has_work(ep) ||
-		    ep->requests)
+		if (home->tagged.posted.head || is_single(home->msg.posted.head) ||
+		    bl_ep_has_work(ep) || ep->rndv.requests)
 			return true;
 	}
 	return false;

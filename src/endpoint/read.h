@@ -53,7 +53,7 @@ static inline void bl_cq_renew(struct bl_cq *cq)
 #define BL_LONG_BYTES (256u << 10)
 static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t len)
 {
-	if (len >= BL_LONG_BYTES && cq && bl_is_due(bl_ticks(), ep->next_look))
+	if (len >= BL_LONG_BYTES && cq && bl_is_due(bl_ticks(), ep->watch.next_look))
 		cq->full |= BL_LOOK_READS - 1;
 }
 

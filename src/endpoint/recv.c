@@ -79,17 +79,17 @@ static void count_eager_long(struct bl_ep *ep, const struct bl_unexpected *u, bo
 {
 	bool congested;
 
-	if (u->large || likely(u->len <= ep->eager_max))
+	if (u->large || likely(u->len <= ep->limit.eager_max))
 		return;
 	if (comes)
-		ep->congestion += u->len;
+		ep->congestion.bytes += u->len;
 	else
-		ep->congestion -= u->len;
-	congested = ep->congestion > BL_KEPT_MOST;
-	if (congested != ep->congested && ep->local.seg.header)
+		ep->congestion.bytes -= u->len;
+	congested = ep->congestion.bytes > BL_KEPT_MOST;
+	if (congested != ep->congestion.high && ep->local.seg.header)
 		atomic_store_explicit(&ep->local.seg.header->congested, congested,
 				      memory_order_relaxed);
-	ep->congested = congested;
+	ep->congestion.high = congested;
 }
 
 /* ep: which it came to. */
@@ -283,7 +283,7 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 {
 	struct bl_ep *home = ep->home;
 	struct bl_unexpected_queue *early =
-		tagged ? &home->unexpected_tagged : &home->unexpected_msg;
+		tagged ? &home->tagged.unexpected : &home->msg.unexpected;
 	struct bl_unexpected *u = bl_unexpected_get(home, bytes ? a->len : 0);
 
 	if (!u)
@@ -315,7 +315,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 			 bool tagged, const void *bytes)
 {
 	struct bl_ep *home = ep->home;
-	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
+	struct bl_post_queue *queue = tagged ? &home->tagged.posted : &home->msg.posted;
 	struct bl_post **at, *post;
 	bool spent, copied = false;
 
@@ -366,7 +366,7 @@ static bool read_rts(const void *bytes, uint32_t len, struct bl_arrival *a, stru
 static bool arrive_large(struct bl_ep *ep, struct bl_sink *sink, struct bl_arrival *a, bool tagged)
 {
 	struct bl_ep *home = ep->home;
-	struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
+	struct bl_post_queue *queue = tagged ? &home->tagged.posted : &home->msg.posted;
 	struct bl_post **at, *post;
 	bool spent;
 
@@ -411,7 +411,7 @@ bl_noinline bool bl_take_long(struct bl_ep *ep, struct bl_peer *peer, const stru
 		return false;
 	if (!streamed || !ours)
 		copy_out(ep, &(struct iovec){post->buf, len}, 1, bytes, len, flags);
-	bl_post_unlink(&ep->tagged, at);
+	bl_post_unlink(&ep->tagged.posted, at);
 	bl_proxy_came(ep, post, true, peer, len);
 	tell(ep, peer, request, flags);
 	bl_has_read(ep, peer, slot, head);
@@ -519,8 +519,8 @@ int bl_recv_reach(struct bl_ep *ep, struct bl_peer *src, uint64_t index)
 
 bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t src, bool tagged)
 {
-	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
-	struct bl_unexpected_queue *early = tagged ? &ep->unexpected_tagged : &ep->unexpected_msg;
+	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
+	struct bl_unexpected_queue *early = tagged ? &ep->tagged.unexpected : &ep->msg.unexpected;
 	bool taken = false; /* by one for many, which is no call that has failed any more */
 	int err;
 
@@ -548,7 +548,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		large = u->large || u->len >= BL_PROXY_MIN;
 		bl_unexpected_free(member, bl_unexpected_unlink(early, at));
 		if (spent) {
-			if (member->ntransfer)
+			if (member->rndv.ntransfer)
 				bl_rndv_finish(member, &no_sink);
 			if (large)
 				bl_habit_leave(member);
@@ -566,7 +566,7 @@ bl_noinline int bl_recv_slow(struct bl_ep *ep, struct bl_post *post, uint64_t sr
 		bl_recv_fail(ep, &no_sink, post, tagged, -err);
 		return 0;
 	}
-	if (post->len > ep->publish_above)
+	if (post->len > ep->limit.publish_above)
 		bl_proxy_posted(ep, post, tagged);
 	return 0;
 }
@@ -583,9 +583,9 @@ void bl_recv_refuse(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work
 
 	if (unlikely(ep->shared))
 		ep = bl_srx_teller(ep);
-	if (ep->rx_cntr && counts && !work)
-		bl_cntr_error(ep->rx_cntr);
-	bl_cq_fail(ep->rx_cq, sink, &err);
+	if (ep->bound.rx_cntr && counts && !work)
+		bl_cntr_error(ep->bound.rx_cntr);
+	bl_cq_fail(ep->bound.rx_cq, sink, &err);
 	if (work && counts)
 		bl_work_over(work, error);
 	else if (work)
@@ -689,8 +689,8 @@ static bool cancel_in(struct bl_ep *ep, struct bl_post_queue *queue, bool tagged
 
 int bl_cancel(struct bl_ep *ep, void *context)
 {
-	return cancel_in(ep, &ep->tagged, true, context) ||
-			       cancel_in(ep, &ep->msg, false, context) ||
+	return cancel_in(ep, &ep->tagged.posted, true, context) ||
+			       cancel_in(ep, &ep->msg.posted, false, context) ||
 			       bl_work_cancel_triggered(ep, context) ||
 			       bl_txq_cancel(ep, context) || bl_withdraw(ep, context)
 		       ? 0
@@ -722,14 +722,14 @@ static void claimed_is_there(struct bl_ep *ep, struct bl_sink *sink, const struc
 void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 		     struct bl_post *post, bool tagged, bool copy)
 {
-	struct bl_post_queue *queue = tagged ? &ep->home->tagged : &ep->home->msg;
+	struct bl_post_queue *queue = tagged ? &ep->home->tagged.posted : &ep->home->msg.posted;
 	struct bl_target t;
 	bool spent;
 
 	bl_post_unlink(queue, bl_post_link(queue, post));
 	bl_proxy_came(ep, post, tagged, a->peer, a->len);
 	t = target_of(ep, NULL, &post, a->len, tagged, &spent);
-	bl_cq_moved(ep, ep->rx_cq, a->len);
+	bl_cq_moved(ep, ep->bound.rx_cq, a->len);
 	if (unlikely(copy))
 		bl_recv_op_begin(ep, sink, a, &t);
 	else
@@ -740,7 +740,7 @@ void bl_recv_claimed(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arr
 bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
 			  int err)
 {
-	struct bl_post_queue *queue = tagged ? &ep->home->tagged : &ep->home->msg;
+	struct bl_post_queue *queue = tagged ? &ep->home->tagged.posted : &ep->home->msg.posted;
 
 	end_post(ep, sink, queue, bl_post_link(queue, post), tagged, err);
 }
@@ -753,6 +753,6 @@ void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pee
 		peer = bl_source_name(ep, peer);
 		bl_srx_drain(home, peer);
 	}
-	abandon_queue(home, sink, &home->tagged, true, peer, err);
-	abandon_queue(home, sink, &home->msg, false, peer, err);
+	abandon_queue(home, sink, &home->tagged.posted, true, peer, err);
+	abandon_queue(home, sink, &home->msg.posted, false, peer, err);
 }

@@ -33,11 +33,11 @@ bl_always_inline void bl_recv_over(struct bl_ep *ep, struct bl_sink *sink,
 	if (!err && unlikely(r->sent > r->want))
 		err = BL_ETRUNC;
 	if (likely(!err)) {
-		if (ep->rx_cntr && !r->work)
-			bl_cntr_up(ep->rx_cntr);
+		if (ep->bound.rx_cntr && !r->work)
+			bl_cntr_up(ep->bound.rx_cntr);
 		if (!r->quiet || released)
-			bl_complete(ep->rx_cq, sink, r->context, flags, r->want, r->buf, r->data,
-				    r->tag, r->peer->av_index);
+			bl_complete(ep->bound.rx_cq, sink, r->context, flags, r->want, r->buf,
+				    r->data, r->tag, r->peer->av_index);
 	} else {
 		struct bl_comp_err e = {
 			.comp = {r->context, flags, err == BL_ETRUNC ? r->want : 0, r->buf, r->data,
@@ -47,9 +47,9 @@ bl_always_inline void bl_recv_over(struct bl_ep *ep, struct bl_sink *sink,
 			.src = r->peer->av_index,
 		};
 
-		if (ep->rx_cntr && !r->work)
-			bl_cntr_error(ep->rx_cntr);
-		bl_cq_fail(ep->rx_cq, sink, &e);
+		if (ep->bound.rx_cntr && !r->work)
+			bl_cntr_error(ep->bound.rx_cntr);
+		bl_cq_fail(ep->bound.rx_cq, sink, &e);
 	}
 	if (unlikely(r->work != NULL))
 		bl_work_over(r->work, err);

@@ -53,14 +53,14 @@ void bl_rma_activate(struct bl_ep *ep, struct bl_rma_peer *rp)
 	if (rp->active)
 		return;
 	rp->active = true;
-	rp->next_active = ep->rma_active;
-	ep->rma_active = rp;
+	rp->next_active = ep->rma.active;
+	ep->rma.active = rp;
 	ep->work++;
 }
 
 static void deactivate(struct bl_ep *ep, struct bl_rma_peer *rp)
 {
-	struct bl_rma_peer **at = &ep->rma_active;
+	struct bl_rma_peer **at = &ep->rma.active;
 
 	if (!rp->active)
 		return;
@@ -113,25 +113,26 @@ void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *wor
 		     enum bl_rma_what what, uint64_t flags, void *context, size_t len, int err)
 {
 	uint64_t cflags = comp_flags(what);
-	struct bl_cntr *cntr = cflags & BL_READ ? ep->read_cntr : ep->write_cntr;
+	struct bl_cntr *cntr = cflags & BL_READ ? ep->rma_cntr.read : ep->rma_cntr.write;
 
 	if (unlikely(work != NULL)) {
 		cntr = NULL;
 		bl_work_over(work, err);
 	}
-	bl_cq_moved(ep, ep->tx_cq, len);
+	bl_cq_moved(ep, ep->bound.tx_cq, len);
 	if (likely(!err)) {
 		if (cntr)
 			bl_cntr_up(cntr);
-		if (flags & BL_COMPLETION && ep->tx_cq)
-			bl_complete(ep->tx_cq, sink, context, cflags, len, NULL, 0, 0, BL_ADDR_ANY);
+		if (flags & BL_COMPLETION && ep->bound.tx_cq)
+			bl_complete(ep->bound.tx_cq, sink, context, cflags, len, NULL, 0, 0,
+				    BL_ADDR_ANY);
 		else
-			bl_cq_renew(ep->tx_cq);
+			bl_cq_renew(ep->bound.tx_cq);
 		return;
 	}
 	if (cntr)
 		bl_cntr_error(cntr);
-	bl_cq_fail(ep->tx_cq, sink,
+	bl_cq_fail(ep->bound.tx_cq, sink,
 		   &(struct bl_comp_err){
 			   .comp = {context, cflags, 0, NULL, 0, 0},
 			   .olen = len,
@@ -164,7 +165,7 @@ void bl_rma_over(struct bl_ep *ep, const struct bl_rma *rma, size_t len, int err
 bool bl_rma_is_told(const struct bl_peer *peer, const struct bl_rma *rma)
 {
 	bool read = comp_flags(rma->what) & BL_READ;
-	uint32_t all = atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
+	uint32_t all = atomic_load_explicit(&peer->mapped.header->mr.events, memory_order_relaxed);
 
 	return rma->flags & BL_REMOTE_CQ_DATA ||
 	       all & (read ? BL_MR_EVENT_READ : BL_MR_EVENT_WRITE);
@@ -477,8 +478,8 @@ static bool lengths(const struct bl_rma *rma, size_t *len)
 
 bool bl_rma_pending(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	for (uint32_t i = 0; ep->requests && i < ep->nrequest; i++)
-		if (ep->request[i]->peer == peer)
+	for (uint32_t i = 0; ep->rndv.requests && i < ep->rndv.nrequest; i++)
+		if (ep->rndv.request[i]->peer == peer)
 			return true;
 	return peer->rma && (peer->rma->head || peer->rma->rest || bl_batch_some(peer->rma));
 }
@@ -533,14 +534,14 @@ int bl_rma(struct bl_ep *ep, const struct bl_rma *rma)
 	size_t len;
 	int err;
 
-	if (unlikely(ep->sampled))
+	if (unlikely(ep->demoting.sampled))
 		bl_demote_next(ep);
 	if (unlikely(!lengths(rma, &len)))
 		return -EINVAL;
-	if (unlikely(rma->flags & BL_INJECT && len > ep->inject_max))
+	if (unlikely(rma->flags & BL_INJECT && len > ep->limit.inject_max))
 		return -EMSGSIZE;
 	err = reach(ep, rma->dest, &peer);
-	if (unlikely(!err && rma->flags & BL_FENCE && ep->opening != peer &&
+	if (unlikely(!err && rma->flags & BL_FENCE && ep->txq.opening != peer &&
 		     (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq))))
 		err = BL_QUEUE;
 	if (unlikely(err))

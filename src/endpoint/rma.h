@@ -108,7 +108,7 @@ struct bl_rma_peer {
 	uint32_t shun, shun_next;
 	uint64_t vain; /* the last one that it was asked for in vain; 0: none */
 	struct bl_rma_peer *next_active;
-	bool active; /* in bl_ep.rma_active, and counted in bl_ep.work */
+	bool active; /* in bl_rma_state.active, and counted in bl_ep.work */
 };
 
 /* NULL: no memory. */

@@ -69,7 +69,7 @@ bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **p
 
 static bool waits_for_room(const struct bl_peer *peer)
 {
-	return peer && !peer->dead && (peer->ncontrol || bl_txq_wants_credit(peer));
+	return peer && !peer->dead && (peer->control.n || bl_txq_wants_credit(peer));
 }
 
 int bl_ep_want_credit(struct bl_ep *ep)
@@ -77,9 +77,9 @@ int bl_ep_want_credit(struct bl_ep *ep)
 	bool asks = false;
 	int err = 0, ret;
 
-	if (likely(!ep->ntxq && !ep->nowing))
+	if (likely(!ep->txq.nactive && !ep->credit.nowing))
 		return 0;
-	ep->wants_credits = true;
+	ep->credit.wanted = true;
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
@@ -99,16 +99,16 @@ int bl_ep_want_credit(struct bl_ep *ep)
 
 void bl_ep_forgo_credit(struct bl_ep *ep, bool all)
 {
-	if (likely(!ep->wants_credits))
+	if (likely(!ep->credit.wanted))
 		return;
-	ep->wants_credits = false;
+	ep->credit.wanted = false;
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
 		if (peer && !peer->dead && (all || !waits_for_room(peer)))
 			bl_peer_forgo_credit(peer);
 		else
-			ep->wants_credits |= waits_for_room(peer);
+			ep->credit.wanted |= waits_for_room(peer);
 	}
 }
 
@@ -124,10 +124,10 @@ static int send_pieces(struct bl_ep *ep, const struct bl_send *send, size_t len)
 /* All of it is in the ring. */
 static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
-	if (ep->tx_cntr && !send->work)
-		bl_cntr_up(ep->tx_cntr);
-	if (send->flags & BL_COMPLETION && ep->tx_cq)
-		bl_cq_append(ep->tx_cq,
+	if (ep->bound.tx_cntr && !send->work)
+		bl_cntr_up(ep->bound.tx_cntr);
+	if (send->flags & BL_COMPLETION && ep->bound.tx_cq)
+		bl_cq_append(ep->bound.tx_cq,
 			     &(struct bl_comp){send->context,
 					       (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND, len,
 					       NULL, 0, 0},
@@ -150,10 +150,11 @@ static bool is_tight(const struct bl_ep *ep, const struct bl_tx *tx)
 /* Asked now and then, for the answer lies in a line that it writes all the time. */
 bool bl_is_congested(struct bl_peer *peer, size_t len)
 {
-	if (unlikely(peer->congested || len >= BL_PROXY_MIN || !(++peer->wholes % CONGESTED_EVERY)))
-		peer->congested =
-			atomic_load_explicit(&peer->header->congested, memory_order_relaxed) != 0;
-	return peer->congested;
+	if (unlikely(peer->congestion.high || len >= BL_PROXY_MIN ||
+		     !(++peer->congestion.unasked % CONGESTED_EVERY)))
+		peer->congestion.high = atomic_load_explicit(&peer->mapped.header->congested,
+							     memory_order_relaxed) != 0;
+	return peer->congestion.high;
 }
 
 /* A message could be one packet if the ring were longer: where a system call is dear that pays for
@@ -188,12 +189,12 @@ static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
 {
 	uint64_t now = bl_ticks();
 
-	if (ep->seen == peer && !bl_is_due(now, ep->seen_until))
+	if (ep->ways.seen.peer == peer && !bl_is_due(now, ep->ways.seen.until))
 		return true;
 	if (bl_is_gone(peer))
 		return false;
-	ep->seen = peer;
-	ep->seen_until = now + SEEN_US * bl_ticks_per_us();
+	ep->ways.seen.peer = peer;
+	ep->ways.seen.until = now + SEEN_US * bl_ticks_per_us();
 	return true;
 }
 
@@ -205,7 +206,7 @@ static void look_at_ring(const struct bl_ep *ep, const struct bl_peer *peer, str
 	s->long_ring = tx->pay_most > BL_PAYLOAD_SIZE;
 	s->room = tx->pay_most;
 	s->tight = is_tight(ep, tx);
-	s->has_copybuf = bl_copybuf_may(tx, ep->eager_max);
+	s->has_copybuf = bl_copybuf_may(tx, ep->limit.eager_max);
 	s->copybuf = bl_copybuf_may(tx, s->len);
 	s->place = bl_copybuf_has_place(tx, s->len);
 	s->may_grow = s->len > tx->copybuf_room && bl_copybuf_may_offer(tx);
@@ -243,8 +244,8 @@ static void look(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *s
 	s->spent = !tx->dirty_left;
 	s->past = tx->past;
 	s->one_copy = peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF;
-	s->pending = ep->requests != ep->neager_long;
-	s->leaves = ep->leaves;
+	s->pending = ep->rndv.requests != ep->ways.pending.neager_long;
+	s->leaves = ep->ways.habit.leaves;
 	s->expects = peer->board && peer->board->used;
 	s->published = true;
 	s->acked = send->flags & BL_DELIVERY_COMPLETE;
@@ -337,7 +338,7 @@ static struct bl_send_op *await_delivery(struct bl_ep *ep, struct bl_peer *peer,
 	r->quiet = !(send->flags & BL_COMPLETION);
 	r->work = send->work;
 	r->whole = true;
-	ep->neager_long++;
+	ep->ways.pending.neager_long++;
 	return r;
 }
 
@@ -502,7 +503,7 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 		bl_warm_later(ep, peer);
 	}
 	publish_long(ep, peer, to, head | BL_HEAD(0, 0, past), tag, data);
-	if (likely(!past) && !ep->sampled && bl_demotes(ep, tx))
+	if (likely(!past) && !ep->demoting.sampled && bl_demotes(ep, tx))
 		bl_tx_payload_demote(tx, to, len, stream);
 	bl_peer_notify(peer);
 	may_be_a_lap(peer, to);
@@ -522,7 +523,7 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 
 	if (len <= BL_SLOT_INLINE)
 		return put_acked(ep, peer, send, len, op, flags);
-	if (len > ep->eager_max) {
+	if (len > ep->limit.eager_max) {
 		*way = choose(ep, peer, send, &s);
 		if (*way > BL_COPYBUF)
 			return -EMSGSIZE;
@@ -536,7 +537,7 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 	if (unlikely(!to && !turn)) {
 		/* A full ring is not what a ping-pong looks like. */
 		s.pattern = s.pattern == BL_ANSWER ? BL_PINGPONG : s.pattern;
-		if ((len <= ep->eager_max || len <= bl_policy_eager(bl_limits(), &s)) &&
+		if ((len <= ep->limit.eager_max || len <= bl_policy_eager(bl_limits(), &s)) &&
 		    bl_gives_room(peer))
 			return bl_txq_not_now(ep, peer, BL_TXQ_SOON);
 		s.no_room = true;
@@ -591,10 +592,10 @@ int bl_send(struct bl_ep *ep, const struct bl_send *send)
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
 	len = bl_iov_len_checked(send->iov, send->niov);
-	if (len > BL_MSG_MOST || (len > ep->inject_max && send->flags & BL_INJECT))
+	if (len > BL_MSG_MOST || (len > ep->limit.inject_max && send->flags & BL_INJECT))
 		return -EMSGSIZE;
 	/* Whoever wants to hear of the delivery hears of it by FIN. */
-	if (len > ep->eager_max || send->flags & BL_DELIVERY_COMPLETE)
+	if (len > ep->limit.eager_max || send->flags & BL_DELIVERY_COMPLETE)
 		return bl_send_op_begin(ep, send, len);
 	if (send->niov == 1)
 		err = bl_put_flags(ep, send->dest, send->iov[0].iov_base, len, send->tag,
@@ -614,7 +615,7 @@ int bl_send_fenced(struct bl_ep *ep, const struct bl_send *send)
 
 	if (err)
 		return err;
-	if (!peer->dead && ep->opening != peer &&
+	if (!peer->dead && ep->txq.opening != peer &&
 	    (bl_rma_pending(ep, peer) || !bl_txq_is_empty(peer->txq)))
 		return bl_txq_send(ep, send, BL_QUEUE);
 	return bl_send(ep, send);
@@ -652,23 +653,24 @@ void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t t
 void bl_control_paid(struct bl_ep *ep)
 {
 	ep->work--;
-	ep->nowing--;
+	ep->credit.nowing--;
 }
 
 void bl_control_flush_peer(struct bl_ep *ep, struct bl_peer *peer)
 {
 	uint32_t n = 0;
 
-	while (n < peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
-		struct bl_control *c = &peer->control[n++];
+	while (n < peer->control.n && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx))) {
+		struct bl_control *c = &peer->control.packet[n++];
 
 		bl_put_packet(peer, c->op, 0, c->tag, c->data, c->bytes, c->len);
 	}
 	if (!n)
 		return;
-	peer->ncontrol -= n;
-	memmove(peer->control, peer->control + n, peer->ncontrol * sizeof *peer->control);
-	if (!peer->ncontrol)
+	peer->control.n -= n;
+	memmove(peer->control.packet, peer->control.packet + n,
+		peer->control.n * sizeof *peer->control.packet);
+	if (!peer->control.n)
 		bl_control_paid(ep);
 }
 
@@ -679,15 +681,15 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 
 	if (unlikely(peer->dead))
 		return;
-	if (unlikely(peer->ncontrol))
+	if (unlikely(peer->control.n))
 		bl_control_flush_peer(ep, peer);
-	if (likely(!peer->ncontrol && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
+	if (likely(!peer->control.n && (bl_tx_room(&peer->tx) || bl_tx_refresh(&peer->tx)))) {
 		bl_put_packet(peer, op, 0, tag, data, bytes, len);
 		return;
 	}
-	if (peer->ncontrol == peer->room_control) {
-		uint32_t room = peer->room_control ? 2 * peer->room_control : 16;
-		struct bl_control *more = realloc(peer->control, room * sizeof *more);
+	if (peer->control.n == peer->control.room) {
+		uint32_t room = peer->control.room ? 2 * peer->control.room : 16;
+		struct bl_control *more = realloc(peer->control.packet, room * sizeof *more);
 
 		if (!more) {
 			bl_warn("no memory for a control packet: process %u is given up",
@@ -695,14 +697,14 @@ void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag
 			peer->broken = true; /* bl_ep_look() ends it */
 			return;
 		}
-		peer->control = more;
-		peer->room_control = room;
+		peer->control.packet = more;
+		peer->control.room = room;
 	}
-	if (!peer->ncontrol) {
+	if (!peer->control.n) {
 		ep->work++;
-		ep->nowing++;
+		ep->credit.nowing++;
 	}
-	c = &peer->control[peer->ncontrol++];
+	c = &peer->control.packet[peer->control.n++];
 	c->op = op;
 	c->tag = tag;
 	c->data = data;
@@ -716,7 +718,7 @@ void bl_control_flush(struct bl_ep *ep)
 	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
 		struct bl_peer *peer = ep->local.by_index[i];
 
-		if (peer && peer->ncontrol)
+		if (peer && peer->control.n)
 			bl_control_flush_peer(ep, peer);
 	}
 }

@@ -28,12 +28,12 @@ int bl_srx_open(struct bl_domain *domain, struct bl_ep **home)
 
 int bl_srx_close(struct bl_ep *home)
 {
-	if (home->nmember)
+	if (home->srx.nmember)
 		return -EBUSY;
 	bl_work_drop(home);
 	bl_recv_drop_all(home);
 	bl_local_close(&home->local);
-	free(home->member);
+	free(home->srx.member);
 	bl_ep_free(home);
 	return 0;
 }
@@ -46,28 +46,28 @@ int bl_srx_join(struct bl_ep *ep, struct bl_ep *home)
 
 	if (ep->home != ep || ep->domain != home->domain || ep->local.enabled)
 		return -EINVAL;
-	grown = realloc(home->member, (home->nmember + 1) * sizeof(*grown));
+	grown = realloc(home->srx.member, (home->srx.nmember + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	home->member = grown;
-	home->member[home->nmember++] = ep;
+	home->srx.member = grown;
+	home->srx.member[home->srx.nmember++] = ep;
 	ep->home = home;
 	return 0;
 }
 
 bl_cold int bl_srx_expect(struct bl_ep *home, uint64_t index, struct bl_peer **peer)
 {
-	struct bl_peer *p = home->expected;
+	struct bl_peer *p = home->srx.expected;
 
 	while (p && p->av_index != index)
-		p = p->next_all;
+		p = p->next.all;
 	if (!p) {
 		p = bl_slab(home, sizeof *p);
 		if (!p)
 			return -ENOMEM;
 		p->av_index = index;
-		p->next_all = home->expected;
-		home->expected = p;
+		p->next.all = home->srx.expected;
+		home->srx.expected = p;
 	}
 	*peer = p;
 	return 0;
@@ -104,8 +104,8 @@ int bl_srx_ready(struct bl_ep *ep)
 	err = bl_ep_bind_av(home, ep->av);
 	if (err)
 		return err;
-	name_sources(home, &home->tagged, true);
-	name_sources(home, &home->msg, false);
+	name_sources(home, &home->tagged.posted, true);
+	name_sources(home, &home->msg.posted, false);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static void drop_user(struct bl_ep *home, struct bl_post *post)
 	};
 
 	if (bl_multi_done(home, post))
-		bl_cq_fail(teller->rx_cq, &none, &err);
+		bl_cq_fail(teller->bound.rx_cq, &none, &err);
 }
 
 /* The receive was the context's, which lives on: its owner hears. */
@@ -130,15 +130,18 @@ static void call_off(struct bl_ep *ep, const struct bl_recv_op *t)
 {
 	struct bl_sink none = BL_SINK_NONE;
 	struct bl_comp_err err = {
-		.comp = {.context = t->context, .flags = t->flags, .buf = t->buf, .tag = t->tag},
+		.comp = {.context = t->end.context,
+			 .flags = t->end.flags,
+			 .buf = t->end.buf,
+			 .tag = t->end.tag},
 		.olen = t->sent,
 		.err = ECANCELED,
 		.src = t->peer->av_index,
 	};
 
-	if (ep->rx_cntr)
-		bl_cntr_error(ep->rx_cntr);
-	bl_cq_fail(ep->rx_cq, &none, &err);
+	if (ep->bound.rx_cntr)
+		bl_cntr_error(ep->bound.rx_cntr);
+	bl_cq_fail(ep->bound.rx_cq, &none, &err);
 }
 
 void bl_srx_leave(struct bl_ep *ep)
@@ -148,38 +151,38 @@ void bl_srx_leave(struct bl_ep *ep)
 
 	if (home == ep)
 		return;
-	while (home->member[i] != ep)
+	while (home->srx.member[i] != ep)
 		i++;
-	home->member[i] = home->member[--home->nmember];
+	home->srx.member[i] = home->srx.member[--home->srx.nmember];
 	bl_proxy_neighbours(home);
 	bl_recv_drop_from(home, ep);
-	for (i = 0; i < ep->ntransfer; i++) {
-		struct bl_recv_op *t = ep->transfer[i];
+	for (i = 0; i < ep->rndv.ntransfer; i++) {
+		struct bl_recv_op *t = ep->rndv.transfer[i];
 
-		if (t->multi)
-			drop_user(home, t->multi);
-		else if (t->work && t->work->ep == home)
-			bl_work_over(t->work, ECANCELED);
-		else if (!t->work)
+		if (t->end.multi)
+			drop_user(home, t->end.multi);
+		else if (t->end.work && t->end.work->ep == home)
+			bl_work_over(t->end.work, ECANCELED);
+		else if (!t->end.work)
 			call_off(ep, t);
 	}
-	if (!home->nmember)
+	if (!home->srx.nmember)
 		bl_ep_unbind_av(home); /* which may be closed before the context */
 	ep->home = ep;
 }
 
 struct bl_ep *bl_srx_teller(struct bl_ep *ep)
 {
-	for (uint32_t i = 0; i < ep->nmember; i++)
-		if (ep->member[i]->rx_cq)
-			return ep->member[i];
+	for (uint32_t i = 0; i < ep->srx.nmember; i++)
+		if (ep->srx.member[i]->bound.rx_cq)
+			return ep->srx.member[i];
 	return ep;
 }
 
 void bl_srx_progress(struct bl_ep *home)
 {
-	for (uint32_t i = 0; i < home->nmember; i++)
-		bl_ep_progress(home->member[i]);
+	for (uint32_t i = 0; i < home->srx.nmember; i++)
+		bl_ep_progress(home->srx.member[i]);
 }
 
 /* --- sources ------------------------------------------------------------------ */
@@ -188,7 +191,7 @@ bl_noinline struct bl_peer *bl_srx_find_name(struct bl_ep *ep, struct bl_peer *p
 {
 	if (likely(peer->name != NULL))
 		return peer->name;
-	if (!ep->home->local.all) /* no receive was posted for one source */
+	if (!ep->home->local.peers.all) /* no receive was posted for one source */
 		return peer;
 	peer->name = bl_local_find(&ep->home->local, &peer->addr);
 	return peer->name ? peer->name : peer;
@@ -196,8 +199,8 @@ bl_noinline struct bl_peer *bl_srx_find_name(struct bl_ep *ep, struct bl_peer *p
 
 int bl_srx_connect(struct bl_ep *home, uint64_t src)
 {
-	for (uint32_t i = 0; i < home->nmember; i++) {
-		struct bl_ep *ep = home->member[i];
+	for (uint32_t i = 0; i < home->srx.nmember; i++) {
+		struct bl_ep *ep = home->srx.member[i];
 		struct bl_peer *peer;
 		int err;
 
@@ -221,7 +224,7 @@ void bl_srx_enabled(struct bl_ep *ep)
 	if (home == ep)
 		return;
 	/* A connection that fails ends the receives that wait for it. */
-	for (const struct bl_peer *name = home->local.all; name; name = name->next_all)
+	for (const struct bl_peer *name = home->local.peers.all; name; name = name->next.all)
 		if (name->av_index != BL_ADDR_ANY)
 			bl_srx_connect(home, name->av_index);
 }
@@ -230,8 +233,8 @@ void bl_srx_drain(struct bl_ep *home, const struct bl_peer *name)
 {
 	struct bl_sink none = BL_SINK_NONE;
 
-	for (uint32_t i = 0; i < home->nmember; i++) {
-		struct bl_ep *ep = home->member[i];
+	for (uint32_t i = 0; i < home->srx.nmember; i++) {
+		struct bl_ep *ep = home->srx.member[i];
 		struct bl_peer *peer = bl_local_find(&ep->local, &name->addr);
 
 		if (peer && peer->adopted && !peer->dead)

@@ -62,9 +62,9 @@ static void unlink_begun(struct bl_work *w)
 /* All endpoints look after the domain's work, or none does. */
 static void attend(struct bl_ep *ep, bool on)
 {
-	if (ep->attends == on)
+	if (ep->duty.attends == on)
 		return;
-	ep->attends = on;
+	ep->duty.attends = on;
 	ep->work += on ? 1u : (uint32_t)-1;
 }
 
@@ -130,15 +130,15 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 
 	switch (w->what) {
 	case BL_WORK_INJECT: /* nobody waits for it, nor could tell it from others */
-		if (ep->tx_cntr)
-			bl_cntr_error(ep->tx_cntr);
+		if (ep->bound.tx_cntr)
+			bl_cntr_error(ep->bound.tx_cntr);
 		return;
 	case BL_WORK_SEND:
 		e.comp.context = w->send.context;
 		e.comp.flags = (w->send.flags & (BL_MSG | BL_TAGGED)) | BL_SEND;
 		e.olen = bl_iov_len(w->send.iov, w->send.niov);
-		cq = ep->tx_cq;
-		cntr = ep->tx_cntr;
+		cq = ep->bound.tx_cq;
+		cntr = ep->bound.tx_cntr;
 		break;
 	case BL_WORK_RECV:
 		if (ep->shared)
@@ -146,8 +146,8 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 		e.comp.context = w->recv.context;
 		e.comp.flags = (w->recv.flags & (BL_MSG | BL_TAGGED)) | BL_RECV;
 		e.comp.tag = w->recv.tag;
-		cq = ep->rx_cq;
-		cntr = ep->rx_cntr;
+		cq = ep->bound.rx_cq;
+		cntr = ep->bound.rx_cntr;
 		break;
 	case BL_WORK_RMA:
 		fetches = w->rma.what == BL_RMA_READ || w->rma.what >= BL_RMA_FETCH;
@@ -155,8 +155,8 @@ bl_cold void bl_work_fail(const struct bl_work *w, int err, bool counts)
 		e.comp.flags = (w->rma.what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) |
 			       (fetches ? BL_READ : BL_WRITE);
 		e.olen = bl_iov_len(w->rma.iov, w->rma.niov);
-		cq = ep->tx_cq;
-		cntr = fetches ? ep->read_cntr : ep->write_cntr;
+		cq = ep->bound.tx_cq;
+		cntr = fetches ? ep->rma_cntr.read : ep->rma_cntr.write;
 		break;
 	default:
 		return;

@@ -44,10 +44,10 @@ struct bl_txq_chunk {
 static struct bl_txq_chunk *new_chunk(struct bl_ep *ep, size_t bytes)
 {
 	size_t size = bl_round_up(bytes + sizeof(struct bl_txq_chunk), CHUNK);
-	struct bl_txq_chunk *c = ep->txq_spare;
+	struct bl_txq_chunk *c = ep->txq.spare;
 
 	if (c && size == CHUNK) {
-		ep->txq_spare = NULL;
+		ep->txq.spare = NULL;
 	} else {
 		c = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (c == MAP_FAILED)
@@ -60,8 +60,8 @@ static struct bl_txq_chunk *new_chunk(struct bl_ep *ep, size_t bytes)
 /* One is kept, for whoever often finds a full ring. */
 static void free_chunk(struct bl_ep *ep, struct bl_txq_chunk *c)
 {
-	if (!ep->txq_spare && c->size == CHUNK)
-		ep->txq_spare = c;
+	if (!ep->txq.spare && c->size == CHUNK)
+		ep->txq.spare = c;
 	else
 		munmap(c, c->size);
 }
@@ -90,7 +90,7 @@ static void pop(struct bl_ep *ep, struct bl_txq_list *list)
 	struct bl_txq_chunk *c = list->first;
 	struct record *r = (void *)((char *)c + c->head);
 
-	ep->txq_kept -= r->kept;
+	ep->txq.kept -= r->kept;
 	c->head += r->size;
 	if (c->head < c->tail)
 		return;
@@ -118,9 +118,9 @@ static struct record *first(struct bl_ep *ep, struct bl_txq_list *list)
 
 bl_cold int bl_txq_not_now(struct bl_ep *ep, struct bl_peer *peer, enum bl_txq_why why)
 {
-	if (ep->opening != peer)
+	if (ep->txq.opening != peer)
 		return BL_QUEUE;
-	ep->opening_why = why;
+	ep->txq.opening_why = why;
 	return -EAGAIN;
 }
 
@@ -143,9 +143,9 @@ static void activate(struct bl_ep *ep, struct bl_txq *q)
 	if (q->active)
 		return;
 	q->active = true;
-	q->next_active = ep->txq_active;
-	ep->txq_active = q;
-	ep->ntxq++;
+	q->next_active = ep->txq.active;
+	ep->txq.active = q;
+	ep->txq.nactive++;
 	ep->work++;
 }
 
@@ -230,7 +230,7 @@ static int queue(struct bl_ep *ep, const struct bl_send *send, const struct bl_r
 
 	if (err)
 		return err;
-	if (kept && ep->txq_kept + kept > bl_knobs()->inject_queue)
+	if (kept && ep->txq.kept + kept > bl_knobs()->inject_queue)
 		return bl_again();
 	q = queue_of(peer);
 	if (!q)
@@ -256,7 +256,7 @@ static int queue(struct bl_ep *ep, const struct bl_send *send, const struct bl_r
 		bl_local_wake(&ep->local); /* another thread that sleeps hasn't asked for this */
 	}
 	q->nfence += r->fence;
-	ep->txq_kept += kept;
+	ep->txq.kept += kept;
 	bl_stat_add(ep, BL_STAT_queued, 1);
 	activate(ep, q);
 	return 0;
@@ -271,7 +271,7 @@ bl_cold int bl_txq_send(struct bl_ep *ep, const struct bl_send *send, int err)
 	if (send->niov > BL_IOV_MAX)
 		return -EINVAL;
 	len = send->flags & BL_INJECT ? bl_iov_len(send->iov, send->niov) : 0;
-	return len > ep->inject_max ? -EMSGSIZE : queue(ep, send, NULL, SEND, len);
+	return len > ep->limit.inject_max ? -EMSGSIZE : queue(ep, send, NULL, SEND, len);
 }
 
 bl_cold int bl_txq_rma(struct bl_ep *ep, const struct bl_rma *rma, int err)
@@ -317,8 +317,8 @@ static int begin(struct bl_ep *ep, const struct record *r)
 		return bl_send(ep, s);
 	err = bl_inject(ep, s->iov[0].iov_base, s->iov[0].iov_len, s->dest, s->tag, s->data,
 			s->flags);
-	if (!err && ep->tx_cntr) /* who binds one wants injects counted */
-		bl_cntr_up(ep->tx_cntr);
+	if (!err && ep->bound.tx_cntr) /* who binds one wants injects counted */
+		bl_cntr_up(ep->bound.tx_cntr);
 	return err;
 }
 
@@ -354,7 +354,7 @@ static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 {
 	uint64_t dest = r->kind == RMA ? r->rma.dest : r->send.dest;
 	bool name = dest < ep->ndest && ep->dest[dest] == &bl_nobody;
-	struct bl_peer *outer = ep->opening;
+	struct bl_peer *outer = ep->txq.opening;
 	int err;
 
 	if (r->fence && bl_rma_pending(ep, q->peer)) {
@@ -367,11 +367,11 @@ static bool try(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *list,
 	}
 	if (name) /* the short way, while this is the one to go */
 		ep->dest[dest] = q->peer;
-	ep->opening = q->peer;
-	ep->opening_why = BL_TXQ_SOON;
+	ep->txq.opening = q->peer;
+	ep->txq.opening_why = BL_TXQ_SOON;
 	err = begin(ep, r);
-	ep->opening = outer;
-	list->why = ep->opening_why;
+	ep->txq.opening = outer;
+	list->why = ep->txq.opening_why;
 	if (err && err != -EAGAIN)
 		fail(ep, r, -err, true);
 	if (err != -EAGAIN) {
@@ -424,7 +424,7 @@ bool bl_txq_open(struct bl_ep *ep, struct bl_peer *peer)
 
 bl_cold bool bl_txq_progress(struct bl_ep *ep)
 {
-	struct bl_txq **at = &ep->txq_active, *q;
+	struct bl_txq **at = &ep->txq.active, *q;
 	uint32_t steps = 0;
 
 	while ((q = *at)) {
@@ -435,7 +435,7 @@ bl_cold bool bl_txq_progress(struct bl_ep *ep)
 		}
 		*at = q->next_active;
 		q->active = false;
-		ep->ntxq--;
+		ep->txq.nactive--;
 		ep->work--;
 	}
 	return steps;
@@ -445,7 +445,7 @@ bl_cold bool bl_txq_progress(struct bl_ep *ep)
 
 bool bl_txq_needs_hand(const struct bl_ep *ep)
 {
-	for (const struct bl_txq *q = ep->txq_active; q; q = q->next_active)
+	for (const struct bl_txq *q = ep->txq.active; q; q = q->next_active)
 		if ((q->send.n && q->send.why == BL_TXQ_SOON) ||
 		    (q->rma.n && q->rma.why == BL_TXQ_SOON))
 			return true;
@@ -462,9 +462,9 @@ bool bl_txq_wants_credit(const struct bl_peer *peer)
 
 bool bl_txq_owes(const struct bl_ep *ep, bool kept)
 {
-	if (kept && !ep->txq_kept)
+	if (kept && !ep->txq.kept)
 		return false;
-	for (const struct bl_txq *q = ep->txq_active; q; q = q->next_active)
+	for (const struct bl_txq *q = ep->txq.active; q; q = q->next_active)
 		if ((q->send.n && q->send.why != BL_TXQ_FENCE) ||
 		    (q->rma.n && q->rma.why != BL_TXQ_FENCE))
 			return true;
@@ -507,7 +507,7 @@ static bool cancel_in(struct bl_ep *ep, struct bl_txq *q, struct bl_txq_list *li
 
 bool bl_txq_cancel(struct bl_ep *ep, const void *context)
 {
-	for (struct bl_txq *q = ep->txq_active; context && q; q = q->next_active)
+	for (struct bl_txq *q = ep->txq.active; context && q; q = q->next_active)
 		if (cancel_in(ep, q, &q->send, context) || cancel_in(ep, q, &q->rma, context))
 			return true;
 	return false;
@@ -524,16 +524,16 @@ static void drop_list(struct bl_ep *ep, struct bl_txq_list *list)
 
 void bl_txq_drop(struct bl_ep *ep)
 {
-	for (struct bl_txq *q = ep->txq_active; q; q = q->next_active) {
+	for (struct bl_txq *q = ep->txq.active; q; q = q->next_active) {
 		drop_list(ep, &q->send);
 		drop_list(ep, &q->rma);
 		q->active = false;
 		ep->work--;
 	}
-	ep->txq_active = NULL;
-	ep->ntxq = 0;
-	ep->txq_kept = 0;
-	if (ep->txq_spare)
-		munmap(ep->txq_spare, CHUNK);
-	ep->txq_spare = NULL;
+	ep->txq.active = NULL;
+	ep->txq.nactive = 0;
+	ep->txq.kept = 0;
+	if (ep->txq.spare)
+		munmap(ep->txq.spare, CHUNK);
+	ep->txq.spare = NULL;
 }

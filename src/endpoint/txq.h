@@ -49,7 +49,7 @@ struct bl_txq {
 	uint64_t nfence; /* of both */
 	uint64_t next;	 /* number: the order of all that is queued */
 	struct bl_txq *next_active;
-	bool active; /* in bl_ep.txq_active, and counted in bl_ep.work */
+	bool active; /* in bl_txq_state.active, and counted in bl_ep.work */
 };
 
 static inline bool bl_txq_is_empty(const struct bl_txq *q)
@@ -60,12 +60,12 @@ static inline bool bl_txq_is_empty(const struct bl_txq *q)
 /* Must a message, or a one-sided operation, to this peer wait behind others? */
 static inline bool bl_txq_holds_send(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return peer->txq && (peer->txq->send.n | peer->txq->nfence) && ep->opening != peer;
+	return peer->txq && (peer->txq->send.n | peer->txq->nfence) && ep->txq.opening != peer;
 }
 
 static inline bool bl_txq_holds_rma(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return peer->txq && (peer->txq->rma.n | peer->txq->nfence) && ep->opening != peer;
+	return peer->txq && (peer->txq->rma.n | peer->txq->nfence) && ep->txq.opening != peer;
 }
 
 /* It can't begin now: BL_QUEUE, or -EAGAIN if it is the first of its peer's queue already. */

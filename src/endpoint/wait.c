@@ -91,8 +91,8 @@ int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep)
 
 void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep)
 {
-	if (w->epoll >= 0 && ep->local.wake_socket >= 0)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, ep->local.wake_socket, NULL);
+	if (w->epoll >= 0 && ep->local.doorbell.wake_socket >= 0)
+		epoll_ctl(w->epoll, EPOLL_CTL_DEL, ep->local.doorbell.wake_socket, NULL);
 }
 
 int bl_wait_fd(struct bl_waiter *w)
@@ -169,9 +169,10 @@ static void each_waiter(struct bl_ep *ep,
 			void (*visit)(struct bl_waiter *w, const struct bl_waiter *self),
 			const struct bl_waiter *self)
 {
-	struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
-	struct bl_cntr *cntr[] = {ep->tx_cntr,	  ep->rx_cntr,		ep->read_cntr,
-				  ep->write_cntr, ep->remote_read_cntr, ep->remote_write_cntr};
+	struct bl_cq *cq[] = {ep->bound.tx_cq, ep->bound.rx_cq};
+	struct bl_cntr *cntr[] = {ep->bound.tx_cntr,	    ep->bound.rx_cntr,
+				  ep->rma_cntr.read,	    ep->rma_cntr.write,
+				  ep->rma_cntr.remote_read, ep->rma_cntr.remote_write};
 
 	for (size_t i = 0; i < bl_countof(cq); i++)
 		if (cq[i])
@@ -339,11 +340,11 @@ static uint64_t fall_asleep(struct bl_waiter *w, uint32_t how, struct bl_sleep *
 	for (i = 0; i < g.count; i++) {
 		int err = bl_ep_want_credit(g.ep[i]);
 
-		if (g.ep[i]->nowing)
+		if (g.ep[i]->credit.nowing)
 			bl_control_flush(g.ep[i]);
 		/* What is behind it may wait for something else, which nobody was asked for. */
-		if (g.ep[i]->ntxq && bl_txq_progress(g.ep[i]) &&
-		    (g.ep[i]->ntxq || g.ep[i]->attends))
+		if (g.ep[i]->txq.nactive && bl_txq_progress(g.ep[i]) &&
+		    (g.ep[i]->txq.nactive || g.ep[i]->duty.attends))
 			most = NAP_NS;
 		bl_ep_forgo_credit(g.ep[i], false);
 		if (err || bl_ep_needs_hand(g.ep[i]))
@@ -406,7 +407,7 @@ bool bl_wait_doze(struct bl_waiter *w, struct bl_sleep *sleep)
 	*sleep = (struct bl_sleep){.fd = -1};
 	if (group_of(w).count == 1) {
 		sleep->most = fall_asleep(w, BL_SLEEP_FUTEX, sleep);
-		sleep->others = !sleep->most && group_of(w).ep[0]->local.sleepers;
+		sleep->others = !sleep->most && group_of(w).ep[0]->local.doorbell.sleepers;
 	} else if ((sleep->fd = bl_wait_fd(w)) >= 0) {
 		sleep->most = fall_asleep_on_fd(w, sleep);
 	} else {

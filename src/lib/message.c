@@ -114,7 +114,7 @@ bl_always_inline int start_send(struct beeline_request *req, size_t length, uint
 		req->state = BL_SEND_OP_SENDING;
 		return bl_send(core, &send);
 	}
-	if (length <= core->eager_max) {
+	if (length <= core->limit.eager_max) {
 		err = bl_put_flags(core, dest, req->buf, length, tag, 0, BL_TAGGED);
 		req->state = BL_SEND_OP_DONE;
 		if (likely(err != BL_QUEUE))

@@ -227,10 +227,10 @@ void bl_oversub_leave(struct bl_cq *cq)
 	for (uint32_t i = 0; i < cq->nep; i++) {
 		const struct bl_ep *ep = cq->ep[i];
 
-		if (ep->tx_cq)
-			ep->tx_cq->away = true;
-		if (ep->rx_cq)
-			ep->rx_cq->away = true;
+		if (ep->bound.tx_cq)
+			ep->bound.tx_cq->away = true;
+		if (ep->bound.rx_cq)
+			ep->bound.rx_cq->away = true;
 	}
 	say(cq, cq->crowd.core | BL_TURN_AWAY);
 }
@@ -238,10 +238,12 @@ void bl_oversub_leave(struct bl_cq *cq)
 /* Whom the oldest receive is from. NULL: anybody, or there is none. */
 static const struct bl_peer *awaited_by(const struct bl_ep *ep)
 {
-	const struct bl_post *post = ep->tagged.head ? ep->tagged.head : ep->msg.head;
+	const struct bl_post *post =
+		ep->tagged.posted.head ? ep->tagged.posted.head : ep->msg.posted.head;
 
 	/* Before it is adopted the service thread sees to it. */
-	return post && post->src && post->src->adopted && post->src->header ? post->src : NULL;
+	return post && post->src && post->src->adopted && post->src->mapped.header ? post->src
+										   : NULL;
 }
 
 static const struct bl_peer *awaited(const struct bl_cq *cq)
@@ -255,7 +257,7 @@ static const struct bl_peer *awaited(const struct bl_cq *cq)
 
 static uint32_t turn_of(const struct bl_peer *peer)
 {
-	return atomic_load_explicit(&peer->header->turn, memory_order_relaxed);
+	return atomic_load_explicit(&peer->mapped.header->turn, memory_order_relaxed);
 }
 
 static uint32_t core_of(const struct bl_peer *peer)
@@ -418,8 +420,8 @@ void bl_oversub_put_right(struct bl_cq *cq, uint64_t now)
 	if (bl_is_due(now, cq->crowd.until))
 		cq->crowd.until = 0;
 	for (uint32_t i = 0; i < cq->nep; i++)
-		if (bl_is_due(now, cq->ep[i]->next_look))
-			cq->ep[i]->next_look = now;
+		if (bl_is_due(now, cq->ep[i]->watch.next_look))
+			cq->ep[i]->watch.next_look = now;
 }
 
 /* For neighbours that others' load has put on our core, too. */
@@ -442,7 +444,7 @@ static bool met_neighbour(const struct bl_cq *cq)
 		for (uint32_t n = 0; n < local->npolled; n++) {
 			const struct bl_peer *peer = local->hot[n];
 
-			if (peer->header && core_of(peer) == cq->crowd.core &&
+			if (peer->mapped.header && core_of(peer) == cq->crowd.core &&
 			    memcmp(&peer->addr, &local->addr, sizeof local->addr))
 				return cq->crowd.core;
 		}

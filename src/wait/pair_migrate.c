@@ -82,7 +82,7 @@ static void say_partner(const struct bl_cq *cq, const struct bl_peer *peer)
 /* It talks with us alone. */
 static bool says_us(const struct bl_cq *cq, const struct bl_peer *peer)
 {
-	uint64_t name = atomic_load_explicit(&peer->header->partner, memory_order_relaxed);
+	uint64_t name = atomic_load_explicit(&peer->mapped.header->partner, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < cq->nep; i++)
 		if (name == name_of(&cq->ep[i]->local.addr))

@@ -205,7 +205,7 @@ static void away_rank(int rank)
 			RANK_CHECK(rank, mem[i] == (i ? 99 : 100));
 	} else {
 		while (one(rank, BL_RMA_WRITE, TARGET, MANY - 1, 1) ||
-		       !world_peer(TARGET)->atomics_page) /* an atomic one needs more */
+		       !world_peer(TARGET)->access.atomics_page) /* an atomic one needs more */
 			one(rank, BL_RMA_FETCH, TARGET, MANY - 1, 1);
 		atomic_store(&world->mark[rank], 1);
 		rank_reach_mark(rank, TARGET, 2);
@@ -388,10 +388,11 @@ static void locked_rank(int rank)
 	if (rank == THIRD) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 1, 1));
 		rank_reach_mark(rank, ORIGIN, 1);
-		RANK_CHECK(rank, !bl_atomics_page_lock(world_peer(TARGET)->atomics_page, &wait));
+		RANK_CHECK(rank,
+			   !bl_atomics_page_lock(world_peer(TARGET)->access.atomics_page, &wait));
 		atomic_store(&world->mark[rank], 1);
 		rank_reach_mark(rank, ORIGIN, 2);
-		bl_atomics_page_unlock(world_peer(TARGET)->atomics_page);
+		bl_atomics_page_unlock(world_peer(TARGET)->access.atomics_page);
 	} else if (rank == ORIGIN) {
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 0, 1));
 		atomic_store(&world->mark[rank], 1);

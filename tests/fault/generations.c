@@ -152,7 +152,7 @@ static unsigned neighbours(void)
 {
 	unsigned n = 0;
 
-	for (const struct bl_peer *peer = ep->local.all; peer; peer = peer->next_all)
+	for (const struct bl_peer *peer = ep->local.peers.all; peer; peer = peer->next.all)
 		n++;
 	return n;
 }

@@ -80,7 +80,7 @@ static bool receive_one(uint8_t *buf)
 	for (uint64_t until = bl_clock_ns() + AWAY_NS; !sender_copies() && bl_clock_ns() < until;)
 		sched_yield();
 	do {
-		ep->next_look = bl_ticks();
+		ep->watch.next_look = bl_ticks();
 		atomic_store(&world->mark[MIDWAY], sender_copies());
 		atomic_fetch_add(&world->mark[LOOKS], 1);
 		n = bl_cq_read(cq, &comp, 1, sizeof comp, NULL);

@@ -85,7 +85,7 @@ static void mutate_packet(struct bl_slot *slot, uint64_t *seed)
 /* Counters and chunk numbers in the neighbours' own memory that it may write. */
 static void mutate_their_lanes(uint64_t *seed)
 {
-	for (struct bl_peer *p = ep->local.all; p; p = p->next_all) {
+	for (struct bl_peer *p = ep->local.peers.all; p; p = p->next.all) {
 		struct bl_lane *lane = p->adopted ? p->rx.lane : NULL;
 
 		if (!lane)

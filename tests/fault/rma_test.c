@@ -303,10 +303,11 @@ static void holder_rank(int rank)
 		await(rank, TARGET, 1);
 		RANK_CHECK(rank, !one(rank, BL_RMA_ATOMIC, TARGET, 8));
 		if (rank == 1) {
+			RANK_CHECK(rank, !bl_atomics_page_lock(
+						 world_peer(TARGET)->access.atomics_page, &wait));
 			RANK_CHECK(rank,
-				   !bl_atomics_page_lock(world_peer(TARGET)->atomics_page, &wait));
-			RANK_CHECK(rank, bl_atomics_page_lock(world_peer(TARGET)->atomics_page,
-							      &wait) == -EAGAIN);
+				   bl_atomics_page_lock(world_peer(TARGET)->access.atomics_page,
+							&wait) == -EAGAIN);
 			die();
 		}
 	}
@@ -354,7 +355,7 @@ static const struct keeper_row *keeper_row;
 static void keep_lock(int rank)
 {
 	struct bl_atomics_page_wait wait = {0};
-	struct bl_atomics_page *atomics_page = world_peer(TARGET)->atomics_page;
+	struct bl_atomics_page *atomics_page = world_peer(TARGET)->access.atomics_page;
 	uint64_t until = bl_clock_ns() + WORLD_NS / 2;
 	uint32_t seen;
 

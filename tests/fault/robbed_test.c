@@ -80,9 +80,10 @@ static void mad(void)
 	atomic_store(&world->mark[MAD], 1);
 	while (!atomic_load(&world->mark[VICTIM])) {
 		if (row->scribble == BELLS) {
-			take_bells(victim->doorbells);
+			take_bells(victim->mapped.doorbells);
 		} else {
-			scribble_over(victim->doorbells, sizeof *victim->doorbells, &seed);
+			scribble_over(victim->mapped.doorbells, sizeof *victim->mapped.doorbells,
+				      &seed);
 			scribble_over(victim->rx.lane, sizeof *victim->rx.lane, &seed);
 			scribble_over(victim->tx.lane, sizeof *victim->tx.lane, &seed);
 		}
@@ -181,7 +182,7 @@ static void run(int rank)
 			usleep((unsigned)(table_random(&seed) % ASLEEP_US));
 			send_one(FRIEND, VICTIM, i);
 			if (row->scribble == BELLS) /* before it is awake, whoever has a core */
-				take_bells(world_peer(VICTIM)->doorbells);
+				take_bells(world_peer(VICTIM)->mapped.doorbells);
 			receive(FRIEND, VICTIM, i, false);
 		}
 	}

@@ -332,7 +332,7 @@ static uint64_t lanes_of(const struct bl_local *local)
 {
 	uint64_t bytes = 0;
 
-	for (const struct bl_peer *peer = local->all; peer; peer = peer->next_all)
+	for (const struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all)
 		bytes += peer->tx.lane ? BL_LANE_SIZE : 0;
 	return bytes;
 }

@@ -279,7 +279,7 @@ static void lowering_rank(int rank)
 	if (rank) {
 		rank_reach_mark(rank, 0, 1);
 		RANK_CHECK(rank, !bl_inject(ep, "x", 1, world_index[0], 1, 0, BL_TAGGED));
-		RANK_CHECK(rank, ep->txq_kept == 1);
+		RANK_CHECK(rank, ep->txq.kept == 1);
 		atomic_store(&world->mark[rank], 1);
 		rank_reach_mark(rank, 0, 2);
 		rank_close(rank);

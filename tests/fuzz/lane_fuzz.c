@@ -199,14 +199,14 @@ static void begin(pid_t pid, bool written)
 	w.peer->rx.lane = w.theirs;
 	w.peer->rx.slot = w.theirs->slot;
 	w.peer->rx.span = 21; /* BL_LANE_MOST */
-	w.peer->header = w.header;
+	w.peer->mapped.header = w.header;
 	w.atomics_page = zeroed(sizeof *w.atomics_page);
-	w.peer->atomics_page = w.atomics_page;
+	w.peer->access.atomics_page = w.atomics_page;
 	atomic_store(&w.header->mr.table, (uintptr_t)table);
 	atomic_store(&w.header->mr.mask, TABLE_MASK);
 	bl_copy_pair_init(&w.peer->copy, pid);
-	w.peer->next_arrived = w.ep->local.arrived;
-	w.ep->local.arrived = w.peer;
+	w.peer->next.arrived = w.ep->local.peers.arrived;
+	w.ep->local.peers.arrived = w.peer;
 	atomic_store(&w.peer->state, BL_PEER_READY);
 	bl_ep_adopt(w.ep);
 	require(w.peer->adopted);
@@ -226,8 +226,8 @@ static void finish(void)
 	atomic_store(&w.header->closed, 1); /* nobody waits for it to read */
 	bl_ep_progress(w.ep);
 	memset(w.theirs->slot, 0, sizeof w.theirs->slot); /* nothing more: closing polls, too */
-	w.peer->header = NULL; /* not mapped: free_peer() must not unmap it */
-	w.peer->atomics_page = NULL;
+	w.peer->mapped.header = NULL; /* not mapped: free_peer() must not unmap it */
+	w.peer->access.atomics_page = NULL;
 	w.peer->rx.lane = NULL;
 	w.peer->adopted = false;
 	bl_mr_close(w.mr);
@@ -279,21 +279,25 @@ static void packet(struct input *in, uint64_t tag)
 /* A number that the endpoint has given out, for a packet that refers to it. */
 static uint64_t request_number(size_t which)
 {
-	const struct bl_send_op *r = w.ep->nrequest ? w.ep->request[which % w.ep->nrequest] : NULL;
+	const struct bl_send_op *r =
+		w.ep->rndv.nrequest ? w.ep->rndv.request[which % w.ep->rndv.nrequest] : NULL;
 
 	return r ? (uint64_t)r->generation << 32 | r->index : 0;
 }
 
 static uint64_t transfer_number(size_t which)
 {
-	return w.ep->ntransfer ? (uint64_t)w.ep->transfer[which % w.ep->ntransfer]->generation << 32
-			       : 0;
+	return w.ep->rndv.ntransfer
+		       ? (uint64_t)w.ep->rndv.transfer[which % w.ep->rndv.ntransfer]->generation
+				 << 32
+		       : 0;
 }
 
 /* Its own number of a message that we are receiving. */
 static uint64_t theirs(size_t which)
 {
-	return w.ep->ntransfer ? w.ep->transfer[which % w.ep->ntransfer]->request : 0;
+	return w.ep->rndv.ntransfer ? w.ep->rndv.transfer[which % w.ep->rndv.ntransfer]->request
+				    : 0;
 }
 
 static void scribble(struct input *in, void *memory, size_t size)
@@ -420,7 +424,7 @@ static void answer(struct input *in)
 	size_t len = how & 1 ? number(in, 2) % (BL_SLOT_INLINE + 1) : 0;
 
 	slot->head = BL_HEAD(len, how & 1 ? BL_OP_RMA_RESULT : BL_OP_RMA_DONE, 0);
-	slot->tag = w.ep->rma_number - (how >> 1 & 3);
+	slot->tag = w.ep->rma.number - (how >> 1 & 3);
 	slot->data = number(in, how & 0x10 ? 8 : 1);
 	take(in, slot->bytes, len);
 	atomic_store(&slot->seq, w.peer->rx.next + 1);
@@ -533,7 +537,7 @@ static void send(struct input *in)
 	if (iov[0].iov_len == LARGE)
 		send.niov = 1;
 	if (w.written) { /* both are at it */
-		w.ep->leaves = 0;
+		w.ep->ways.habit.leaves = 0;
 		atomic_store(&w.header->here, bl_ticks());
 	}
 	bl_send(w.ep, &send);

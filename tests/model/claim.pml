@@ -64,7 +64,7 @@
 #define SLOTS 0 /* places of a board, one step each to look at; 0: as many as receives, one step */
 #endif
 #ifndef STAYS
-#define STAYS 0 /* either side may believe that its caller comes back at once (bl_ep.leaves) */
+#define STAYS 0 /* either side may believe that its caller comes back at once (bl_habit.leaves) */
 #endif
 #ifndef WITHDRAWS
 #define WITHDRAWS 0 /* senders cancel */

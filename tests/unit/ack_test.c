@@ -54,10 +54,10 @@ static size_t heard(size_t at, size_t expected, uint64_t *seen)
 	size_t n = 0;
 
 	while (n < expected && bl_clock_ns() < until) {
-		node.ep[at]->next_look = bl_ticks() + BL_TICKS_AHEAD;
+		node.ep[at]->watch.next_look = bl_ticks() + BL_TICKS_AHEAD;
 		n = read_all(at, n, seen);
 	}
-	node.ep[at]->next_look = bl_ticks();
+	node.ep[at]->watch.next_look = bl_ticks();
 	return n;
 }
 
@@ -71,7 +71,7 @@ static void exchange(uint64_t first, size_t count, uint64_t flags)
 				 0);
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(send_one(1, first + i, flags), 0);
-		while (sender->ntxq) {
+		while (sender->txq.nactive) {
 			received = read_all(0, received, NULL);
 			bl_txq_progress(sender);
 		}
@@ -118,20 +118,20 @@ static void so_many(void **state)
 		size_t kept, n;
 
 		exchange(first, row->count, 0);
-		kept = back->ncontrol;
+		kept = back->control.n;
 		assert_in_range(kept, row->few, row->at_most);
 		if (round == 1)
 			assert_int_equal(atomic_load(&back->rx.lane->fins.some) != 0, row->bits);
 		n = heard(1, row->count - kept, &seen);
-		assert_int_equal(sender->requests, kept);
-		while (sender->requests) { /* it comes back */
+		assert_int_equal(sender->rndv.requests, kept);
+		while (sender->rndv.requests) { /* it comes back */
 			assert_true(kept);
 			bl_ep_progress(receiver);
 			n = read_all(1, n, &seen);
 		}
 		assert_int_equal(n, row->count);
 		assert_int_equal(seen, sum(first, row->count)); /* each once */
-		assert_int_equal(back->ncontrol, 0);
+		assert_int_equal(back->control.n, 0);
 		node_expect_nothing(&node, 1);
 	}
 	node_close(&node);
@@ -150,7 +150,7 @@ static bool sleeps(void)
 {
 	struct bl_sleep sleep;
 
-	sender->next_look = bl_ticks() + BL_TICKS_AHEAD;
+	sender->watch.next_look = bl_ticks() + BL_TICKS_AHEAD;
 	if (!bl_wait_doze(&node.cq[1]->wait, &sleep))
 		return false;
 	bl_wait_rise(&node.cq[1]->wait, &sleep);
@@ -237,12 +237,13 @@ static void is_seen(void **state)
 	if (row->before)
 		row->before();
 	atomic_store(&node.peer[0][1]->rx.lane->fins.word[0],
-		     1ull << (uint32_t)bl_send_op_number(
-			     sender->request[0]->peer ? sender->request[0] : sender->request[31]));
+		     1ull << (uint32_t)bl_send_op_number(sender->rndv.request[0]->peer
+								 ? sender->rndv.request[0]
+								 : sender->rndv.request[31]));
 	atomic_store(&node.peer[0][1]->rx.lane->fins.some, 1);
-	assert_int_equal(sender->requests, 1);
+	assert_int_equal(sender->rndv.requests, 1);
 	row->look();
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, (void *)3);
 	node_close(&node);
 }
@@ -268,7 +269,7 @@ static void liar(void **state)
 			atomic_store(&fins->word[w], UINT64_MAX);
 		atomic_store(&fins->some, UINT64_MAX);
 		bl_ack_look_at_all(sender);
-		assert_int_equal(sender->requests, 3);
+		assert_int_equal(sender->rndv.requests, 3);
 	}
 	assert_int_equal(read_all(1, 0, NULL), 2);
 	for (uint64_t i = 0; i < 5; i += 2)
@@ -290,24 +291,24 @@ static void needs_a_packet(void **state)
 	assert_false(bl_tx_refresh(&back->tx));
 	bl_ack(receiver, back, 0, ENOMEM);
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 0);
-	assert_int_equal(back->ncontrol, 1);
+	assert_int_equal(back->control.n, 1);
 	bl_ack(receiver, back, 0, 0);
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1);
-	assert_int_equal(back->ncontrol, 1);
+	assert_int_equal(back->control.n, 1);
 	assert_int_equal(heard(1, ROOM, NULL), ROOM);
 	/* What waited goes when there is room and the next comes: its last call may be this. */
 	bl_ack(receiver, back, 0, 0);
-	assert_int_equal(back->ncontrol, 0);
+	assert_int_equal(back->control.n, 0);
 	assert_int_equal(back->tx.next, BL_SLOTS + 2);
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 0);
 	while (bl_tx_room(&back->tx) || bl_tx_refresh(&back->tx))
 		bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
 	for (int i = 0; i < 3; i++)
 		bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
-	assert_int_equal(back->ncontrol, 3);
+	assert_int_equal(back->control.n, 3);
 	bl_ep_progress(sender);
 	bl_control(receiver, back, BL_OP_FIN, 0, 0, NULL, 0);
-	assert_int_equal(back->ncontrol, 0);
+	assert_int_equal(back->control.n, 0);
 	node_close(&node);
 }
 
@@ -324,13 +325,14 @@ static void room_came(void **state)
 	back = node.peer[0][1];
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1); /* of the last one */
 	assert_int_equal(heard(1, ROOM + 1, &seen), ROOM + 1);
-	for (uint32_t i = 0; i < sender->nrequest; i++) { /* and now a packet for each */
+	for (uint32_t i = 0; i < sender->rndv.nrequest; i++) { /* and now a packet for each */
 		struct bl_sink none = BL_SINK_NONE;
 
-		bl_on_fin(sender, &none, node.peer[1][0], bl_send_op_number(sender->request[i]), 0);
+		bl_on_fin(sender, &none, node.peer[1][0],
+			  bl_send_op_number(sender->rndv.request[i]), 0);
 	}
 	node_expect_nothing(&node, 1);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	node_close(&node);
 }
 
@@ -344,7 +346,7 @@ static void discarded(void **state)
 	(void)state;
 	open_nodes(2);
 	for (uint64_t i = 0; i < MANY; i++)
-		for (assert_int_equal(send_one(1, i, 0), 0); sender->ntxq;)
+		for (assert_int_equal(send_one(1, i, 0), 0); sender->txq.nactive;)
 			node_progress(&node);
 	node_settle(&node, 0);
 	for (recv.tag = 0; recv.tag < MANY; recv.tag++)
@@ -378,7 +380,7 @@ static void behind_messages(void **state)
 	assert_int_equal(atomic_load(&back->rx.lane->fins.some), 1);
 	assert_int_equal(heard(1, n + 1, &seen), n + 1);
 	assert_int_equal(seen, 1000);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	node_close(&node);
 }
 
@@ -390,14 +392,14 @@ static void to_itself(void **state)
 
 	(void)state;
 	open_nodes(2);
-	while (!sender->ntxq) {
+	while (!sender->txq.nactive) {
 		assert_int_equal(bl_send(sender, &send), 0);
 		assert_int_equal(bl_recv_buf(sender, to, LEN, 1, 0, 0, NULL, NODE_FLAGS), 0);
 		n++;
 	}
 	assert_in_range(n, BL_SLOTS / 2, BL_SLOTS + 1);
 	assert_int_equal(heard(1, 2 * n, NULL), 2 * n);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	node_close(&node);
 }
 
@@ -583,7 +585,7 @@ static void from_nobody(void **state)
 
 static void dies(void)
 {
-	atomic_store(&node.peer[1][2]->found_dead, true);
+	atomic_store(&node.peer[1][2]->life.found_dead, true);
 }
 
 struct last_row {
@@ -608,14 +610,14 @@ static void last_word(void **state)
 	open_nodes(3);
 	fins = &node.ep[2]->dest[1]->rx.lane->fins;
 	assert_int_equal(bl_send(sender, &send), 0);
-	for (uint32_t i = 0; i < sender->nrequest; i++)
-		if (sender->request[i]->peer)
+	for (uint32_t i = 0; i < sender->rndv.nrequest; i++)
+		if (sender->rndv.request[i]->peer)
 			atomic_store(&fins->word[i / 64], 1ull << i % 64);
 	atomic_store(&fins->some, 1);
 	row->ends();
 	bl_ep_look(sender, &none, bl_ticks());
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	node_close(&node);
 }
 

@@ -37,14 +37,14 @@ static void receive(size_t len)
 static void not_told(void)
 {
 	node_settle(&node, 1);
-	assert_int_equal(sender->requests, 1);
-	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+	assert_int_equal(sender->rndv.requests, 1);
+	assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
 }
 
 static void told(void)
 {
 	assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
-	assert_int_equal(sender->requests + sender->neager_long, 0);
+	assert_int_equal(sender->rndv.requests + sender->ways.pending.neager_long, 0);
 }
 
 /* --- which ------------------------------------------------------------------ */
@@ -89,7 +89,7 @@ static void which_are(void **state)
 	post(LONGEST - 80000);
 	n = peer()->tx.next;
 	send_by(row->len, row->niov, DELIVER | row->flags);
-	assert_int_equal(sender->requests, 1);
+	assert_int_equal(sender->rndv.requests, 1);
 	assert_int_equal(BL_HEAD_OP(head_of(n)), row->one_packet ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
 	assert_int_equal(!!(BL_HEAD_FLAGS(head_of(n)) & BL_SLOT_ACK), row->one_packet);
 	if (row->one_packet)
@@ -244,7 +244,7 @@ static void hears(void **state)
 		check(row->when == SHORT ? less : len);
 	told();
 	node_settle(&node, 1);
-	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+	assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
 	node_close(&node);
 }
 
@@ -261,7 +261,7 @@ static void receiver_ends(void **state)
 		send_by(either[i], 1, DELIVER);
 		bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
 		assert_int_equal(node_error(&node, 1).err, ECONNRESET);
-		assert_int_equal(sender->requests, 0);
+		assert_int_equal(sender->rndv.requests, 0);
 		node_close(&node);
 	}
 }
@@ -292,7 +292,7 @@ static void counted(void **state)
 	(void)state;
 	open_pair();
 	assert_int_equal(bl_cntr_open(node.domain, &cntr), 0);
-	sender->tx_cntr = cntr;
+	sender->bound.tx_cntr = cntr;
 	assert_int_equal(bl_send(sender, &send), 0);
 	node_settle(&node, 0);
 	node_settle(&node, 1);
@@ -300,9 +300,9 @@ static void counted(void **state)
 	receive(EAGER);
 	node_settle(&node, 1);
 	assert_int_equal(bl_cntr_read(cntr), 1);
-	assert_int_equal(sender->requests, 0);
-	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
-	sender->tx_cntr = NULL;
+	assert_int_equal(sender->rndv.requests, 0);
+	assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
+	sender->bound.tx_cntr = NULL;
 	assert_int_equal(bl_cntr_close(cntr), 0);
 	node_close(&node);
 }
@@ -325,12 +325,12 @@ static void to_itself(void **state)
 			 BL_SLOT_ACK);
 	bl_ep_progress(ep);
 	bl_ep_progress(ep);
-	assert_int_equal(ep->tx_cq->head, ep->tx_cq->tail);
+	assert_int_equal(ep->bound.tx_cq->head, ep->bound.tx_cq->tail);
 	assert_int_equal(bl_recv_buf(ep, to, EAGER, 0, 9, 0, to, NODE_FLAGS), 0);
 	assert_ptr_equal(node_completion(&node, 0, NULL).context, to);
 	assert_ptr_equal(node_completion(&node, 0, NULL).context, from);
 	check(EAGER);
-	assert_int_equal(ep->requests, 0);
+	assert_int_equal(ep->rndv.requests, 0);
 	node_close(&node);
 }
 
@@ -361,7 +361,7 @@ static void asks_for_more(void **state)
 		   offsetof(struct bl_frag_ask, piece) + sizeof ask.piece[0]);
 	node_settle(&node, 1);
 	assert_int_equal(peer()->tx.next, n);
-	assert_int_equal(sender->nserving, 0);
+	assert_int_equal(sender->rndv.nserving, 0);
 	assert_null(request()->chunks);
 	receive(EAGER);
 	told();
@@ -483,20 +483,21 @@ static bool prepare(const struct large_row *row)
 		lengthen();
 	assert_int_equal(is_long(), !row->is_short);
 	for (uint32_t i = 0; i < row->unread; i++) {
-		sender->leaves = 0;
+		sender->ways.habit.leaves = 0;
 		if (!send_at_it(row->len, 0, true))
 			return false;
 	}
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	if (row->under_way)
 		send_by(LONGEST, 1, 0);
-	assert_int_equal(sender->requests, row->under_way);
+	assert_int_equal(sender->rndv.requests, row->under_way);
 	if (row->shown)
 		post(row->len);
-	assert_int_equal(receiver->tagged.head && receiver->tagged.head->flags, row->shown);
-	sender->leaves = row->leaves;
+	assert_int_equal(receiver->tagged.posted.head && receiver->tagged.posted.head->flags,
+			 row->shown);
+	sender->ways.habit.leaves = row->leaves;
 	if (row->shares)
-		sender->tx_cq->crowd.until = bl_ticks() + 1000000 * bl_ticks_per_us();
+		sender->bound.tx_cq->crowd.until = bl_ticks() + 1000000 * bl_ticks_per_us();
 	return true;
 }
 
@@ -533,7 +534,9 @@ static void large_ones(void **state)
 		check(len);
 		node_completion(&node, 1, NULL);
 	}
-	assert_int_equal(sender->requests + receiver->ntransfer + receiver->nclaimed, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.ntransfer +
+				 receiver->ways.proxy.nclaimed,
+			 0);
 	node_close(&node);
 }
 
@@ -543,7 +546,7 @@ static void send_one(void)
 {
 	while (!prepare(&one) || !send_row(&one))
 		node_close(&node);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 }
 
 /* Who sends it goes on at once; whether it then computes shows, is remembered, and said. */
@@ -551,19 +554,19 @@ static void large_ones_teach(void **state)
 {
 	(void)state;
 	send_one();
-	assert_true(sender->left_at);
-	sender->left_at -= 1000 * bl_ticks_per_us();
+	assert_true(sender->ways.habit.left_at);
+	sender->ways.habit.left_at -= 1000 * bl_ticks_per_us();
 	atomic_store(&sender->local.seg.header->stays, 1);
 	node_completion(&node, 1, NULL);
-	while (sender->left_at) /* until it is idle */
+	while (sender->ways.habit.left_at) /* until it is idle */
 		bl_ep_progress(sender);
-	assert_int_equal(sender->leaves, BL_LEAVES_MOST);
+	assert_int_equal(sender->ways.habit.leaves, BL_LEAVES_MOST);
 	assert_false(atomic_load(&sender->local.seg.header->stays));
 	for (int i = 0; i < (int)BL_LEAVES_MOST; i++) {
 		bl_habit_leave(sender);
-		bl_habit_back(sender, sender->left_at);
+		bl_habit_back(sender, sender->ways.habit.left_at);
 	}
-	assert_int_equal(sender->leaves, 0);
+	assert_int_equal(sender->ways.habit.leaves, 0);
 	assert_true(atomic_load(&sender->local.seg.header->stays));
 	node_close(&node);
 }
@@ -577,10 +580,10 @@ static void receivers_learn(void **state)
 	(void)state;
 	while (!prepare(&shown) || !send_row(&shown))
 		node_close(&node);
-	receiver->leaves = 0;
-	receiver->left_at = bl_ticks() - 1000 * bl_ticks_per_us();
-	assert_int_equal(bl_cq_read(receiver->rx_cq, &comp, 1, sizeof comp, NULL), 1);
-	assert_int_equal(receiver->leaves, BL_LEAVES_MOST);
+	receiver->ways.habit.leaves = 0;
+	receiver->ways.habit.left_at = bl_ticks() - 1000 * bl_ticks_per_us();
+	assert_int_equal(bl_cq_read(receiver->bound.rx_cq, &comp, 1, sizeof comp, NULL), 1);
+	assert_int_equal(receiver->ways.habit.leaves, BL_LEAVES_MOST);
 	assert_false(atomic_load(&receiver->local.seg.header->stays));
 	check(LARGE);
 	node_close(&node);
@@ -595,21 +598,23 @@ static void copies_are_no_absence(void **state)
 	(void)state;
 	open_pair();
 	now = bl_ticks();
-	receiver->left_at = now - 10000005 * us; /* and then, 5 us later, copied for 10 s */
-	receiver->brought_at = now - 10000003 * us;
-	receiver->rx_cq->last_empty = now - 10000007 * us;
+	receiver->ways.habit.left_at =
+		now - 10000005 * us; /* and then, 5 us later, copied for 10 s */
+	receiver->ways.habit.brought_at = now - 10000003 * us;
+	receiver->bound.rx_cq->last_empty = now - 10000007 * us;
 	began = bl_copy_begins(receiver, LARGE) - 10000000 * us;
 	bl_copy_ends(receiver, began);
 	now = bl_ticks();
-	assert_true(now - receiver->left_at >= 5 * us);
-	assert_true(now - receiver->left_at < 10000000 * us);
-	assert_true(now - receiver->brought_at >= 3 * us);
-	assert_true(now - receiver->brought_at < 10000000 * us);
-	assert_true(now - receiver->rx_cq->last_empty >= 7 * us);
-	assert_true(now - receiver->rx_cq->last_empty < 10000000 * us);
-	receiver->left_at = receiver->brought_at = 0; /* what isn't known stays so */
+	assert_true(now - receiver->ways.habit.left_at >= 5 * us);
+	assert_true(now - receiver->ways.habit.left_at < 10000000 * us);
+	assert_true(now - receiver->ways.habit.brought_at >= 3 * us);
+	assert_true(now - receiver->ways.habit.brought_at < 10000000 * us);
+	assert_true(now - receiver->bound.rx_cq->last_empty >= 7 * us);
+	assert_true(now - receiver->bound.rx_cq->last_empty < 10000000 * us);
+	receiver->ways.habit.left_at = receiver->ways.habit.brought_at =
+		0; /* what isn't known stays so */
 	bl_copy_ends(receiver, bl_copy_begins(receiver, LARGE));
-	assert_int_equal(receiver->left_at + receiver->brought_at, 0);
+	assert_int_equal(receiver->ways.habit.left_at + receiver->ways.habit.brought_at, 0);
 	assert_int_equal(bl_copy_begins(receiver, 1000), 0); /* a short one costs nothing */
 	node_close(&node);
 }
@@ -623,13 +628,13 @@ static void a_look_is_due(void **state)
 	for (uint32_t i = 0; i < 3; i++) {
 		size_t len = i == 1 ? BL_LONG_BYTES - 1 : BL_LONG_BYTES;
 
-		receiver->rx_cq->full &= ~(BL_LOOK_READS - 1u);
-		receiver->next_look = bl_ticks() + (i == 2 ? 1000000 * bl_ticks_per_us() : 0);
+		receiver->bound.rx_cq->full &= ~(BL_LOOK_READS - 1u);
+		receiver->watch.next_look = bl_ticks() + (i == 2 ? 1000000 * bl_ticks_per_us() : 0);
 		bl_copy_ends(receiver, bl_copy_begins(receiver, len));
-		assert_int_equal(receiver->rx_cq->full & (BL_LOOK_READS - 1),
+		assert_int_equal(receiver->bound.rx_cq->full & (BL_LOOK_READS - 1),
 				 i ? 0 : BL_LOOK_READS - 1);
 	}
-	receiver->next_look = 0;
+	receiver->watch.next_look = 0;
 	node_close(&node);
 }
 
@@ -639,9 +644,9 @@ static void early_ones_teach(void **state)
 	(void)state;
 	send_one();
 	node_settle(&node, 0);
-	receiver->left_at = 0;
+	receiver->ways.habit.left_at = 0;
 	post(LARGE);
-	assert_true(receiver->left_at);
+	assert_true(receiver->ways.habit.left_at);
 	assert_int_equal(node_completion(&node, 0, NULL).len, LARGE);
 	check(LARGE);
 	node_close(&node);

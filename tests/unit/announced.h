@@ -90,7 +90,7 @@ static inline void announce(uint32_t i, size_t len, uint64_t flags)
 	struct bl_send send = {&(struct iovec){from + i, len}, 1,   0, i, 0, from + i,
 			       flags | BL_COMPLETION,	       NULL};
 
-	sender->leaves = 0; /* or it might claim the receive, if this machine is slow */
+	sender->ways.habit.leaves = 0; /* or it might claim the receive, if this machine is slow */
 	assert_int_equal(bl_send(sender, &send), 0);
 }
 
@@ -100,8 +100,8 @@ static inline void deliver(void)
 	struct bl_sink none = BL_SINK_NONE;
 
 	/* However slow this machine is. */
-	receiver->leaves = user_leaves ? BL_LEAVES_MOST : 0;
-	receiver->left_at = 0;
+	receiver->ways.habit.leaves = user_leaves ? BL_LEAVES_MOST : 0;
+	receiver->ways.habit.left_at = 0;
 	bl_poll_peer(receiver, &none, back());
 }
 
@@ -133,9 +133,10 @@ static inline void is_not_there(uint32_t i)
 
 static inline const struct bl_recv_op *cts_all(uint32_t i)
 {
-	for (uint32_t k = 0; k < receiver->ntransfer; k++)
-		if (receiver->transfer[k]->context == there[i])
-			return receiver->transfer[k]->cts_all ? receiver->transfer[k] : NULL;
+	for (uint32_t k = 0; k < receiver->rndv.ntransfer; k++)
+		if (receiver->rndv.transfer[k]->end.context == there[i])
+			return receiver->rndv.transfer[k]->cts_all ? receiver->rndv.transfer[k]
+								   : NULL;
 	return NULL;
 }
 
@@ -172,7 +173,7 @@ static inline void complete(uint32_t count, const size_t *len)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		is_there(i, len[i]);
-	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.ntransfer, 0);
 	assert_int_equal(back()->chunks_busy, 0);
 }
 

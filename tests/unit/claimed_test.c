@@ -42,7 +42,7 @@ int __wrap_bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, siz
 {
 	struct bl_sink none = BL_SINK_NONE;
 
-	if (sender && !node.ep[1]->nclaimed)
+	if (sender && !node.ep[1]->ways.proxy.nclaimed)
 		bl_ep_progress(node.ep[1]);
 	if (sender && row->early) {
 		atomic_store(&node.ep[0]->local.seg.header->closed, 1);
@@ -69,15 +69,15 @@ static void is_gone(void **state)
 	atomic_store_explicit(&node.ep[1]->local.seg.header->here, 0, memory_order_relaxed);
 	assert_int_equal(bl_send_buf(node.ep[0], from, LEN, 1, 1, 0, from, NODE_FLAGS), 0);
 	if (!row->early) {
-		assert_int_equal(node.ep[1]->nclaimed, 1);
+		assert_int_equal(node.ep[1]->ways.proxy.nclaimed, 1);
 		/* The sender is told, and goes. */
-		assert_int_equal(node.ep[0]->requests, 0);
+		assert_int_equal(node.ep[0]->rndv.requests, 0);
 		sender->broken = row->broken;
 		atomic_store(&node.ep[0]->local.seg.header->closed, !row->broken);
 		bl_ep_look(node.ep[1], &none, bl_ticks());
 		atomic_store(&node.ep[0]->local.seg.header->closed, 0);
 	}
-	assert_int_equal(node.ep[1]->nclaimed, 0);
+	assert_int_equal(node.ep[1]->ways.proxy.nclaimed, 0);
 	if (row->err) {
 		assert_int_equal(node_error(&node, 1).err, row->err);
 	} else {

@@ -59,7 +59,7 @@ static void open_pair(uint32_t company)
 		.visit_every = 32,
 	};
 	/* nobody looks after lives or the scheduler meanwhile */
-	pair.ep[0]->next_look = pair.cq[0]->crowd.until;
+	pair.ep[0]->watch.next_look = pair.cq[0]->crowd.until;
 }
 
 static void post(uint64_t from, uint64_t tag)
@@ -160,14 +160,14 @@ static void returns_by_any_queue(void **state)
 
 	open_pair(0);
 	assert_int_equal(bl_cq_open(pair.domain, 0, &tx), 0);
-	pair.ep[0]->tx_cq = tx;
+	pair.ep[0]->bound.tx_cq = tx;
 	bl_oversub_leave(pair.cq[0]);
 	assert_int_equal(our_turn(), BL_TURN_AWAY);
 	assert_true(tx->away);
 	bl_oversub_return(tx);
 	bl_cq_read(pair.cq[0], &comp, 1, sizeof comp, NULL);
 	assert_int_equal(our_turn(), OUR_CORE);
-	pair.ep[0]->tx_cq = pair.cq[0];
+	pair.ep[0]->bound.tx_cq = pair.cq[0];
 	assert_int_equal(bl_cq_close(tx), 0);
 	node_close(&pair);
 }

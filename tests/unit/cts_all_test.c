@@ -132,7 +132,7 @@ static void check_given(const struct bl_recv_op *t, size_t len, uint32_t n)
 	assert_int_equal(packets(n, BL_OP_CTS), 1);
 	is_not_there(0);
 	is_there(1, LEAST);
-	assert_int_equal(receiver->ntransfer, 1);
+	assert_int_equal(receiver->rndv.ntransfer, 1);
 }
 
 static void which_are(void **state)
@@ -167,7 +167,7 @@ static void which_are(void **state)
 		/* it is copied at once, as ever, and its sender isn't asked */
 		is_there(0, row->len);
 		assert_int_equal(packets(n, BL_OP_CTS), 0);
-		assert_int_equal(receiver->ntransfer, 0);
+		assert_int_equal(receiver->rndv.ntransfer, 0);
 	}
 	back()->chunks_busy = row->no_coop ? busy : back()->chunks_busy;
 	complete(1 + another_behind(row->behind), len);
@@ -190,7 +190,7 @@ static void not_when_early(void **state)
 	sender_is(WAITS);
 	post_one(0, LEAST, BL_TAGGED);
 	assert_int_equal(packets(n, BL_OP_CTS), 0);
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	is_there(0, LEAST);
 	post_one(1, LEAST, BL_TAGGED);
 	complete(2, (size_t[]){LEAST, LEAST});
@@ -217,19 +217,19 @@ static void none_while_posting(void **state)
 		announce(i, MOST, BL_TAGGED);
 	n = back()->tx.next;
 	sender_is(WAITS);
-	receiver->posting = true;
+	receiver->ways.proxy.posting = true;
 	deliver();
-	receiver->posting = false;
-	assert_int_equal(receiver->ntransfer, 2);
+	receiver->ways.proxy.posting = false;
+	assert_int_equal(receiver->rndv.ntransfer, 2);
 	assert_int_equal(packets(n, BL_OP_CTS), 2);
 	for (uint32_t i = 0; i < 2; i++) {
-		t = receiver->transfer[i];
+		t = receiver->rndv.transfer[i];
 		assert_false(t->cts_all);
 		assert_int_equal(t->count, MOST / (BOTH_HANDS / 2));
 		assert_int_equal(t->taken, 1);
 	}
 	by_finish();
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	complete(2, (size_t[]){MOST, MOST});
 	node_close(&node);
 }
@@ -295,7 +295,7 @@ static void one_at_a_time(void **state)
 	sender_is(WAITS);
 	deliver();
 	assert_non_null(cts_all(0));
-	assert_int_equal(receiver->ntransfer, 1);
+	assert_int_equal(receiver->rndv.ntransfer, 1);
 	is_there(1, LEAST);
 	is_there(2, LEAST);
 	complete(3, len);
@@ -349,7 +349,7 @@ static void in_hand(void **state)
 	struct bl_recv_op *t;
 
 	give(MOST);
-	t = receiver->transfer[0];
+	t = receiver->rndv.transfer[0];
 	assert_int_equal(t->count, 1);
 	t->count = PIECES_OF_MOST;
 	sender_is(COPIES); /* so that it is here, however slow this machine */
@@ -376,7 +376,7 @@ static void by_read(void)
 
 static void by_post(void)
 {
-	receiver->leaves = BL_LEAVES_MOST;
+	receiver->ways.habit.leaves = BL_LEAVES_MOST;
 	post_one(2, LEAST, BL_TAGGED);
 }
 
@@ -386,7 +386,7 @@ static void by_send(void)
 	struct bl_send send = {&(struct iovec){other, LEAST}, 1, 1, 5, 0, NULL, BL_TAGGED, NULL};
 	enum bl_copy_way way = back()->copy.push;
 
-	receiver->leaves = BL_LEAVES_MOST;
+	receiver->ways.habit.leaves = BL_LEAVES_MOST;
 	back()->copy.push = BL_COPY_VM; /* one that can be claimed */
 	assert_int_equal(bl_send(receiver, &send), 0);
 	back()->copy.push = way;
@@ -416,7 +416,7 @@ static void finished_without_its_sender(void **state)
 	give(row->len);
 	sender_is(IS_AWAY);
 	row->finish();
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	is_there(0, row->len);
 	assert_int_equal(pushed(), 0);
 	for (uint32_t i = 0; i < 2; i++)
@@ -488,7 +488,7 @@ static void sender_dies(void **state)
 	(void)state;
 	give(LEAST);
 	bl_ep_peer_gone(receiver, &none, back(), ECONNRESET);
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	assert_ptr_equal(node_completion(&node, 0, NULL).context, there[1]);
 	assert_int_equal(node_error(&node, 0).err, ECONNRESET);
 	is_not_there(0);
@@ -505,7 +505,7 @@ static void sender_dies_copying(void **state)
 	bl_chunks_take(cts_all(0)->chunks, cts_all(0)->chunks_generation, cts_all(0)->count, true);
 	bl_ep_progress(receiver);
 	bl_ep_peer_gone(receiver, &none, back(), ECONNRESET);
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	assert_ptr_equal(node_completion(&node, 0, NULL).context, there[1]);
 	assert_int_equal(node_error(&node, 0).err, ECONNRESET);
 	node_close(&node);

@@ -115,16 +115,16 @@ static void streams_of_large_ones(void **state)
 		}
 		tx->asked = (uint8_t)(tx->next - (row->hears ? BL_TURN - 1 : BL_TURN + 1));
 		tx->slow = row->far ? 7 : 0;
-		sender->leaves = row->leaves;
+		sender->ways.habit.leaves = row->leaves;
 		assert_int_equal(bl_send(sender, &send), 0);
-		sender->leaves = 0;
+		sender->ways.habit.leaves = 0;
 		seen[sent++] = way_of_last(1);
 	}
 	assert_string_equal(seen, row->ways);
 	always_gives_room = false;
 	for (waits_here = true; got < sent; got++)
 		receives(0, len);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	peer()->board = NULL;
 	node_close(&node);
 	limits_by_stream(MIDDLE, 32768);

@@ -222,12 +222,12 @@ static void send_all(enum way way, size_t len, unsigned sends)
 			unsigned before = passed + passed_payload;
 
 			send_one(way, len);
-			if (node.ep[0]->sampled) /* all of it, or nothing */
+			if (node.ep[0]->demoting.sampled) /* all of it, or nothing */
 				assert_int_equal(passed + passed_payload - before,
 						 node.ep[0]->demote.with);
-			if (way == READ_BETWEEN && node.ep[0]->sampled)
+			if (way == READ_BETWEEN && node.ep[0]->demoting.sampled)
 				reply(1, 0);
-			else if (way == EMPTY_BETWEEN && node.ep[0]->sampled)
+			else if (way == EMPTY_BETWEEN && node.ep[0]->demoting.sampled)
 				node_expect_nothing(&node, 0);
 		}
 		for (unsigned i = 0; i < window; i++)
@@ -244,7 +244,7 @@ static void open_node(enum way way)
 	node_open(&node, 2);
 	for (size_t i = 0; i < 2 && way == LOCKED; i++) {
 		bl_domain_locks(node.domain);
-		node.ep[i]->locks = true; /* as of one that is opened after that */
+		node.ep[i]->demoting.locks = true; /* as of one that is opened after that */
 	}
 }
 
@@ -259,7 +259,7 @@ static void which_ones_are(void **state)
 	open_node(row->way);
 	pass = &node.ep[0]->demote;
 	send_all(row->way, row->len, 3 * SAYS);
-	assert_int_equal(node.ep[0]->locks, row->learned);
+	assert_int_equal(node.ep[0]->demoting.locks, row->learned);
 	assert_int_equal(pass->began != 0, row->way != BACK && row->way != LOCKED);
 	assert_int_equal(pass->sure, judged);
 	passed = passed_payload = 0;
@@ -290,7 +290,7 @@ static void it_may_change(void **state)
 	for (unsigned turn = 0; turn < 3; turn++) {
 		bl_demote_wait_ns = turn % 2 ? INT32_MAX : INT32_MIN;
 		send_all(WINDOWS, 0, TURNS);
-		assert_int_equal(node.ep[0]->locks, !(turn % 2));
+		assert_int_equal(node.ep[0]->demoting.locks, !(turn % 2));
 		assert_true(node.ep[0]->demote.sure);
 	}
 	for (unsigned i = 0; i < 4; i++) { /* but who waits for it is passed it on */
@@ -319,11 +319,12 @@ static void few_once_sure(void **state)
 	assert_true(node.ep[0]->demote.sure);
 	for (unsigned i = 0; i < (BL_DEMOTE_REST + 2) * 65; i++) {
 		send_one(WINDOWS, 0);
-		samples += node.ep[0]->sampled;
+		samples += node.ep[0]->demoting.sampled;
 		take(0, 1);
 		/* what was read in between: as if it had not been */
-		node.ep[0]->demote.reads = node.ep[0]->rx_cq->full + node.ep[0]->rx_cq->last_empty +
-					   node.ep[0]->tx_cq->full + node.ep[0]->tx_cq->last_empty;
+		node.ep[0]->demote.reads =
+			node.ep[0]->bound.rx_cq->full + node.ep[0]->bound.rx_cq->last_empty +
+			node.ep[0]->bound.tx_cq->full + node.ep[0]->bound.tx_cq->last_empty;
 	}
 	assert_in_range(samples, 2, 4);
 	node_close(&node);
@@ -331,7 +332,7 @@ static void few_once_sure(void **state)
 
 static void to_a_sample(void)
 {
-	while (!node.ep[0]->sampled) {
+	while (!node.ep[0]->demoting.sampled) {
 		reply(0, 1);
 		bl_tx_hear(&node.ep[0]->dest[1]->tx, 0); /* no dialogue */
 	}
@@ -348,7 +349,7 @@ static void how_long(void **state)
 	open_node(WINDOWS);
 	pass = &node.ep[0]->demote;
 	send_all(WINDOWS, 0, LAP);
-	for (unsigned i = 0; !node.ep[0]->sampled; i++) {
+	for (unsigned i = 0; !node.ep[0]->demoting.sampled; i++) {
 		assert_in_range(i, 0, 2 * LAP);
 		send_one(WINDOWS, 0);
 		take(0, 1);
@@ -393,7 +394,7 @@ static void anything_ends_it(void **state)
 		} else {
 			assert_int_equal(bl_rma(node.ep[0], &nothing), -EINVAL);
 		}
-		assert_false(node.ep[0]->sampled);
+		assert_false(node.ep[0]->demoting.sampled);
 		if (i == 0) {
 			node_completion(&node, 1, NULL);
 			node_completion(&node, 0, NULL);
@@ -426,8 +427,8 @@ static void a_domain_says(void **state)
 	assert_int_equal(bl_ep_open(domain, &before), 0);
 	bl_domain_locks(domain);
 	assert_int_equal(bl_ep_open(domain, &after), 0);
-	assert_false(before->locks);
-	assert_true(after->locks);
+	assert_false(before->demoting.locks);
+	assert_true(after->demoting.locks);
 	assert_int_equal(bl_ep_close(before), 0);
 	assert_int_equal(bl_ep_close(after), 0);
 	assert_int_equal(bl_domain_close(domain), 0);

@@ -108,7 +108,7 @@ static inline void sends_past(size_t by, size_t len, uint8_t past)
 	struct bl_send send = {&iov, 1, !by, 9, 0, from, NODE_FLAGS, NULL};
 
 	tx->past = past; /* however long stores take here, and calls */
-	node.ep[by]->leaves = 0;
+	node.ep[by]->ways.habit.leaves = 0;
 	assert_int_equal(bl_send(node.ep[by], &send), 0);
 }
 

@@ -70,7 +70,7 @@ static void send_one(size_t by, size_t len, uint8_t seed, uint64_t flags)
 		w->out[n][i] = (uint8_t)(seed + i * 7 + (i >> 8));
 	w->len[n] = len;
 	node.ep[by]->dest[!by]->tx.past = 0;
-	node.ep[by]->leaves = 0;
+	node.ep[by]->ways.habit.leaves = 0;
 	while ((err = bl_send(node.ep[by], &send)) == -EAGAIN) {
 		look(0);
 		look(1);

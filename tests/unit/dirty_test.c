@@ -165,7 +165,7 @@ static void judge_a_copy(void **state)
 	limits()->dirty_ns = limits()->dirty_per_kb = 1000000;
 	limits()->dirty_per_kb_most = 4000000;
 	limits()->used_near = (uint32_t)row->used_near << 10;
-	sender->uses = row->uses;
+	sender->ways.used.in_row = row->uses;
 	p.tx.slow = row->near ? 0 : 7;
 	bl_dirty_judge(sender, &t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
 	assert_int_equal(t.verdict, row->verdict);
@@ -199,23 +199,23 @@ static void seen_to_be_used(void **state)
 	const struct use_row *row = TABLE_ROW(struct use_row, state);
 
 	open_fresh();
-	sender->uses = row->had;
+	sender->ways.used.in_row = row->had;
 	sender->dest[0]->tx.slow = row->far ? BL_FAR : 0;
 	bl_dirty_got(sender, sender->dest[0], row->len);
-	assert_int_equal(sender->got_at, 0); /* where that doesn't matter */
+	assert_int_equal(sender->ways.used.got_at, 0); /* where that doesn't matter */
 	limits_dirty(FRESH, true);
 	bl_dirty_got(sender, sender->dest[0], row->len);
-	assert_int_equal(sender->got_at != 0, bl_dirty_may(row->len));
-	if (sender->got_at) {
+	assert_int_equal(sender->ways.used.got_at != 0, bl_dirty_may(row->len));
+	if (sender->ways.used.got_at) {
 		uint64_t now = bl_ticks(), since = row->ns * bl_ticks_per_us() / 1000;
 
-		sender->got_at = now - since;
+		sender->ways.used.got_at = now - since;
 		bl_dirty_back_at(sender, now);
 	} else {
 		bl_dirty_back(sender);
 	}
-	assert_int_equal(sender->uses, row->uses);
-	assert_int_equal(sender->got_at, 0);
+	assert_int_equal(sender->ways.used.in_row, row->uses);
+	assert_int_equal(sender->ways.used.got_at, 0);
 	node_close(&node);
 }
 
@@ -230,15 +230,15 @@ static void used_until(void **state)
 	copies_take_long(false);
 	for (size_t i = 0; i < 2; i++) {
 		one(KB100);
-		assert_int_not_equal(receiver->got_at, 0);
+		assert_int_not_equal(receiver->ways.used.got_at, 0);
 		memset(to, 0xee, sizeof to);
 		assert_int_equal(bl_recv_buf(receiver, to, lens[i], 1, 9, 0, to, NODE_FLAGS), 0);
-		assert_int_equal(receiver->got_at == 0, i);
+		assert_int_equal(receiver->ways.used.got_at == 0, i);
 		sends(1, lens[i]);
 		has(0, lens[i]);
 		one(KB100);
 		sends(0, lens[i]);
-		assert_int_equal(receiver->got_at == 0, i);
+		assert_int_equal(receiver->ways.used.got_at == 0, i);
 		receives(1, lens[i]);
 	}
 	node_close(&node);
@@ -263,7 +263,7 @@ static const struct told_row told[] = {
 static void told_in_a_row(void **state)
 {
 	const struct told_row *row = TABLE_ROW(struct told_row, state);
-	struct bl_peer p = {.index = 0};
+	struct bl_peer p = {.setup.index = 0};
 
 	open_fresh();
 	for (const char *at = row->fins; *at; at++)

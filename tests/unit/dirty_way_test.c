@@ -206,7 +206,7 @@ static void which_way(void **state)
 		say_fresh(0, !row->others_isnt);
 		for (size_t i = 0; i < 2; i++) {
 			atomic_store(&node.ep[i]->local.seg.header->congested, row->congested);
-			node.ep[i]->dest[!i]->congested = row->congested;
+			node.ep[i]->dest[!i]->congestion.high = row->congested;
 			node.ep[i]->dest[!i]->tx.slow = row->far ? 7 : 0;
 			node.ep[i]->dest[!i]->copy.needs_rkeys = row->rkeys;
 		}
@@ -233,7 +233,7 @@ static void which_way(void **state)
 	assert_string_equal(seen, row->ways);
 	if (strpbrk(seen, "pg") && row->len >= BL_PROXY_MIN)
 		assert_int_equal(waits_for, row->len); /* and may be at using that */
-	assert_int_equal(sender->requests + receiver->requests, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.requests, 0);
 	waits_here = true;
 	node_close(&node);
 }

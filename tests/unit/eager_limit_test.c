@@ -70,7 +70,7 @@ static void up_to(void **state)
 	limits()->dirty[false] = row->more ? BL_COPYBUF_MOST : 0;
 	open_pair();
 	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
-	sender->local.nlongest = 4;
+	sender->local.longring.nlongest = 4;
 	lengthen();
 	assert_int_equal(peer()->tx.pay_size + peer()->tx.copybuf_room,
 			 BL_PAYLOAD_OF(BL_LANE_LONG));

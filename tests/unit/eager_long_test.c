@@ -142,11 +142,11 @@ static void one_fate(void **state)
 			    bl_ep_needs_hand(sender)); /* time ends it */
 		node_settle(&node, 0);
 		bl_txq_progress(sender);
-		assert_int_equal(sender->ntxq, 0);
+		assert_int_equal(sender->txq.nactive, 0);
 	} else {
 		send_by(row->len, row->niov, row->flags);
 	}
-	assert_int_equal(sender->requests,
+	assert_int_equal(sender->rndv.requests,
 			 row->fate == ANNOUNCED || row->fate == TOLD || row->flags & DELIVER);
 	if (row->fate != WAITS) {
 		if (!row->lends) /* there are no keys: its bytes follow */
@@ -169,7 +169,7 @@ static void one_fate(void **state)
 		check(got.len);
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	}
-	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.ntransfer, 0);
 	node_close(&node);
 }
 
@@ -185,10 +185,10 @@ static void busy_for_long(void **state)
 	fill_up();
 	bl_presence_active(receiver, bl_ticks() + 50000 * bl_ticks_per_us());
 	assert_int_equal(bl_send(sender, &send), 0);
-	assert_int_equal(sender->requests, 1);
+	assert_int_equal(sender->rndv.requests, 1);
 	send.flags |= DELIVER;
 	assert_int_equal(bl_send(sender, &send), 0);
-	assert_int_equal(sender->requests, 2);
+	assert_int_equal(sender->rndv.requests, 2);
 	node_close(&node);
 }
 
@@ -210,7 +210,7 @@ static void keeps_no_more_than_enough(void **state)
 	}
 	bytes = atomic_load(&stats->counter[BL_STAT_unexpected_bytes].value);
 	assert_in_range(bytes, BL_KEPT_MOST, BL_KEPT_MOST + 10 * EAGER_LONG);
-	assert_int_equal(sender->requests, MANY - bytes / EAGER_LONG);
+	assert_int_equal(sender->rndv.requests, MANY - bytes / EAGER_LONG);
 	for (int i = 0; i < MANY; i++) {
 		memset(to, 0xee, sizeof to);
 		post(LONGEST);
@@ -219,7 +219,7 @@ static void keeps_no_more_than_enough(void **state)
 		node_completion(&node, 1, NULL);
 	}
 	send_by(EAGER_LONG, 1, 0);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	node_close(&node);
 }
 
@@ -395,7 +395,7 @@ static void talk(enum talk talk)
 	case SECOND:
 	case NEXT:
 		send_by(MOST, 1, 0);
-		assert_int_equal(sender->requests, 0);
+		assert_int_equal(sender->rndv.requests, 0);
 		receive(MOST);
 		if (talk == NEXT) {
 			say(0);
@@ -433,7 +433,7 @@ static void in_a_dialogue(void **state)
 	if (row->to_itself || row->refused)
 		peer()->copy.pull = row->to_itself ? BL_COPY_SELF : BL_COPY_NOTHING;
 	peer()->copy.needs_rkeys = row->lends;
-	peer()->congested = row->congested;
+	peer()->congestion.high = row->congested;
 	atomic_store(&receiver->local.seg.header->congested, row->congested);
 	n = peer()->tx.next;
 	bl_presence_active(receiver, bl_ticks() - 1000000 * bl_ticks_per_us());
@@ -441,10 +441,10 @@ static void in_a_dialogue(void **state)
 	assert_int_equal(op_of(n), row->fate == ANNOUNCED ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
 	if (row->fate != ANNOUNCED)
 		assert_int_equal(peer()->tx.next, n + 1);
-	assert_int_equal(sender->requests, row->fate != WHOLE);
+	assert_int_equal(sender->rndv.requests, row->fate != WHOLE);
 	peer()->copy.needs_rkeys = false;
 	receive(row->len);
-	assert_int_equal(sender->requests + receiver->ntransfer, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.ntransfer, 0);
 	node_close(&node);
 	set_dialogue_max(EAGER);
 }
@@ -508,17 +508,17 @@ static void laden_is_asked(void **state)
 	atomic_store(&receiver->local.seg.header->congested, 1);
 	for (uint32_t i = 0; i < 20; i++) {
 		send_by(MOST, 1, 0);
-		whole += !sender->requests;
+		whole += !sender->rndv.requests;
 		receive(MOST);
 		say(0);
 		hear(1);
 	}
 	assert_in_range(whole, 1, 19);
-	assert_true(peer()->congested);
+	assert_true(peer()->congestion.high);
 	say_and_hear(3);
 	atomic_store(&receiver->local.seg.header->congested, 0);
 	send_by(MOST, 1, 0);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	receive(MOST);
 	node_close(&node);
 	set_dialogue_max(EAGER);

@@ -96,7 +96,7 @@ static void await(enum awaited what, int by)
 		bl_ep_set_min_multi_recv(ep, 1);
 		assert_int_equal(bl_recv(ep, &many), 0);
 	}
-	ep->requests += (uint32_t)(what == A_SEND ? by : 0);
+	ep->rndv.requests += (uint32_t)(what == A_SEND ? by : 0);
 	ep->work += (uint32_t)(what == A_COPY ? by : 0);
 }
 
@@ -176,12 +176,12 @@ static void looks_after_lives(void **state)
 
 		node.cq[0]->full = 0; /* each so many reads look anyway */
 		node.cq[0]->empty_full = 1;
-		ep->next_look = due;
+		ep->watch.next_look = due;
 		assert_int_equal(bl_send_buf(ep, "x", 1, 1, 9, 0, NULL, NODE_FLAGS), 0);
 		assert_int_equal(read_one(0), 1);
-		assert_true(ep->next_look == due);
+		assert_true(ep->watch.next_look == due);
 		assert_int_equal(read_one(0), -EAGAIN);
-		assert_true(ep->next_look != due);
+		assert_true(ep->watch.next_look != due);
 		node_settle(&node, 1);
 	}
 	node_close(&node);
@@ -200,15 +200,15 @@ static bool take_early(struct bl_ep *ep)
 	for (int round = 0; round < 8; round++) {
 		node_send(&node, 1, 0, from, sizeof from, 7, NULL, NODE_FLAGS);
 		node_settle(&node, 0);
-		while (ep->left_at)
+		while (ep->ways.habit.left_at)
 			bl_ep_progress(ep);
-		ep->leaves = round ? ep->leaves : BL_LEAVES_MOST;
+		ep->ways.habit.leaves = round ? ep->ways.habit.leaves : BL_LEAVES_MOST;
 		began = bl_clock_ns();
 		assert_int_equal(bl_recv_buf(ep, to, sizeof to, 1, 7, 0, NULL, NODE_FLAGS), 0);
 		assert_int_equal(node_completion(&node, 0, NULL).len, sizeof to);
 		assert_int_equal(read_one(0), -EAGAIN);
 		undisturbed &= bl_clock_ns() - began < 1000 * BL_AWAY_US;
-		assert_true(!ep->left_at);
+		assert_true(!ep->ways.habit.left_at);
 		compute(5 * BL_AWAY_US);
 		node_completion(&node, 1, NULL);
 		read_one(0);
@@ -226,9 +226,9 @@ static void has_not_left(void **state)
 	(void)state;
 	node_open(&node, 2);
 	ep = node.ep[0];
-	while (!take_early(ep) && ep->leaves && ++tries < 50)
+	while (!take_early(ep) && ep->ways.habit.leaves && ++tries < 50)
 		;
-	assert_int_equal(ep->leaves, 0);
+	assert_int_equal(ep->ways.habit.leaves, 0);
 	node_close(&node);
 }
 
@@ -249,25 +249,25 @@ static void is_not_away(void **state)
 	ep = node.ep[0];
 	cq = node.cq[0];
 	ep->dest[1]->copy.pull = BL_COPY_VM;
-	ep->leaves = node.ep[1]->leaves = 0;
+	ep->ways.habit.leaves = node.ep[1]->ways.habit.leaves = 0;
 	for (uint64_t i = 0; i < 2; i++)
 		assert_int_equal(bl_recv_buf(ep, to + i * MANY_BYTES, MANY_BYTES, 1, 7 + i, 0, NULL,
 					     NODE_FLAGS),
 				 0);
 	for (uint64_t i = 0; i < 2; i++)
 		node_send(&node, 1, 0, from + i * MANY_BYTES, MANY_BYTES, 7 + i, NULL, NODE_FLAGS);
-	for (int i = 0; i < 1000 && ep->ntransfer < 2; i++)
+	for (int i = 0; i < 1000 && ep->rndv.ntransfer < 2; i++)
 		bl_progress(ep, &(struct bl_sink)BL_SINK_NONE);
-	assert_int_equal(ep->ntransfer, 2);
+	assert_int_equal(ep->rndv.ntransfer, 2);
 	cq->full++;
 	cq->last_empty = bl_ticks() - us(1000);
 	cq->crowd.read.luck = BL_SPIN_CREDIT_MOST; /* it spins */
-	ep->leaves = BL_LEAVES_MOST;
-	ep->left_at = 0;
-	ep->next_look = bl_ticks() + BL_TICKS_AHEAD;
+	ep->ways.habit.leaves = BL_LEAVES_MOST;
+	ep->ways.habit.left_at = 0;
+	ep->watch.next_look = bl_ticks() + BL_TICKS_AHEAD;
 	assert_int_equal(read_one(0), -EAGAIN);
-	assert_int_equal(ep->ntransfer, 2);
-	while (ep->ntransfer + node.ep[1]->requests)
+	assert_int_equal(ep->rndv.ntransfer, 2);
+	while (ep->rndv.ntransfer + node.ep[1]->rndv.requests)
 		node_progress(&node);
 	node_close(&node);
 	free(from);

@@ -185,7 +185,7 @@ static void left_in_the_ring(void **state)
 		take_at(0, row->third);
 	if (row->first && !row->posted)
 		take_at(0, row->first);
-	assert_null(node.ep[0]->unexpected_tagged.head);
+	assert_null(node.ep[0]->tagged.unexpected.head);
 	node_expect_nothing(&node, 0);
 	node_close(&node);
 }
@@ -203,7 +203,7 @@ static struct bl_peer *leave_one(size_t count)
 	send_to(1, 0, LONG);
 	assert_int_equal(read_once(), 1);
 	assert_int_equal(node.ep[1]->dest[0]->tx.next - peer->rx.next, 1);
-	assert_null(node.ep[0]->unexpected_tagged.head);
+	assert_null(node.ep[0]->tagged.unexpected.head);
 	return peer;
 }
 
@@ -218,7 +218,7 @@ static void left_once(void **state)
 	send_to(0, 0, SLOT);
 	assert_int_equal(read_once(), 2);
 	assert_int_equal(node.ep[1]->dest[0]->tx.next, peer->rx.next);
-	assert_non_null(node.ep[0]->unexpected_tagged.head);
+	assert_non_null(node.ep[0]->tagged.unexpected.head);
 	take_at(0, LONG);
 	node_close(&node);
 }
@@ -283,7 +283,7 @@ static void left_is_no_news(void **state)
 		send_to(1, 0, SLOT); /* what follows is long */
 		send_to(1, 0, LONG);
 		assert_int_equal(read_once(), 1);
-		assert_null(node.ep[0]->unexpected_tagged.head);
+		assert_null(node.ep[0]->tagged.unexpected.head);
 		send_to(0, 1, SLOT); /* come on */
 		take_at(0, LONG);
 		take_at(1, SLOT);

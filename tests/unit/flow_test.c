@@ -129,8 +129,8 @@ static void eager_is(uint32_t most)
 	were = *limits();
 	limits()->eager_max = limits()->pingpong_max = most;
 	bl_limits_by_length(limits(), 0, 0, 0);
-	node.ep[1]->eager_max = (uint16_t)most;
-	node.ep[1]->inject_max = 8192;
+	node.ep[1]->limit.eager_max = (uint16_t)most;
+	node.ep[1]->limit.inject_max = 8192;
 }
 
 /* Where more may be injected than is eager for who waits for it. */
@@ -258,7 +258,7 @@ static void many_large(void **state)
 		sent[by]++;
 	}
 	node_settle(&node, 0);
-	assert_true(node.ep[0]->unexpected_tagged.head); /* none has been copied */
+	assert_true(node.ep[0]->tagged.unexpected.head); /* none has been copied */
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(bl_recv_buf(node.ep[0], all + i * EACH, EACH, 1 + i % 2, i, 0,
 					     (void *)i, NODE_FLAGS),
@@ -283,7 +283,7 @@ static void many_large(void **state)
 		}
 	}
 	assert_int_equal(received, MANY);
-	assert_int_equal(node.ep[1]->requests + node.ep[2]->requests, 0);
+	assert_int_equal(node.ep[1]->rndv.requests + node.ep[2]->rndv.requests, 0);
 	node_close(&node);
 	free(all);
 }
@@ -300,11 +300,11 @@ static void full_ring(void **state)
 		while (queued < lap * 1000 || !queued) {
 			assert_int_equal(
 				bl_inject(node.ep[1], &sent, sizeof sent, 0, 3, 0, BL_TAGGED), 0);
-			queued += node.ep[1]->ntxq;
+			queued += node.ep[1]->txq.nactive;
 			sent++;
 		}
 		assert_in_range(sent - before - queued, BL_SLOTS - BL_CREDIT_EVERY + 1, BL_SLOTS);
-		assert_int_equal(node.ep[1]->txq_kept, queued * sizeof sent);
+		assert_int_equal(node.ep[1]->txq.kept, queued * sizeof sent);
 		for (uint32_t i = before; i < sent; i++) {
 			assert_int_equal(bl_recv_buf(node.ep[0], &value, sizeof value, 1, 3, 0,
 						     NULL, NODE_FLAGS),
@@ -312,7 +312,7 @@ static void full_ring(void **state)
 			assert_int_equal(node_completion(&node, 0, NULL).len, sizeof value);
 			assert_int_equal(value, i);
 		}
-		assert_int_equal(node.ep[1]->txq_kept, 0);
+		assert_int_equal(node.ep[1]->txq.kept, 0);
 		assert_int_equal(node.ep[1]->work, 0);
 	}
 	node_close(&node);

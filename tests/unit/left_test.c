@@ -318,7 +318,7 @@ static void room_is_made(void **state)
 
 	(void)state;
 	open_pair(CROWDED);
-	while (!sender->ntxq) {
+	while (!sender->txq.nactive) {
 		assert_int_equal(bl_send(sender, &send), 0);
 		full++;
 	}
@@ -326,7 +326,7 @@ static void room_is_made(void **state)
 	post(MOST, SHORT_TAG);
 	send.tag = SHORT_TAG;
 	assert_int_equal(bl_send(sender, &send), 0);
-	while (sender->ntxq) {
+	while (sender->txq.nactive) {
 		assert_true(reads++ < 1000);
 		assert_int_equal(read_some(comp), -EAGAIN);
 		bl_ep_progress(sender);

@@ -182,15 +182,16 @@ static void how_long(void **state)
 	assert_int_equal(size_of(fd), row->span);
 	close(fd);
 	bl_lane_drop(link.ours, link.ours_span);
-	sender->local.nlongest = row->longest;
+	sender->local.longring.nlongest = row->longest;
 	room = row->room;
 	lengthen();
 	room = UINT64_MAX;
 	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size));
 	assert_int_equal(longring_bytes(), row->size - BL_LANE_SIZE);
-	assert_int_equal(sender->local.nlongest, row->longest + (row->size == BL_LANE_MOST));
+	assert_int_equal(sender->local.longring.nlongest,
+			 row->longest + (row->size == BL_LANE_MOST));
 	bl_longring_over(peer());
-	assert_int_equal(sender->local.nlongest, row->longest);
+	assert_int_equal(sender->local.longring.nlongest, row->longest);
 	assert_int_equal(longring_bytes(), 0);
 	peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
 	node_close(&node);
@@ -346,7 +347,7 @@ static void with_a_copy_buffer(void **state)
 	assert_int_equal(peer()->tx.copybuf, buffer ? BL_PAYLOAD_OF(row->size) - buffer : 0);
 	assert_int_equal(peer()->tx.pay_size, BL_PAYLOAD_OF(row->size) - buffer);
 	assert_int_equal(longring_bytes(), row->size - BL_LANE_SIZE);
-	assert_int_equal(sender->local.nlongest, row->size > BL_LANE_LONG);
+	assert_int_equal(sender->local.longring.nlongest, row->size > BL_LANE_LONG);
 	room = row->room ? row->room : UINT64_MAX;
 	bl_longring_copybuf(peer(), BL_COPYBUF_SIZE);	 /* it is as long as that */
 	bl_longring_copybuf(peer(), row->dirty_max + 1); /* and this is never to go there */
@@ -363,8 +364,8 @@ static void with_a_copy_buffer(void **state)
 	if (buffer)
 		peer()->tx.lane->payload[peer()->tx.copybuf + buffer + more - 1] = 1;
 	bl_longring_over(peer());
-	assert_int_equal(sender->local.nlongrings, 0);
-	assert_int_equal(sender->local.nlongest, 0);
+	assert_int_equal(sender->local.longring.n, 0);
+	assert_int_equal(sender->local.longring.nlongest, 0);
 	assert_int_equal(longring_bytes(), 0);
 	if (buffer) /* all of it has been given back */
 		assert_int_equal(peer()->tx.lane->payload[peer()->tx.copybuf + buffer + more - 1],

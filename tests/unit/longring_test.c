@@ -118,7 +118,7 @@ static void whose_ring(void **state)
 	open_pair();
 	peer()->copy.pull = row->pull;
 	peer()->copy.needs_rkeys = row->lends;
-	sender->local.nlongrings = row->others;
+	sender->local.longring.n = row->others;
 	room = row->room;
 	refused = row->refused;
 	peer()->tx.nlong = row->uses;
@@ -130,7 +130,7 @@ static void whose_ring(void **state)
 	if (!row->longer)
 		assert_int_equal(pages_from(BL_LANE_SIZE), 0);
 	assert_int_equal(longring_bytes(), row->longer ? MORE : 0);
-	sender->local.nlongrings = is_long();
+	sender->local.longring.n = is_long();
 	lengthen(); /* what was missing may be there; what has it gets no more */
 	assert_int_equal(longring_bytes(), is_long() ? MORE : 0);
 	if (row->stays)
@@ -203,13 +203,13 @@ static void from_the_unused(void **state)
 	if (row->used)
 		send_by(8, 1, 0);
 	peer()->tx.offers = row->offers;
-	sender->local.nlongrings = 16;
-	sender->local.longring_at = bl_ticks() - (row->later ? 2 : 0) * second;
+	sender->local.longring.n = 16;
+	sender->local.longring.at = bl_ticks() - (row->later ? 2 : 0) * second;
 	other->tx.nlong = BL_LONGRING_USES;
 	bl_longring_look(other);
 	assert_int_equal(is_long(), !row->free);
 	assert_int_equal(other->tx.pay_most > BL_PAYLOAD_SIZE, row->free);
-	assert_int_equal(sender->local.nlongrings, 16);
+	assert_int_equal(sender->local.longring.n, 16);
 	if (row->free)
 		assert_int_equal(pages_from(BL_LANE_SIZE), 0);
 	peer()->tx.offers = false;
@@ -248,7 +248,7 @@ static void soon_enough(void **state)
 
 	open_pair();
 	while (!is_long() && n < 100 * row->a_lap) {
-		sender->next_look = bl_ticks() + 1000000 * bl_ticks_per_us();
+		sender->watch.next_look = bl_ticks() + 1000000 * bl_ticks_per_us();
 		post(LONGEST);
 		send_by(row->len, 1, 0);
 		assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
@@ -270,13 +270,13 @@ static void over_with_its_neighbour(void **state)
 	open_pair();
 	lengthen();
 	assert_true(is_long());
-	assert_int_equal(sender->local.nlongrings, 1);
+	assert_int_equal(sender->local.longring.n, 1);
 	tail = (char *)peer()->tx.lane + BL_LANE_SIZE;
 	assert_int_equal(mincore(tail, MORE, there), 0);
 	for (size_t i = 0; i < sizeof there; i++)
 		assert_true(there[i] & 1);
 	bl_ep_peer_gone(sender, &none, peer(), ENOTCONN);
-	assert_int_equal(sender->local.nlongrings, 0);
+	assert_int_equal(sender->local.longring.n, 0);
 	assert_int_equal(longring_bytes(), 0);
 	assert_int_equal(mincore(tail, MORE, there), 0);
 	for (size_t i = 0; i < sizeof there; i++)

@@ -590,7 +590,7 @@ static void peek_claim_discard(void **state)
 		assert_int_equal(node_completion(&node, 0, NULL).len, len);
 		node_expect_nothing(&node, 0);
 		/* the senders of large ones that nobody wanted are told */
-		for (uint64_t until = bl_clock_ns() + 10000000000ull; node.ep[1]->requests;) {
+		for (uint64_t until = bl_clock_ns() + 10000000000ull; node.ep[1]->rndv.requests;) {
 			assert_true(bl_clock_ns() < until);
 			node_progress(&node);
 		}

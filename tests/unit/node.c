@@ -97,7 +97,7 @@ static bool settled(struct node *node, size_t at)
 	for (size_t i = 0; i < node->count; i++) {
 		const struct bl_peer *to = node->peer[i][at], *from = node->peer[at][i];
 
-		if (to->tx.next != from->rx.next || to->ncontrol)
+		if (to->tx.next != from->rx.next || to->control.n)
 			return false;
 	}
 	return true;

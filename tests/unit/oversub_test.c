@@ -191,7 +191,7 @@ static void wait_often(struct bl_cq *cq)
 	/* what is waited for */
 	assert_int_equal(bl_recv_buf(cq->ep[0], buf, sizeof buf, 0, 5, 0, NULL, NODE_FLAGS), 0);
 
-	cq->ep[0]->next_look = bl_ticks() + BL_TICKS_AHEAD; /* they don't live */
+	cq->ep[0]->watch.next_look = bl_ticks() + BL_TICKS_AHEAD; /* they don't live */
 	/* Two of the spins, one of so many waits, within a moment, though this machine may be busy
 	 */
 	for (int waits = 0; waits < 64 * (int)BL_SPIN_CREDIT_PROBE && !cq->crowd.until; waits++) {
@@ -207,7 +207,7 @@ static void wait_between_operations(struct bl_cq *cq)
 	uint64_t began = bl_ticks(), least = (uint64_t)GIVES_AFTER_US * bl_ticks_per_us();
 	struct bl_comp comp;
 
-	cq->ep[0]->next_look = began + BL_TICKS_AHEAD; /* they don't live */
+	cq->ep[0]->watch.next_look = began + BL_TICKS_AHEAD; /* they don't live */
 	cq->last_empty = cq->wait_began = cq->gave_way = began;
 	for (yields = 0; yields < 32 && !cq->crowd.until;) {
 		bl_cq_renew(cq);
@@ -404,10 +404,10 @@ static void counter_begins_anew(void **state)
 	(void)state;
 	node_open(&node, 1);
 	now = bl_ticks();
-	node.ep[0]->next_look = node.cq[0]->crowd.until = now + 2 * BL_TICKS_AHEAD;
+	node.ep[0]->watch.next_look = node.cq[0]->crowd.until = now + 2 * BL_TICKS_AHEAD;
 	assert_true(bl_oversub_shared(&node.cq[0]->crowd, now));
 	bl_oversub_give_way(node.cq[0], now);
-	assert_true(bl_has_come(bl_ticks(), node.ep[0]->next_look));
+	assert_true(bl_has_come(bl_ticks(), node.ep[0]->watch.next_look));
 	assert_false(bl_oversub_shared(&node.cq[0]->crowd, bl_ticks()));
 	node_close(&node);
 }

@@ -48,7 +48,7 @@ static void send_own(const struct own_row *row)
 		assert_int_equal(bl_recv_buf(sender, to, OWN, 0, i, 0, NULL, BL_TAGGED), 0);
 	bl_ep_progress(sender);
 	for (uint32_t i = 0, left = row->bits; left; i++) {
-		const struct bl_send_op *r = receiver->request[i];
+		const struct bl_send_op *r = receiver->rndv.request[i];
 
 		if (r->peer && !r->whole) {
 			struct bl_acks *fins = &back()->tx.lane->fins;
@@ -60,7 +60,7 @@ static void send_own(const struct own_row *row)
 			left--;
 		}
 	}
-	assert_int_equal(receiver->requests, row->sends);
+	assert_int_equal(receiver->rndv.requests, row->sends);
 }
 
 static void with_sends_of_our_own(void **state)
@@ -75,11 +75,11 @@ static void with_sends_of_our_own(void **state)
 	n = back()->tx.next;
 	deliver();
 	assert_int_equal(packets(n, BL_OP_CTS), row->both);
-	assert_int_equal(receiver->ntransfer, row->both);
+	assert_int_equal(receiver->rndv.ntransfer, row->both);
 	if (row->both) {
-		assert_non_null(receiver->transfer[0]->chunks);
-		assert_false(receiver->transfer[0]->cts_all);
-		assert_int_equal(receiver->transfer[0]->taken, 1); /* we have begun */
+		assert_non_null(receiver->rndv.transfer[0]->chunks);
+		assert_false(receiver->rndv.transfer[0]->cts_all);
+		assert_int_equal(receiver->rndv.transfer[0]->taken, 1); /* we have begun */
 	} else {
 		is_there(0, row->len);
 	}

@@ -78,9 +78,9 @@ static inline void send_by(size_t len, size_t niov, uint64_t flags)
 /* The only request that is under way. */
 static inline const struct bl_send_op *request(void)
 {
-	for (uint32_t i = 0; i < sender->nrequest; i++)
-		if (sender->request[i]->peer)
-			return sender->request[i];
+	for (uint32_t i = 0; i < sender->rndv.nrequest; i++)
+		if (sender->rndv.request[i]->peer)
+			return sender->rndv.request[i];
 	fail_msg("nothing is being sent");
 	return NULL;
 }

@@ -492,7 +492,7 @@ static void exchange(const struct part_row *what)
 	struct bl_comp comp;
 	uint32_t waits;
 
-	node.ep[0]->next_look = bl_ticks() + BL_TICKS_AHEAD;
+	node.ep[0]->watch.next_look = bl_ticks() + BL_TICKS_AHEAD;
 	assert_int_equal(bl_recv_buf(node.ep[0], from_it, sizeof from_it,
 				     what->anybody ? BL_ADDR_ANY : 1, 5, 0, NULL, NODE_FLAGS),
 			 0);

@@ -317,7 +317,7 @@ static void gets_longer(void **state)
 			struct bl_send send = {&iov, 1, 0, 9, 7, from, NODE_FLAGS, NULL};
 
 			assert_int_equal(bl_send(sender, &send), 0);
-			while (sender->ntxq) {
+			while (sender->txq.nactive) {
 				post(LONGEST);
 				assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 				early++;
@@ -534,19 +534,19 @@ static void talks_in_a_short_one(void **state)
 	((struct bl_knobs *)(uintptr_t)bl_knobs())->long_ring = 1; /* always */
 	assert_false(bl_longring_look(peer()));
 	((struct bl_knobs *)(uintptr_t)bl_knobs())->long_ring = 0;
-	assert_int_equal(sender->local.nlongrings, 1);
+	assert_int_equal(sender->local.longring.n, 1);
 	/* there for the next stream, */
 	peer()->tx.alone = BL_STREAM_AFTER;
 	set_silent(&peer()->tx, true);
 	peer()->tx.replies = 0;
 	send_by(STREAM, 1, 0);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	send_by(STREAM, 1, 0);
 	assert_int_equal(peer()->tx.pay_size, LONG);
 	peer()->tx.pay_size = BL_PAYLOAD_SIZE;
 	/* and to be given back. */
 	bl_longring_over(peer());
-	assert_int_equal(sender->local.nlongrings, 0);
+	assert_int_equal(sender->local.longring.n, 0);
 	assert_int_equal(atomic_load(&sender->local.stats->counter[BL_STAT_longring_bytes].value),
 			 0);
 	peer()->tx.pay_most = BL_PAYLOAD_SIZE;

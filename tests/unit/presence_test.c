@@ -57,7 +57,7 @@ static const struct here_row rows[] = {
 static void as_it_says(struct bl_seg_header *header, const struct here_row *row, bool *gives,
 		       bool *waits)
 {
-	const struct bl_peer peer = {.header = header};
+	const struct bl_peer peer = {.mapped.header = header};
 	int64_t us = (int64_t)bl_ticks_per_us();
 	uint64_t now;
 

@@ -22,12 +22,12 @@ static void begin(uint8_t publishes, bool is_long)
 	for (size_t a = 0; a < 2; a++)
 		for (size_t b = 0; b < 2; b++)
 			node.ep[a]->dest[b]->copy.push = BL_COPY_VM;
-	assert_int_equal(receiver->publishes, 0);
-	assert_int_equal(receiver->publish_above, LARGE - 1);
-	receiver->leaves = sender->leaves = 0;
+	assert_int_equal(receiver->ways.habit.publishes, 0);
+	assert_int_equal(receiver->limit.publish_above, LARGE - 1);
+	receiver->ways.habit.leaves = sender->ways.habit.leaves = 0;
 	if (publishes) {
 		bl_habit_missed(receiver);
-		receiver->publishes = publishes;
+		receiver->ways.habit.publishes = publishes;
 	}
 	peer()->stays_short = !is_long;
 	if (is_long)
@@ -48,7 +48,7 @@ static void is(struct bl_ep *ep, enum place place)
 
 	atomic_store(&header->here, place == HERE ? now + second : now - second);
 	atomic_store(&header->active, place == ACTIVE ? now + second : now - second);
-	sender->tx_cq->crowd.until = receiver->tx_cq->crowd.until =
+	sender->bound.tx_cq->crowd.until = receiver->bound.tx_cq->crowd.until =
 		place == LATE ? now + second : 0;
 }
 
@@ -74,7 +74,9 @@ static void arrives(size_t len)
 	check(len);
 	node_expect_nothing(&node, 0);
 	node_expect_nothing(&node, 1);
-	assert_int_equal(sender->requests + receiver->ntransfer + receiver->nclaimed, 0);
+	assert_int_equal(sender->rndv.requests + receiver->rndv.ntransfer +
+				 receiver->ways.proxy.nclaimed,
+			 0);
 }
 
 static bool is_there(size_t len)
@@ -84,7 +86,7 @@ static bool is_there(size_t len)
 
 static bool is_shown(void)
 {
-	return receiver->tagged.head->flags & BL_POST_PUBLISHED;
+	return receiver->tagged.posted.head->flags & BL_POST_PUBLISHED;
 }
 
 static uint32_t last_op(void)
@@ -118,8 +120,8 @@ static void shown(void **state)
 	begin(row->before, false);
 	post(row->len);
 	assert_int_equal(is_shown(), row->shown);
-	assert_int_equal(receiver->publishes, row->after);
-	assert_int_equal(receiver->publish_above, row->after ? EAGER : LARGE - 1);
+	assert_int_equal(receiver->ways.habit.publishes, row->after);
+	assert_int_equal(receiver->limit.publish_above, row->after ? EAGER : LARGE - 1);
 	send_by(8, 1, 0);
 	arrives(8);
 	node_close(&node);
@@ -148,16 +150,16 @@ static void shown_in_vain(void **state)
 	begin(0, false);
 	for (uint32_t most = MOST; most >= least; most /= 2) {
 		bl_habit_missed(receiver);
-		assert_int_equal(receiver->publishes, most);
+		assert_int_equal(receiver->ways.habit.publishes, most);
 		for (uint32_t i = 0; i < MOST; i++)
 			bl_habit_posted_short(receiver);
-		assert_int_equal(receiver->publishes, 0);
-		assert_int_equal(receiver->publish_above, LARGE - 1);
+		assert_int_equal(receiver->ways.habit.publishes, 0);
+		assert_int_equal(receiver->limit.publish_above, LARGE - 1);
 	}
 	bl_habit_missed(receiver);
-	assert_int_equal(receiver->publishes, least);
+	assert_int_equal(receiver->ways.habit.publishes, least);
 	bl_habit_hit(receiver);
-	assert_int_equal(receiver->publishes, MOST);
+	assert_int_equal(receiver->ways.habit.publishes, MOST);
 	node_close(&node);
 }
 
@@ -210,7 +212,7 @@ static void missed(const struct missed_row *row, bool early)
 	send_by(row->len, 1, row->flags);
 	is(receiver, row->receiver);
 	deliver();
-	assert_int_equal(receiver->publishes, row->missed ? MOST : 0);
+	assert_int_equal(receiver->ways.habit.publishes, row->missed ? MOST : 0);
 	if (early)
 		post(row->len);
 	arrives(row->len);
@@ -283,15 +285,15 @@ static void claim(void **state)
 		node_close(&node);
 		return;
 	}
-	assert_int_equal(sender->requests, !row->claims);
+	assert_int_equal(sender->rndv.requests, !row->claims);
 	assert_int_equal(is_there(row->len), row->claims);
 	if (!row->claims)
 		assert_int_equal(taken(), row->open ? BL_TAKEN_OPEN : BL_TAKEN_CLOSED);
 	if (row->other)
 		post_tagged(LARGE - 1, 9);
-	receiver->unclaimed = BL_VAIN_MOST;
+	receiver->ways.habit.unclaimed = BL_VAIN_MOST;
 	arrives(row->len);
-	assert_int_equal(receiver->publishes, row->claims ? MOST : 0);
+	assert_int_equal(receiver->ways.habit.publishes, row->claims ? MOST : 0);
 	node_close(&node);
 }
 
@@ -306,12 +308,12 @@ static void claimed_later(void **state)
 	is(receiver, HERE);
 	send_by(LARGE - 1, 1, 0);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(sender->requests, 1);
+		assert_int_equal(sender->rndv.requests, 1);
 		is(receiver, places[i]);
-		sender->next_claim = 0;
+		sender->ways.pending.next_claim = 0;
 		bl_proxy_later(sender, bl_ticks());
 	}
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	assert_true(is_there(LARGE - 1));
 	arrives(LARGE - 1);
 	node_close(&node);
@@ -376,7 +378,7 @@ static void goes_whole(void **state)
 	send_by(SHORT, 1, row->flags);
 	assert_int_equal(last_op(), row->whole ? BL_OP_TAGGED : BL_OP_TAGGED_RTS);
 	assert_int_equal(is_there(SHORT), !row->whole);
-	assert_int_equal(sender->requests, row->whole && row->flags);
+	assert_int_equal(sender->rndv.requests, row->whole && row->flags);
 	if (row->other)
 		post_tagged(LARGE - 1, 9);
 	arrives(SHORT);
@@ -391,14 +393,14 @@ static void seen_lately(void **state)
 	post(SHORT);
 	is(receiver, HERE);
 	send_by(SHORT, 1, DELIVER);
-	assert_ptr_equal(sender->seen, peer());
+	assert_ptr_equal(sender->ways.seen.peer, peer());
 	assert_int_equal(last_op(), BL_OP_TAGGED);
 	arrives(SHORT);
 	for (int again = 0; again < 2; again++) {
 		memset(to, 0xee, sizeof to);
 		post(SHORT);
 		is(receiver, AWAY);
-		sender->seen_until = bl_ticks() + (again ? 0 : 1000000 * bl_ticks_per_us());
+		sender->ways.seen.until = bl_ticks() + (again ? 0 : 1000000 * bl_ticks_per_us());
 		send_by(SHORT, 1, DELIVER);
 		assert_int_equal(last_op(), again ? BL_OP_TAGGED_RTS : BL_OP_TAGGED);
 		assert_int_equal(is_there(SHORT), again);

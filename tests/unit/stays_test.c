@@ -40,7 +40,7 @@ static void arrives(void)
 	assert_ptr_equal(got.context, to);
 	assert_int_equal(got.len, LEN);
 	assert_memory_equal(to, from, LEN);
-	while (node.ep[0]->requests)
+	while (node.ep[0]->rndv.requests)
 		node_progress(&node);
 }
 
@@ -90,7 +90,7 @@ static void announced(void **state)
 	/* In the middle of a copy that takes a second: here, however slow we are. */
 	atomic_store(&receiver()->here, row->here ? bl_ticks() + second : 0);
 	assert_int_equal(bl_send_buf(node.ep[0], from, LEN, 1, 1, 0, from, NODE_FLAGS), 0);
-	assert_int_equal(node.ep[0]->requests, !row->claims);
+	assert_int_equal(node.ep[0]->rndv.requests, !row->claims);
 	assert_int_equal(!memcmp(to, from, LEN), row->claims);
 	if (!row->posted)
 		post();
@@ -118,15 +118,15 @@ static void one_read(void **state)
 
 	(void)state;
 	begin();
-	node.ep[1]->leaves = 0;
+	node.ep[1]->ways.habit.leaves = 0;
 	post();
 	node_send(&node, 1, 1, NULL, 0, 2, NULL, BL_TAGGED);
 	assert_int_equal(bl_recv_buf(node.ep[1], NULL, 0, 1, 2, 0, NULL, NODE_FLAGS), 0);
-	node.ep[1]->left_at +=
+	node.ep[1]->ways.habit.left_at +=
 		1000000 * bl_ticks_per_us(); /* a short absence, however slow we are */
 	node_completion(&node, 1, NULL);
 	assert_int_equal(bl_cq_read(node.cq[1], &comp, 1, sizeof comp, NULL), -EAGAIN);
-	assert_int_equal(node.ep[1]->left_at, 0);
+	assert_int_equal(node.ep[1]->ways.habit.left_at, 0);
 	assert_int_equal(says(), BL_STAYS_POSTED);
 	node_close(&node);
 }
@@ -136,26 +136,27 @@ static void word(void **state)
 {
 	(void)state;
 	begin();
-	node.ep[1]->leaves = 0;
+	node.ep[1]->ways.habit.leaves = 0;
 	bl_habit_stays(node.ep[1]);
 	assert_int_equal(says(), BL_STAYS_POSTED);
 	waits();
 	assert_int_equal(says(), BL_STAYS_WAITS);
 	post();
 	assert_int_equal(says(), BL_STAYS_POSTED);
-	bl_habit_back(node.ep[1], node.ep[1]->left_at);
+	bl_habit_back(node.ep[1], node.ep[1]->ways.habit.left_at);
 	assert_int_equal(says(), BL_STAYS_POSTED); /* it may have looked for something else */
 	waits();
 	assert_int_equal(says(), BL_STAYS_WAITS);
 	assert_int_equal(bl_send_buf(node.ep[1], from, LEN, 0, 2, 0, from, NODE_FLAGS), 0);
 	assert_int_equal(says(), BL_STAYS_POSTED);
-	bl_habit_back(node.ep[1], node.ep[1]->left_at + 1000 * BL_AWAY_US * bl_ticks_per_us());
+	bl_habit_back(node.ep[1],
+		      node.ep[1]->ways.habit.left_at + 1000 * BL_AWAY_US * bl_ticks_per_us());
 	assert_int_equal(says(), BL_STAYS_NOT);
 	for (uint32_t i = 0; i < BL_LEAVES_MOST; i++) {
 		assert_int_equal(says(), BL_STAYS_NOT);
 		bl_habit_leave(node.ep[1]);
 		assert_int_equal(says(), BL_STAYS_NOT);
-		bl_habit_back(node.ep[1], node.ep[1]->left_at);
+		bl_habit_back(node.ep[1], node.ep[1]->ways.habit.left_at);
 	}
 	assert_int_equal(says(), BL_STAYS_POSTED);
 	node_close(&node);

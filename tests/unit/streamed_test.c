@@ -144,7 +144,7 @@ static void post_grown(const struct unfinished_row *row)
 
 static const struct bl_post *first_post(bool untagged)
 {
-	return untagged ? receiver->msg.head : receiver->tagged.head;
+	return untagged ? receiver->msg.posted.head : receiver->tagged.posted.head;
 }
 
 /* A message of len bytes that grows is in the ring. */
@@ -180,7 +180,7 @@ static void is_unfinished(void **state)
 	open_pair();
 	slot = send_grown(len, row->untagged);
 	bl_slot_advance(slot, row->there);
-	receiver->leaves = 0;			     /* to post it isn't to look for it */
+	receiver->ways.habit.leaves = 0;	     /* to post it isn't to look for it */
 	receiver->dest[0]->copy.pull = BL_COPY_SELF; /* the sender is the only neighbour */
 	if (row->posted)
 		post_grown(row);

@@ -88,9 +88,9 @@ static void is_heard_of(void **state)
 	assert_int_equal(bl_send(node.ep[1], &send), 0);
 	node_settle(&node, 0);
 	if (row->how == NO_SENDER)
-		atomic_store(&node.ep[0]->dest[1]->found_dead, true);
+		atomic_store(&node.ep[0]->dest[1]->life.found_dead, true);
 	if (row->how == NO_RECEIVER) {
-		atomic_store(&node.ep[1]->dest[0]->found_dead, true);
+		atomic_store(&node.ep[1]->dest[0]->life.found_dead, true);
 		node_error(&node, 1);
 	} else {
 		if (row->how != POSTED)

@@ -110,13 +110,14 @@ static void send_fenced(uint32_t between)
 	struct iovec iov = {from, 8};
 	struct bl_send fenced = {&iov, 1, 1, 2, 0, from, NODE_FLAGS | BL_FENCE, NULL};
 
-	node.ep[0]->leaves = node.ep[1]->leaves = 0; /* both are used to wait */
+	node.ep[0]->ways.habit.leaves = node.ep[1]->ways.habit.leaves =
+		0; /* both are used to wait */
 	node_send(&node, 0, 1, from, sizeof from, 1, NULL, BL_TAGGED);
-	assert_int_equal(node.ep[0]->nopen, 1);
+	assert_int_equal(node.ep[0]->ways.pending.nopen, 1);
 	while (between-- && bl_tx_room(&node.peer[0][1]->tx))
 		assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
 	assert_int_equal(bl_send_fenced(node.ep[0], &fenced), 0);
-	assert_int_equal(node.ep[0]->ntxq, 1);
+	assert_int_equal(node.ep[0]->txq.nactive, 1);
 }
 
 /* The neighbour posts the receive for the long one, and goes away without a look: it is
@@ -125,7 +126,7 @@ static void post_and_leave(void)
 {
 	assert_int_equal(bl_recv_buf(node.ep[1], to, sizeof to, 0, 1, 0, to, BL_TAGGED), 0);
 	atomic_store_explicit(&node.ep[1]->local.seg.header->here, 0, memory_order_relaxed);
-	while ((int64_t)(bl_ticks() - node.ep[0]->next_claim) < 0)
+	while ((int64_t)(bl_ticks() - node.ep[0]->ways.pending.next_claim) < 0)
 		;
 }
 
@@ -173,7 +174,7 @@ static void opened_without_room(void **state)
 	while (bl_wait_try(&node.cq[0]->wait))
 		;
 	assert_memory_equal(to, from, sizeof to);
-	assert_int_equal(node.ep[0]->ntxq, 1);
+	assert_int_equal(node.ep[0]->txq.nactive, 1);
 	asks_for_room(peer, true);
 	node_settle(&node, 1);
 	assert_true(is_woken());
@@ -226,7 +227,7 @@ static void waiting_for_room(void **state)
 	assert_true(is_woken());
 	assert_int_equal(atomic_load(&lane->wants_room), 0);
 	become_quiet();
-	assert_int_equal(node.ep[0]->ntxq, 0);
+	assert_int_equal(node.ep[0]->txq.nactive, 0);
 	node_close(&node);
 }
 
@@ -278,7 +279,7 @@ static void room_comes_before_sleep(void **state)
 	falls_asleep();
 	assert_null(at_drain);
 	assert_false(atomic_load(&peer->wants_credit));
-	assert_int_equal(node.ep[0]->nowing, 0);
+	assert_int_equal(node.ep[0]->credit.nowing, 0);
 	assert_int_equal(node.ep[0]->work, 0);
 	become_quiet();
 	node_close(&node);
@@ -296,11 +297,11 @@ static void owing_a_packet(void **state)
 	become_quiet();
 	peer = fill_to_the_last();
 	bl_control(node.ep[0], peer, BL_OP_FIN, 0, 0, NULL, 0); /* of none that is under way */
-	assert_int_equal(node.ep[0]->nowing, 1);
+	assert_int_equal(node.ep[0]->credit.nowing, 1);
 	while (!bl_wait_doze(&node.cq[0]->wait, &sleep))
 		;
 	assert_true(sleep.most == BL_WAIT_MOST_NS && sleep.futex.word && !woken(&sleep));
-	assert_int_equal(node.ep[0]->nowing, 1);
+	assert_int_equal(node.ep[0]->credit.nowing, 1);
 	for (int pass = 0; node.peer[1][0]->rx.next != peer->tx.next; pass++) {
 		assert_in_range(pass, 0, 100);
 		bl_ep_progress(node.ep[1]);
@@ -308,7 +309,7 @@ static void owing_a_packet(void **state)
 	assert_true(woken(&sleep));
 	bl_wait_rise(&node.cq[0]->wait, &sleep);
 	bl_ep_progress(node.ep[0]);
-	assert_int_equal(node.ep[0]->nowing, 0);
+	assert_int_equal(node.ep[0]->credit.nowing, 0);
 	assert_int_equal(node.ep[0]->work, 0);
 	node_close(&node);
 }
@@ -402,7 +403,7 @@ static void room_of_several(void **state)
 	assert_true(is_woken());
 	become_quiet_alone();
 	asks_for_room(peer[2], false);
-	assert_int_equal(node.ep[0]->ntxq, 0);
+	assert_int_equal(node.ep[0]->txq.nactive, 0);
 	node_close(&node);
 }
 
@@ -422,7 +423,7 @@ static void room_is_lost(void **state)
 		bl_ep_progress(node.ep[0]);
 	}
 	assert_int_equal(node_error(&node, 0).err, ENOTCONN);
-	assert_int_equal(node.ep[0]->ntxq, 0);
+	assert_int_equal(node.ep[0]->txq.nactive, 0);
 	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), -ENOTCONN);
 	assert_int_equal(bl_ep_open(node.domain, &node.ep[1]), 0); /* for node_close() */
 	node_close(&node);
@@ -458,16 +459,16 @@ static void while_connecting(void **state)
 	peer = fill(1);
 	peer->adopted = false;
 	atomic_store(&peer->state, BL_PEER_CONNECTING);
-	node.ep[0]->next_look = later;
+	node.ep[0]->watch.next_look = later;
 	for (int i = 0; i < 10; i++)
 		bl_ep_progress(node.ep[0]);
-	assert_true(node.ep[0]->next_look == later);
+	assert_true(node.ep[0]->watch.next_look == later);
 	assert_false(bl_txq_needs_hand(node.ep[0]));
 	peer->adopted = true;
 	atomic_store(&peer->state, BL_PEER_READY);
 	node_settle(&node, 1);
 	bl_ep_progress(node.ep[0]);
-	assert_int_equal(node.ep[0]->ntxq, 0);
+	assert_int_equal(node.ep[0]->txq.nactive, 0);
 	node_close(&node);
 }
 
@@ -479,14 +480,14 @@ static void refused_thread_tries(void **state)
 	become_quiet();
 	fill(1);
 	while (!bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED))
-		assert_in_range(node.ep[0]->txq_kept, 8, KEPT_MOST);
-	assert_int_equal(node.ep[0]->txq_kept, KEPT_MOST);
+		assert_in_range(node.ep[0]->txq.kept, 8, KEPT_MOST);
+	assert_int_equal(node.ep[0]->txq.kept, KEPT_MOST);
 	assert_int_equal(bl_wait_try(&node.cq[0]->wait), -EAGAIN);
 	falls_asleep();
 	node_settle(&node, 1);
 	assert_true(is_woken());
 	become_quiet_alone();
-	assert_int_equal(node.ep[0]->txq_kept, 0);
+	assert_int_equal(node.ep[0]->txq.kept, 0);
 	assert_int_equal(bl_inject(node.ep[0], from, 8, 1, 3, 0, BL_TAGGED), 0);
 	node_close(&node);
 }

@@ -146,12 +146,12 @@ static void cancels(void **state)
 	assert_int_equal(bl_cancel(sender, from), 0);
 	if (row->end == AT_ONCE) {
 		cancelled();
-		assert_int_equal(sender->requests, 0);
+		assert_int_equal(sender->rndv.requests, 0);
 	}
 	assert_int_equal(bl_cancel(sender, from), -ENOENT); /* already */
 	if (!comes || row->state == TAKEN)
 		node_settle(&node, 0);
-	assert_null(receiver->unexpected_tagged.head);
+	assert_null(receiver->tagged.unexpected.head);
 	if (row->state == TAKEN)
 		claim(BL_CLAIM);
 	if (comes) {
@@ -164,9 +164,11 @@ static void cancels(void **state)
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
 	node_settle(&node, 1);
 	bl_ep_progress(sender);
-	assert_int_equal(sender->requests + sender->neager_long + sender->nopen, 0);
-	assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
-	assert_int_equal(receiver->ntransfer, 0);
+	assert_int_equal(sender->rndv.requests + sender->ways.pending.neager_long +
+				 sender->ways.pending.nopen,
+			 0);
+	assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
+	assert_int_equal(receiver->rndv.ntransfer, 0);
 	next_comes(row->state == POSTED && !comes);
 	peer()->copy.push = BL_COPY_SELF;
 	node_close(&node);
@@ -187,8 +189,8 @@ static void posted_later(void **state)
 		assert_int_equal(node_completion(&node, 0, NULL).len, lens[i]);
 		check(lens[i]);
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, from);
-		assert_int_equal(sender->requests, 0);
-		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
+		assert_int_equal(sender->rndv.requests, 0);
+		assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
 		node_close(&node);
 	}
 }
@@ -205,11 +207,11 @@ static void one_by_one(void **state)
 		assert_int_equal(bl_cancel(sender, from), 0);
 		node_settle(&node, 0);
 		cancelled();
-		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
-		assert_int_equal(sender->requests, 2 - i);
+		assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
+		assert_int_equal(sender->rndv.requests, 2 - i);
 	}
 	assert_int_equal(bl_cancel(sender, from), -ENOENT);
-	assert_int_equal(sender->requests, 0);
+	assert_int_equal(sender->rndv.requests, 0);
 	next_comes(false);
 	node_close(&node);
 }
@@ -226,8 +228,8 @@ static void receiver_ends(void **state)
 		assert_int_equal(bl_cancel(sender, from), 0);
 		bl_ep_peer_gone(sender, &none, peer(), ECONNRESET);
 		assert_int_equal(node_error(&node, 1).err, ECONNRESET);
-		assert_int_equal(sender->tx_cq->head, sender->tx_cq->tail);
-		assert_int_equal(sender->requests, 0);
+		assert_int_equal(sender->bound.tx_cq->head, sender->bound.tx_cq->tail);
+		assert_int_equal(sender->rndv.requests, 0);
 		node_close(&node);
 	}
 }
@@ -240,7 +242,7 @@ static void not_counted(void **state)
 	(void)state;
 	open_pair();
 	assert_int_equal(bl_cntr_open(node.domain, &cntr), 0);
-	sender->tx_cntr = cntr;
+	sender->bound.tx_cntr = cntr;
 	for (int i = 0; i < 2; i++) {
 		send_by(i ? LARGE : 60, 1, DELIVER);
 		assert_int_equal(bl_cancel(sender, from), 0);
@@ -249,7 +251,7 @@ static void not_counted(void **state)
 		node_settle(&node, 1);
 	}
 	assert_int_equal(bl_cntr_read(cntr) + cntr->errors, 0);
-	sender->tx_cntr = NULL;
+	sender->bound.tx_cntr = NULL;
 	assert_int_equal(bl_cntr_close(cntr), 0);
 	node_close(&node);
 }
@@ -268,7 +270,7 @@ static void liar(void **state)
 	bl_control(receiver, receiver->dest[0], BL_OP_WITHDRAW, bl_send_op_number(request()), 0,
 		   NULL, 0);
 	node_settle(&node, 0);
-	assert_non_null(receiver->unexpected_tagged.head);
+	assert_non_null(receiver->tagged.unexpected.head);
 	assert_false(back->broken);
 	post(60);
 	assert_int_equal(node_completion(&node, 0, NULL).len, 60);

@@ -59,15 +59,75 @@ struct bl_link {
 
 enum bl_proof { BL_PROOF_NONE, BL_PROOF_WANTED, BL_PROOF_REFUSED };
 
+/* Control packets that wait for room. */
+struct bl_control_queue {
+	struct bl_control *packet; /* queue of control packets */
+	uint32_t n, room;
+};
+
+/* The owner's looks at a peer that may have died. */
+struct bl_peer_watch {
+	uint32_t rma_stuck; /* owner: what rma_busy has said for a second; see core/mr.c */
+	uint32_t seen_next; /* packets received at the last look */
+	uint64_t seen_at;   /* ticks: the last look that found new ones */
+	uint64_t died_at;   /* ticks: the first look that found it dead; or 0 */
+};
+
+/* The lists that a peer is in, under bl_local.lock. */
+struct bl_peer_links {
+	struct bl_peer *hash, *all;
+	struct bl_peer *arrived, *wanting; /* it may be in both lists */
+	struct bl_peer *spare;		   /* it is gone, its index waits for another */
+};
+
+/* How far its connection is, under bl_local.lock. */
+struct bl_peer_setup {
+	uint64_t call_after_ms; /* the service thread's: not again before */
+	uint32_t index;		/* its doorbell among ours, if has_index */
+	bool has_index;
+	bool has_lane;		 /* the lanes are there */
+	bool promised;		 /* its call has been answered; handshake.h */
+	uint8_t busy;		 /* the service thread's: calls that have met a limit */
+	struct bl_lane *cts_all; /* our lane, which it may have before we are connected */
+};
+
+/* Whether its process lives, under bl_local.lock. */
+struct bl_peer_life_state {
+	bool unkept;		 /* its life word isn't the kernel's; alive.c */
+	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
+	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
+};
+
+/* Whether it keeps too much; the owner's. */
+struct bl_peer_congestion {
+	bool high;	 /* owner: it has said so when it was last asked; wire.h */
+	uint8_t unasked; /* owner: messages that it might have been asked about */
+};
+
+/* Its memory that we have mapped. */
+struct bl_mapped {
+	const struct bl_seg_header *header; /* the peer's, mapped */
+	struct bl_doorbells *doorbells;	    /* the peer's, mapped */
+};
+
+/* What atomic operations on its memory need. */
+struct bl_peer_access {
+	/* The lock of its process's memory; NULL: we don't have it. prove_access.h */
+	_Atomic(struct bl_atomics_page *) atomics_page;
+	union {
+		uint64_t secret;     /* BL_PROOF_WANTED: as the owner has read it */
+		uint64_t refused_at; /* else: ns when it wasn't to be had; or 0 */
+	};
+};
+
 struct bl_peer {
 	struct bl_tx tx;
 	struct bl_addr addr; /* not to be changed, but for an unknown PID */
 	alignas(BL_LINE) struct bl_rx rx;
 	/* owner only */
 	struct bl_copy_pair copy;
-	uint64_t av_index;	    /* where in the address vector; BL_ADDR_ANY */
-	struct bl_control *control; /* queue of control packets */
-	uint32_t ncontrol, room_control;
+	uint64_t av_index; /* where in the address vector; BL_ADDR_ANY */
+	struct bl_control_queue control;
 	uint64_t chunks_busy;	 /* descriptors of our lane that are in use */
 	uint32_t doorbell_index; /* our number at the peer; BL_DOORBELL_NONE: it has none for us */
 	uint32_t dead;		 /* an errno once it is known to be gone */
@@ -78,10 +138,7 @@ struct bl_peer {
 	bool broken;		   /* it made no sense, or we can't answer it */
 	bool untold;		   /* of some packets, at the last look: stats.c */
 	uint16_t longring_next;	   /* owner: tx.next at the last look for unused long rings */
-	uint32_t rma_stuck;	   /* owner: what rma_busy has said for a second; see core/mr.c */
-	uint32_t seen_next;	   /* packets received at the last look */
-	uint64_t seen_at;	   /* ticks: the last look that found new ones */
-	uint64_t died_at;	   /* ticks: the first look that found it dead; or 0 */
+	struct bl_peer_watch watch;
 	struct bl_local *local;
 	/* The number of the packet expected, while the lane isn't polled; the owner writes,
 	 * the service thread looks there. */
@@ -94,35 +151,18 @@ struct bl_peer {
 	_Atomic enum bl_peer_state state;
 	int error;		     /* negative errno, when BL_PEER_FAILED */
 	_Atomic enum bl_proof proof; /* of `atomics_page`, below; prove_access.h */
-	struct bl_peer *next_hash, *next_all;
-	struct bl_peer *next_arrived, *next_wanting; /* it may be in both lists */
-	struct bl_peer *next_spare;		     /* it is gone, its index waits for another */
-	uint64_t call_after_ms;			     /* the service thread's: not again before */
-	uint32_t index;				     /* its doorbell among ours, if has_index */
-	bool has_index;
-	bool has_lane;		 /* the lanes are there */
-	bool promised;		 /* its call has been answered; handshake.h */
-	uint8_t busy;		 /* the service thread's: calls that have met a limit */
-	struct bl_lane *cts_all; /* our lane, which it may have before we are connected */
-	bool unkept;		 /* its life word isn't the kernel's; alive.c */
-	_Atomic bool found_dead; /* then, by us: see bl_peer_ended */
-	_Atomic bool gone;	 /* the owner knows; release: bl_local_forget */
-	bool wanting;		 /* until the service thread has seen to it */
-	bool congested;		 /* owner: it has said so when it was last asked; wire.h */
-	uint8_t wholes;		 /* owner: messages that it might have been asked about */
-	uint8_t left_read;	 /* owner: the read that first left a message; core/unexpected.c */
-	bool stays_short : 1;	 /* owner: there was no memory for a longer lane, or buffer */
-	bool many_names : 1;	 /* owner: places beside av_index may have named it; endpoint.c */
-	bool refusal_told : 1;	 /* owner: that it has to do its atomic operations itself */
-	const struct bl_seg_header *header; /* the peer's, mapped */
-	struct bl_doorbells *doorbells;	    /* the peer's, mapped */
-	struct bl_lane_stats *stats;	    /* behind our header; never NULL. See count.h */
-	/* The lock of its process's memory; NULL: we don't have it. prove_access.h */
-	_Atomic(struct bl_atomics_page *) atomics_page;
-	union {
-		uint64_t secret;     /* BL_PROOF_WANTED: as the owner has read it */
-		uint64_t refused_at; /* else: ns when it wasn't to be had; or 0 */
-	};
+	struct bl_peer_links next;
+	struct bl_peer_setup setup;
+	struct bl_peer_life_state life;
+	bool wanting; /* until the service thread has seen to it */
+	struct bl_peer_congestion congestion;
+	uint8_t left_read;     /* owner: the read that first left a message; core/unexpected.c */
+	bool stays_short : 1;  /* owner: there was no memory for a longer lane, or buffer */
+	bool many_names : 1;   /* owner: places beside av_index may have named it; endpoint.c */
+	bool refusal_told : 1; /* owner: that it has to do its atomic operations itself */
+	struct bl_mapped mapped;
+	struct bl_lane_stats *stats; /* behind our header; never NULL. See count.h */
+	struct bl_peer_access access;
 	struct bl_rma_peer *rma; /* owner: one-sided operations; NULL: none so far */
 	struct bl_txq *txq;   /* owner: operations that wait; NULL: none so far; endpoint/txq.h */
 	struct bl_peer *name; /* owner: the same address in a shared context; endpoint/srx.h */
@@ -147,6 +187,51 @@ struct bl_segment {
 	uint64_t granted_at;
 };
 
+/* Neighbours whose rings were made longer; longring.c */
+struct bl_longrings {
+	uint32_t n;	   /* neighbours with longer rings, */
+	uint32_t nlongest; /* and with rings longer than BL_LANE_LONG */
+	uint64_t at;	   /* ticks: the last one; the last look for unused ones */
+};
+
+/* Lanes that aren't polled, and how their owner sleeps. */
+struct bl_doorbell_state {
+	uint32_t drowsy;   /* so many more doorbells before a lane is polled again; doorbell.c */
+	uint32_t sleepers; /* BL_SLEEP_FUTEX ones; doorbell.c */
+	int wake_socket;   /* to wake and be woken by; -1 until it is needed */
+	bool wake_refused; /* and logged */
+	_Atomic uint32_t wake_port; /* its number */
+	_Atomic bool asleep;	    /* on its socket, until it drains it; nobody else writes this */
+	uint32_t listened;	    /* where the last look at lanes that aren't polled ended */
+	_Atomic uint32_t unheard;   /* one more than a lane's where something lies; 0: not known */
+};
+
+/* All peers of an endpoint, under bl_local.lock. */
+struct bl_peer_table {
+	struct bl_peer *table[BL_PEER_TABLE];
+	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
+	struct bl_peer *wanting; /* to be called by the service thread, the first first */
+	struct bl_peer *wanting_last;
+	struct bl_peer *all;	    /* but for those that are */
+	struct bl_peer *gone;	    /* by bl_local_release */
+	struct bl_peer_slab *slabs; /* what they live in */
+	struct bl_peer *spare;	    /* gone, with an index to be used again */
+};
+
+/* Neighbours whose death the kernel doesn't mark. */
+struct bl_unkept {
+	/* neighbours whose deaths must be looked for, ever; alive.c */
+	_Atomic uint32_t unkept;
+	int probe; /* a socket to do it with; -1 until it is needed */
+	uint64_t probed_at;
+};
+
+/* The service thread's looks at a sleeping owner. */
+struct bl_sleep_watch {
+	_Atomic bool watched; /* it has slept on its socket lately */
+	uint32_t awake_looks;
+};
+
 struct bl_local {
 	/* owner's fast path */
 	struct bl_peer *hot[BL_POLLED_MAX];
@@ -161,36 +246,16 @@ struct bl_local {
 	bool enabled;
 	_Atomic uint32_t counts; /* bit i: bl_lane.count[i] is used; transport/local/rma/count.h */
 	struct bl_stats *stats;	 /* in our header; never NULL. See count.h */
-	uint32_t nlongrings;	 /* neighbours with longer rings, */
-	uint32_t nlongest;	 /* and with rings longer than BL_LANE_LONG */
-	uint64_t longring_at;	 /* ticks: the last one; the last look for unused ones */
-	uint32_t drowsy;   /* so many more doorbells before a lane is polled again; doorbell.c */
-	uint32_t sleepers; /* BL_SLEEP_FUTEX ones; doorbell.c */
-	int wake_socket;   /* to wake and be woken by; -1 until it is needed */
-	bool wake_refused; /* and logged */
-	_Atomic uint32_t wake_port; /* its number */
-	_Atomic bool asleep;	    /* on its socket, until it drains it; nobody else writes this */
-	uint32_t listened;	    /* where the last look at lanes that aren't polled ended */
-	_Atomic uint32_t unheard;   /* one more than a lane's where something lies; 0: not known */
+	struct bl_longrings longring;
+	struct bl_doorbell_state doorbell;
 
 	pthread_mutex_t lock;
-	struct bl_peer *table[BL_PEER_TABLE];
-	struct bl_peer *arrived; /* ready or failed; the owner doesn't know yet */
-	struct bl_peer *wanting; /* to be called by the service thread, the first first */
-	struct bl_peer *wanting_last;
-	struct bl_peer *all;	    /* but for those that are */
-	struct bl_peer *gone;	    /* by bl_local_release */
-	struct bl_peer_slab *slabs; /* what they live in */
-	struct bl_peer *spare;	    /* gone, with an index to be used again */
-	uint32_t nindexes;	    /* ever given */
+	struct bl_peer_table peers;
+	uint32_t nindexes; /* ever given */
 	/* service thread's */
 	int listener;
-	/* neighbours whose deaths must be looked for, ever; alive.c */
-	_Atomic uint32_t unkept;
-	int probe; /* a socket to do it with; -1 until it is needed */
-	uint64_t probed_at;
-	_Atomic bool watched; /* it has slept on its socket lately */
-	uint32_t awake_looks;
+	struct bl_unkept life;
+	struct bl_sleep_watch watch;
 	struct bl_local *next_service, *next_listening;
 };
 

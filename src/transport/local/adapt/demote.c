@@ -49,7 +49,7 @@ static uint64_t reads_of(const struct bl_cq *cq)
 
 static uint64_t reads(const struct bl_ep *ep)
 {
-	return reads_of(ep->rx_cq) + reads_of(ep->tx_cq);
+	return reads_of(ep->bound.rx_cq) + reads_of(ep->bound.tx_cq);
 }
 
 bl_noinline void bl_demote_sample(struct bl_ep *ep, const struct bl_tx *tx,
@@ -66,7 +66,7 @@ bl_noinline void bl_demote_sample(struct bl_ep *ep, const struct bl_tx *tx,
 	}
 	pass->with = bl_demote_with(pass);
 	pass->reads = reads(ep);
-	ep->sampled = true;
+	ep->demoting.sampled = true;
 	pass->began = bl_ticks_settled();
 	if (pass->with)
 		bl_tx_slot_demote(slot, len, stream);
@@ -78,7 +78,7 @@ bl_noinline void bl_demote_next(struct bl_ep *ep)
 	uint64_t now = bl_ticks_settled();
 	uint64_t ns = (now - pass->began) * 1000 / bl_ticks_per_us();
 
-	ep->sampled = false;
+	ep->demoting.sampled = false;
 	if (ns < bl_demote_long_ns && reads(ep) == pass->reads)
-		bl_demote_judge(pass, (uint32_t)ns, &ep->locks);
+		bl_demote_judge(pass, (uint32_t)ns, &ep->demoting.locks);
 }

@@ -19,6 +19,12 @@
 
 #include "transport/local/lane/ring.h"
 
+/* What the short path asks about its stores. */
+struct bl_demoting {
+	bool locks;   /* a locked instruction follows each send; demote.h */
+	bool sampled; /* the time until the next send is taken */
+};
+
 #define BL_DEMOTE_PAIRS 8u	/* of samples say something; */
 #define BL_DEMOTE_MOST	6u	/* a lock, if so many of them took longer, */
 #define BL_DEMOTE_LEAST 2u	/* none, if at most so many did; else nothing */

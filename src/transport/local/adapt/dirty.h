@@ -57,30 +57,30 @@ static inline void bl_dirty_got(struct bl_ep *ep, const struct bl_peer *peer, si
 
 	if (likely(!l->stream_depth) || len < BL_PROXY_MIN || !bl_dirty_may(len))
 		return;
-	ep->got_at = bl_ticks();
-	ep->got_use_ns = (uint32_t)(len * per_kb / 1024);
+	ep->ways.used.got_at = bl_ticks();
+	ep->ways.used.use_ns = (uint32_t)(len * per_kb / 1024);
 }
 
 static inline void bl_dirty_back_at(struct bl_ep *ep, uint64_t now)
 {
-	uint64_t took = (now - ep->got_at) * 1000 / bl_ticks_per_us();
+	uint64_t took = (now - ep->ways.used.got_at) * 1000 / bl_ticks_per_us();
 
-	ep->got_at = 0;
-	if (took < ep->got_use_ns)
-		ep->uses = 0;
+	ep->ways.used.got_at = 0;
+	if (took < ep->ways.used.use_ns)
+		ep->ways.used.in_row = 0;
 	else
-		ep->uses += ep->uses < BL_DIRTY_AFTER;
+		ep->ways.used.in_row += ep->ways.used.in_row < BL_DIRTY_AFTER;
 }
 
 static inline void bl_dirty_back(struct bl_ep *ep)
 {
-	if (unlikely(ep->got_at != 0))
+	if (unlikely(ep->ways.used.got_at != 0))
 		bl_dirty_back_at(ep, bl_ticks());
 }
 
 static inline bool bl_dirty_is_used(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	return ep->uses == BL_DIRTY_AFTER &&
+	return ep->ways.used.in_row == BL_DIRTY_AFTER &&
 	       (len <= bl_limits()->used_near || bl_tx_is_far(&peer->tx));
 }
 

@@ -115,8 +115,8 @@ static int lengthen(struct bl_peer *peer)
 	err = bl_lane_lengthen(&local->seg, tx->lane, from, size);
 	if (err)
 		return err;
-	local->nlongest += is_long(tx);
-	local->nlongrings += !is_long(tx);
+	local->longring.nlongest += is_long(tx);
+	local->longring.n += !is_long(tx);
 	bl_tx_lengthen(tx, BL_PAYLOAD_OF(size), (uint32_t)room);
 	bl_stats_add(local->stats, BL_STAT_longring_bytes, size - from);
 	return 0;
@@ -129,7 +129,7 @@ static bool may_be_longest(const struct bl_peer *peer)
 
 	return is_long(tx) &&
 	       tx->pay_most + BL_COPYBUF_SIZE < BL_PAYLOAD_OF(bl_longring_most(peer->local)) &&
-	       !tx->offers && peer->local->nlongest < LONGEST;
+	       !tx->offers && peer->local->longring.nlongest < LONGEST;
 }
 
 /* What is known to have been read, and isn't to be used as long as it is short. */
@@ -147,9 +147,9 @@ static void free_unused(struct bl_local *local)
 {
 	uint64_t now = bl_ticks();
 
-	if (now - local->longring_at < UNUSED_US * (uint64_t)bl_ticks_per_us())
+	if (now - local->longring.at < UNUSED_US * (uint64_t)bl_ticks_per_us())
 		return;
-	local->longring_at = now;
+	local->longring.at = now;
 	for (uint32_t i = 0; i < local->nby_index; i++) {
 		struct bl_peer *peer = local->by_index[i];
 
@@ -163,9 +163,9 @@ static void free_unused(struct bl_local *local)
 
 static bool has_place(struct bl_local *local)
 {
-	if (unlikely(local->nlongrings >= MOST))
+	if (unlikely(local->longring.n >= MOST))
 		free_unused(local);
-	return local->nlongrings < MOST;
+	return local->longring.n < MOST;
 }
 
 static bool is_due(const struct bl_tx *tx)
@@ -192,7 +192,7 @@ bool bl_longring_now(struct bl_peer *peer)
 		return true;
 	}
 	peer->longring_next = (uint16_t)tx->next;
-	local->longring_at = bl_ticks();
+	local->longring.at = bl_ticks();
 	return true;
 }
 
@@ -232,8 +232,8 @@ void bl_longring_over(struct bl_peer *peer)
 	if (!is_long(tx))
 		return;
 	more = tx->pay_most + tx->copybuf_room - BL_PAYLOAD_SIZE;
-	peer->local->nlongrings--;
-	peer->local->nlongest -= tx->pay_most > BL_PAYLOAD_OF(BL_LANE_LONG);
+	peer->local->longring.n--;
+	peer->local->longring.nlongest -= tx->pay_most > BL_PAYLOAD_OF(BL_LANE_LONG);
 	bl_lane_shrink(peer->tx.lane, BL_LANE_SIZE, peer->local->seg.lane_span);
 	bl_stats_add(peer->local->stats, BL_STAT_longring_bytes, -(uint64_t)more);
 }

@@ -45,9 +45,9 @@ void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 
 	if (unlikely(peer->dead)) /* it may have no ring any more */
 		return;
-	if (unlikely(peer->ncontrol))
+	if (unlikely(peer->control.n))
 		bl_control_flush_peer(ep, peer);
-	full = peer->ncontrol || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
+	full = peer->control.n || (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx));
 	if (unlikely(full && !(status & ~BL_FIN_VERDICT)) &&
 	    set_bit(&peer->rx.lane->fins, request)) {
 		bl_peer_notify(peer);
@@ -78,7 +78,8 @@ bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 
 		for (; word; word &= word - 1) {
 			uint32_t index = 64 * w + (uint32_t)__builtin_ctzll(word);
-			struct bl_send_op *r = index < ep->nrequest ? ep->request[index] : NULL;
+			struct bl_send_op *r =
+				index < ep->rndv.nrequest ? ep->rndv.request[index] : NULL;
 
 			if (r && r->peer == peer)
 				over(ep, sink, r, 0);
@@ -130,7 +131,7 @@ bl_cold void bl_ack_look_at_all(struct bl_ep *ep)
 {
 	struct bl_sink none = BL_SINK_NONE;
 
-	for (uint32_t i = 0; i < ep->local.nby_index && ep->requests; i++)
+	for (uint32_t i = 0; i < ep->local.nby_index && ep->rndv.requests; i++)
 		if (ep->local.by_index[i])
 			bl_ack_look(ep, &none, ep->local.by_index[i]);
 }

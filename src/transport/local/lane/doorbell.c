@@ -44,21 +44,22 @@ int bl_local_wake_socket(struct bl_local *local)
 	socklen_t len = sizeof name;
 	int fd, err;
 
-	if (local->wake_socket >= 0)
-		return local->wake_socket;
+	if (local->doorbell.wake_socket >= 0)
+		return local->doorbell.wake_socket;
 	fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_USERSOCK);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&name, len) &&
 	    !getsockname(fd, (struct sockaddr *)&name, &len)) {
-		local->wake_socket = fd;
+		local->doorbell.wake_socket = fd;
 		/* relaxed: whoever wakes us has seen a bit that was set later */
-		atomic_store_explicit(&local->wake_port, name.nl_pid, memory_order_relaxed);
+		atomic_store_explicit(&local->doorbell.wake_port, name.nl_pid,
+				      memory_order_relaxed);
 		return fd;
 	}
 	err = -errno;
-	if (!local->wake_refused)
+	if (!local->doorbell.wake_refused)
 		bl_warn("no netlink socket to be woken by, or to wake: %s; %s", strerror(-err),
 			bl_remedy(-err));
-	local->wake_refused = true;
+	local->doorbell.wake_refused = true;
 	if (fd >= 0)
 		close(fd);
 	return err;
@@ -70,12 +71,12 @@ bool bl_local_drain_wakes(struct bl_local *local)
 	char byte;
 
 	/* Anybody in this network namespace may write there: not for ever. */
-	for (int i = 0; i < DRAIN_MOST && local->wake_socket >= 0 &&
-			recv(local->wake_socket, &byte, sizeof byte, MSG_DONTWAIT) >= 0;
+	for (int i = 0; i < DRAIN_MOST && local->doorbell.wake_socket >= 0 &&
+			recv(local->doorbell.wake_socket, &byte, sizeof byte, MSG_DONTWAIT) >= 0;
 	     i++)
 		any = true;
 	if (any)
-		atomic_store_explicit(&local->asleep, false, memory_order_relaxed);
+		atomic_store_explicit(&local->doorbell.asleep, false, memory_order_relaxed);
 	return any;
 }
 
@@ -106,14 +107,14 @@ static void wake(struct bl_local *local, struct bl_doorbells *doorbells, uint32_
 
 bl_cold void bl_peer_wake(struct bl_peer *peer)
 {
-	struct bl_doorbells *doorbells = peer->doorbells;
+	struct bl_doorbells *doorbells = peer->mapped.doorbells;
 
 	if (likely(!atomic_load_explicit(&doorbells->sleeping, memory_order_seq_cst)))
 		return;
 	uint32_t bits = atomic_exchange_explicit(&doorbells->sleeping, 0, memory_order_acq_rel);
 	/* It was there before its bit. */
 	wake(peer->local, doorbells,
-	     atomic_load_explicit(&peer->header->wake_port, memory_order_relaxed), bits);
+	     atomic_load_explicit(&peer->mapped.header->wake_port, memory_order_relaxed), bits);
 }
 
 void bl_local_wake(struct bl_local *local)
@@ -126,7 +127,8 @@ void bl_local_wake(struct bl_local *local)
 		return;
 	uint32_t bits = atomic_exchange_explicit(&doorbells->sleeping, 0, memory_order_acq_rel);
 
-	wake(local, doorbells, atomic_load_explicit(&local->wake_port, memory_order_relaxed), bits);
+	wake(local, doorbells,
+	     atomic_load_explicit(&local->doorbell.wake_port, memory_order_relaxed), bits);
 }
 
 int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
@@ -139,18 +141,19 @@ int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
 		return -EOPNOTSUPP;
 	/* Others have been woken, and may not yet have seen it: the bit would put them to
 	 * sleep again. */
-	if (how & BL_SLEEP_FUTEX && local->sleepers &&
+	if (how & BL_SLEEP_FUTEX && local->doorbell.sleepers &&
 	    !(atomic_load_explicit(&doorbells->sleeping, memory_order_relaxed) & BL_SLEEP_FUTEX))
 		return -EAGAIN;
 	err = bl_local_stop_polling(local);
 	if (err == -EAGAIN)
 		return err;
 	if (how & BL_SLEEP_FUTEX)
-		local->sleepers++;
+		local->doorbell.sleepers++;
 	if (how & BL_SLEEP_SOCKET)
-		atomic_store_explicit(&local->seg.header->wake_port,
-				      atomic_load_explicit(&local->wake_port, memory_order_relaxed),
-				      memory_order_relaxed);
+		atomic_store_explicit(
+			&local->seg.header->wake_port,
+			atomic_load_explicit(&local->doorbell.wake_port, memory_order_relaxed),
+			memory_order_relaxed);
 	bits = atomic_fetch_or_explicit(&doorbells->sleeping, how, memory_order_seq_cst);
 	if (atomic_load_explicit(&doorbells->summary, memory_order_seq_cst) ||
 	    atomic_load_explicit(&local->attention, memory_order_seq_cst)) {
@@ -160,10 +163,10 @@ int bl_local_doze(struct bl_local *local, uint32_t how, struct bl_futex *futex)
 	}
 	if (how & BL_SLEEP_FUTEX)
 		*futex = (struct bl_futex){&doorbells->sleeping, bits | how};
-	local->drowsy = DROWSY_BELLS;
+	local->doorbell.drowsy = DROWSY_BELLS;
 	if (how & BL_SLEEP_SOCKET) {
 		/* seq_cst: the service thread sees it, or we that it doesn't watch us */
-		atomic_store_explicit(&local->asleep, true, memory_order_seq_cst);
+		atomic_store_explicit(&local->doorbell.asleep, true, memory_order_seq_cst);
 		bl_service_watch(local);
 	}
 	return err;
@@ -179,7 +182,7 @@ void bl_local_sleep(const struct bl_futex *word, uint64_t ns)
 
 void bl_local_rise(struct bl_local *local)
 {
-	if (!local->seg.doorbells || --local->sleepers)
+	if (!local->seg.doorbells || --local->doorbell.sleepers)
 		return; /* the bit is another thread's as well */
 	atomic_fetch_and_explicit(&local->seg.doorbells->sleeping, ~BL_SLEEP_FUTEX,
 				  memory_order_relaxed);
@@ -190,7 +193,7 @@ static bool is_known(const struct bl_peer *peer)
 {
 	return atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_READY &&
 	       /* acquire: pairs with the release in bl_local_forget */
-	       !atomic_load_explicit(&peer->gone, memory_order_acquire);
+	       !atomic_load_explicit(&peer->life.gone, memory_order_acquire);
 }
 
 /* There is a packet in its lane, or a message's end or a count in ours, that nobody has read, or
@@ -213,12 +216,12 @@ static bool missed_any(struct bl_local *local)
 	bool any = false;
 
 	bl_local_check_unkept_locked(local);
-	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all) {
+	for (struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all) {
 		if (!is_known(peer))
 			continue;
 		if (is_unheard(peer))
 			/* relaxed: a hint; see bl_local_listen */
-			atomic_store_explicit(&local->unheard, peer->index + 1,
+			atomic_store_explicit(&local->doorbell.unheard, peer->setup.index + 1,
 					      memory_order_relaxed);
 		else if (!bl_peer_ended(peer))
 			continue;
@@ -240,20 +243,20 @@ bool bl_local_check_sleep_locked(struct bl_local *local)
 	bool waits =
 		atomic_load_explicit(&doorbells->sleeping, memory_order_seq_cst) & BL_SLEEP_SOCKET;
 	/* seq_cst: pairs with the store in bl_local_doze; it has a socket */
-	bool asleep = atomic_load_explicit(&local->asleep, memory_order_seq_cst);
+	bool asleep = atomic_load_explicit(&local->doorbell.asleep, memory_order_seq_cst);
 	/* Whoever takes the bit sends a datagram; not a neighbour that scribbles. */
-	bool robbed = !waits && asleep && !is_readable(local->wake_socket);
+	bool robbed = !waits && asleep && !is_readable(local->doorbell.wake_socket);
 
 	if (!waits && !robbed)
-		return ++local->awake_looks < AWAKE_LOOKS;
-	local->awake_looks = 0;
+		return ++local->watch.awake_looks < AWAKE_LOOKS;
+	local->watch.awake_looks = 0;
 	if (missed_any(local) || robbed) {
 		/* release: pairs with the acquire in bl_local_adopt */
 		atomic_store_explicit(&local->attention, 1, memory_order_release);
 		atomic_fetch_and_explicit(&doorbells->sleeping, ~BL_SLEEP_SOCKET,
 					  memory_order_acq_rel);
 		wake(local, doorbells,
-		     atomic_load_explicit(&local->wake_port, memory_order_relaxed),
+		     atomic_load_explicit(&local->doorbell.wake_port, memory_order_relaxed),
 		     BL_SLEEP_SOCKET);
 	}
 	return true;

@@ -22,16 +22,16 @@ static bool has_lost_its_name(struct bl_local *local, const struct bl_peer *peer
 	struct sockaddr_un name;
 	socklen_t len = bl_socket_name(&name, peer->addr.id);
 
-	if (local->probe < 0)
-		local->probe = bl_socket();
-	if (local->probe < 0) {
-		local->probe = -1;
+	if (local->life.probe < 0)
+		local->life.probe = bl_socket();
+	if (local->life.probe < 0) {
+		local->life.probe = -1;
 		return false; /* no descriptor now: the next look */
 	}
-	if (bind(local->probe, (struct sockaddr *)&name, len))
-		return false; /* EADDRINUSE: it listens there */
-	close(local->probe);  /* nor are we to be found there */
-	local->probe = bl_socket();
+	if (bind(local->life.probe, (struct sockaddr *)&name, len))
+		return false;	  /* EADDRINUSE: it listens there */
+	close(local->life.probe); /* nor are we to be found there */
+	local->life.probe = bl_socket();
 	return true;
 }
 
@@ -39,17 +39,17 @@ void bl_local_check_unkept_locked(struct bl_local *local)
 {
 	uint64_t now;
 
-	if (!atomic_load_explicit(&local->unkept, memory_order_relaxed))
+	if (!atomic_load_explicit(&local->life.unkept, memory_order_relaxed))
 		return;
 	now = bl_clock_ns();
-	if (now - local->probed_at < PERIOD_NS)
+	if (now - local->life.probed_at < PERIOD_NS)
 		return;
-	local->probed_at = now;
-	for (struct bl_peer *peer = local->all; peer; peer = peer->next_all)
-		if (peer->unkept && peer->header && !bl_peer_ended(peer) &&
+	local->life.probed_at = now;
+	for (struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all)
+		if (peer->life.unkept && peer->mapped.header && !bl_peer_ended(peer) &&
 		    has_lost_its_name(local, peer))
 			/* release: as the kernel's mark, pairs with bl_peer_ended */
-			atomic_store_explicit(&peer->found_dead, true, memory_order_release);
+			atomic_store_explicit(&peer->life.found_dead, true, memory_order_release);
 }
 
 bl_cold void bl_local_check_unkept(struct bl_local *local)

@@ -37,7 +37,7 @@ void bl_local_open_names(struct bl_local *local)
 	memset(local, 0, sizeof *local);
 	pthread_mutex_init(&local->lock, NULL);
 	local->seg.fd = local->seg.doorbells_fd = -1;
-	local->listener = local->wake_socket = local->probe = -1;
+	local->listener = local->doorbell.wake_socket = local->life.probe = -1;
 	local->stats = &bl_no_stats;
 }
 
@@ -113,22 +113,22 @@ void bl_local_close(struct bl_local *local)
 		bl_service_detach(local);
 	}
 	bl_service_unlisten(local);
-	for (struct bl_peer *p = local->all; p; p = p->next_all)
+	for (struct bl_peer *p = local->peers.all; p; p = p->next.all)
 		bl_peer_fini(p);
-	for (struct bl_peer *p = local->gone; p; p = p->next_all)
+	for (struct bl_peer *p = local->peers.gone; p; p = p->next.all)
 		bl_peer_fini(p);
-	for (struct bl_peer_slab *slab = local->slabs, *next; slab; slab = next) {
+	for (struct bl_peer_slab *slab = local->peers.slabs, *next; slab; slab = next) {
 		next = slab->next;
 		free(slab);
 	}
 	bl_segment_close(&local->seg);
 	if (local->enabled)
 		bl_atomics_page_put();
-	if (local->wake_socket >= 0)
-		close(local->wake_socket);
-	if (local->probe >= 0)
-		close(local->probe);
-	local->wake_socket = local->probe = -1;
+	if (local->doorbell.wake_socket >= 0)
+		close(local->doorbell.wake_socket);
+	if (local->life.probe >= 0)
+		close(local->life.probe);
+	local->doorbell.wake_socket = local->life.probe = -1;
 	free(local->by_index);
 	pthread_mutex_destroy(&local->lock);
 	local->enabled = false;
@@ -136,14 +136,14 @@ void bl_local_close(struct bl_local *local)
 
 static void orphan_peer(struct bl_peer *p)
 {
-	p->header = NULL;
-	p->doorbells = NULL;
-	p->atomics_page = NULL;
+	p->mapped.header = NULL;
+	p->mapped.doorbells = NULL;
+	p->access.atomics_page = NULL;
 	p->proof = BL_PROOF_NONE;
 	p->wanting = false;
 	p->stats = &bl_no_lane_stats;
 	p->rx.lane = p->tx.lane = NULL;
-	p->has_lane = p->hot = false;
+	p->setup.has_lane = p->hot = false;
 	p->tx.next = p->tx.limit; /* full: the slow path finds it dead */
 	p->dead = ENOTCONN;
 }
@@ -154,21 +154,22 @@ void bl_local_orphan(struct bl_local *local)
 		close(local->seg.fd);
 	if (local->seg.doorbells_fd >= 0)
 		close(local->seg.doorbells_fd);
-	if (local->wake_socket >= 0)
-		close(local->wake_socket);
-	if (local->probe >= 0)
-		close(local->probe);
-	local->wake_socket = local->probe = -1;
+	if (local->doorbell.wake_socket >= 0)
+		close(local->doorbell.wake_socket);
+	if (local->life.probe >= 0)
+		close(local->life.probe);
+	local->doorbell.wake_socket = local->life.probe = -1;
 	local->seg = (struct bl_segment){.fd = -1, .doorbells_fd = -1};
 	local->stats = &bl_no_stats;
 	local->enabled = false;
 	local->npolled = local->nunpolled = 0;
-	local->arrived = local->wanting = local->wanting_last = local->spare = NULL;
+	local->peers.arrived = local->peers.wanting = local->peers.wanting_last =
+		local->peers.spare = NULL;
 	for (uint32_t i = 0; i < local->nby_index; i++)
 		local->by_index[i] = NULL;
-	for (struct bl_peer *p = local->all; p; p = p->next_all)
+	for (struct bl_peer *p = local->peers.all; p; p = p->next.all)
 		orphan_peer(p);
-	for (struct bl_peer *p = local->gone; p; p = p->next_all)
+	for (struct bl_peer *p = local->peers.gone; p; p = p->next.all)
 		orphan_peer(p);
 	pthread_mutex_init(&local->lock, NULL);
 }
@@ -177,15 +178,15 @@ void bl_local_orphan(struct bl_local *local)
 
 static struct bl_peer *new_peer(struct bl_local *local)
 {
-	struct bl_peer_slab *slab = local->slabs;
+	struct bl_peer_slab *slab = local->peers.slabs;
 
 	if (!slab || slab->used == SLAB_PEERS) {
 		slab = aligned_alloc(alignof(struct bl_peer_slab), sizeof *slab);
 		if (!slab)
 			return NULL;
 		memset(slab, 0, sizeof *slab);
-		slab->next = local->slabs;
-		local->slabs = slab;
+		slab->next = local->peers.slabs;
+		local->peers.slabs = slab;
 	}
 	return &slab->peer[slab->used++];
 }
@@ -195,7 +196,7 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	uint32_t bucket = addr->id[0] % BL_PEER_TABLE; /* random bytes hash themselves */
 	struct bl_peer *peer;
 
-	for (peer = local->table[bucket]; peer; peer = peer->next_hash)
+	for (peer = local->peers.table[bucket]; peer; peer = peer->next.hash)
 		if (!memcmp(peer->addr.id, addr->id, sizeof addr->id))
 			return peer;
 	peer = new_peer(local);
@@ -206,10 +207,10 @@ struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr 
 	peer->av_index = NOT_IN_VECTOR;
 	peer->doorbell_index = BL_DOORBELL_NONE;
 	peer->stats = &bl_no_lane_stats;
-	peer->next_hash = local->table[bucket];
-	local->table[bucket] = peer;
-	peer->next_all = local->all;
-	local->all = peer;
+	peer->next.hash = local->peers.table[bucket];
+	local->peers.table[bucket] = peer;
+	peer->next.all = local->peers.all;
+	local->peers.all = peer;
 	return peer;
 }
 
@@ -226,9 +227,9 @@ struct bl_peer *bl_local_find(struct bl_local *local, const struct bl_addr *addr
 	struct bl_peer *peer;
 
 	pthread_mutex_lock(&local->lock);
-	peer = local->table[addr->id[0] % BL_PEER_TABLE];
+	peer = local->peers.table[addr->id[0] % BL_PEER_TABLE];
 	while (peer && memcmp(peer->addr.id, addr->id, sizeof addr->id))
-		peer = peer->next_hash;
+		peer = peer->next.hash;
 	pthread_mutex_unlock(&local->lock);
 	return peer;
 }
@@ -242,17 +243,17 @@ void bl_peer_want_locked(struct bl_peer *peer)
 	if (peer->wanting)
 		return;
 	peer->wanting = true;
-	peer->next_wanting = NULL;
-	if (local->wanting)
-		local->wanting_last->next_wanting = peer;
+	peer->next.wanting = NULL;
+	if (local->peers.wanting)
+		local->peers.wanting_last->next.wanting = peer;
 	else
-		local->wanting = peer;
-	local->wanting_last = peer;
+		local->peers.wanting = peer;
+	local->peers.wanting_last = peer;
 }
 
 void bl_peer_promise_locked(struct bl_peer *peer, bool promised)
 {
-	peer->promised = promised;
+	peer->setup.promised = promised;
 	if (!promised && atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW)
 		bl_stats_peer_none(peer); /* it has hung up */
 }
@@ -260,17 +261,17 @@ void bl_peer_promise_locked(struct bl_peer *peer, bool promised)
 /* One whose index another may have: it is gone, or has called and hung up. */
 static struct bl_peer *find_donor(struct bl_local *local)
 {
-	struct bl_peer *peer = local->spare;
+	struct bl_peer *peer = local->peers.spare;
 
 	if (peer) {
-		local->spare = peer->next_spare;
+		local->peers.spare = peer->next.spare;
 		return peer;
 	}
-	for (peer = local->nindexes == BL_DOORBELLS ? local->all : NULL; peer;
-	     peer = peer->next_all)
-		if (peer->has_index && !peer->promised &&
+	for (peer = local->nindexes == BL_DOORBELLS ? local->peers.all : NULL; peer;
+	     peer = peer->next.all)
+		if (peer->setup.has_index && !peer->setup.promised &&
 		    atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW) {
-			peer->has_index = false;
+			peer->setup.has_index = false;
 			return peer;
 		}
 	return NULL;
@@ -284,12 +285,12 @@ int bl_peer_give_index_locked(struct bl_peer *peer)
 	uint32_t index;
 	int err;
 
-	if (peer->has_index) {
+	if (peer->setup.has_index) {
 		bl_stats_add_peer(peer, peer->stats);
 		return 0;
 	}
 	donor = find_donor(local);
-	index = donor ? donor->index : local->nindexes;
+	index = donor ? donor->setup.index : local->nindexes;
 	if (index == BL_DOORBELLS) {
 		bl_warn("more than %u neighbours of one endpoint", BL_DOORBELLS);
 		return -EUSERS;
@@ -304,8 +305,8 @@ int bl_peer_give_index_locked(struct bl_peer *peer)
 	} else {
 		local->nindexes++;
 	}
-	peer->index = index;
-	peer->has_index = true;
+	peer->setup.index = index;
+	peer->setup.has_index = true;
 	bl_stats_add_peer(peer, stats);
 	return 0;
 }
@@ -324,20 +325,20 @@ int bl_peer_attach_locked(struct bl_peer *peer, struct bl_link *link, uint32_t d
 	peer->rx.slot = link->theirs->slot;
 	peer->rx.span = (uint8_t)__builtin_ctzl(link->theirs_span);
 	peer->rx.left = (uint16_t)(peer->rx.next - 1);
-	peer->header = link->header;
-	peer->doorbells = link->doorbells;
+	peer->mapped.header = link->header;
+	peer->mapped.doorbells = link->doorbells;
 	memset(link, 0, sizeof *link);
-	peer->has_lane = true;
-	peer->unkept = peer->header->flags & BL_SEG_UNKEPT;
-	atomic_store_explicit(&local->unkept,
-			      atomic_load_explicit(&local->unkept, memory_order_relaxed) +
-				      peer->unkept,
+	peer->setup.has_lane = true;
+	peer->life.unkept = peer->mapped.header->flags & BL_SEG_UNKEPT;
+	atomic_store_explicit(&local->life.unkept,
+			      atomic_load_explicit(&local->life.unkept, memory_order_relaxed) +
+				      peer->life.unkept,
 			      memory_order_relaxed);
 	bl_copy_pair_init(&peer->copy, pid);
 	if (doorbell < BL_DOORBELLS)
 		peer->doorbell_index = doorbell;
-	peer->next_arrived = local->arrived;
-	local->arrived = peer;
+	peer->next.arrived = local->peers.arrived;
+	local->peers.arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_READY, memory_order_release);
 	/* release: pairs with the acquire in the owner's progress */
 	atomic_store_explicit(&local->attention, 1, memory_order_release);
@@ -372,8 +373,8 @@ void bl_peer_fail_locked(struct bl_peer *peer, int error)
 	bl_stats_peer_failed(peer, -error);
 	bl_warn("no connection to process %u on %s: %s", peer->addr.pid, peer->addr.hostname,
 		why(error));
-	peer->next_arrived = peer->local->arrived;
-	peer->local->arrived = peer;
+	peer->next.arrived = peer->local->peers.arrived;
+	peer->local->peers.arrived = peer;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
 	atomic_store_explicit(&peer->local->attention, 1, memory_order_release);
 	bl_local_wake(peer->local);
@@ -391,7 +392,7 @@ int bl_peer_connect_self_locked(struct bl_peer *peer)
 	err = bl_link_map(&link, fd);
 	close(fd[BL_FD_LANE]);
 	if (!err)
-		err = bl_peer_attach_locked(peer, &link, peer->index, getpid());
+		err = bl_peer_attach_locked(peer, &link, peer->setup.index, getpid());
 	bl_link_unmap(&link);
 	return err;
 }
@@ -404,8 +405,9 @@ static int start_connecting(struct bl_peer *peer)
 
 	if (err) {
 		peer->error = err;
-		peer->next_arrived = local->arrived; /* the owner ends what names it: lost() */
-		local->arrived = peer;
+		peer->next.arrived =
+			local->peers.arrived; /* the owner ends what names it: lost() */
+		local->peers.arrived = peer;
 		atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_release);
 		atomic_store_explicit(&local->attention, 1, memory_order_release);
 		bl_warn("%s (process %u) is %s: Beeline reaches the processes of one node; for "
@@ -442,7 +444,7 @@ int bl_peer_connect(struct bl_peer *peer)
 		pthread_mutex_lock(&local->lock);
 		if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_NEW) {
 			err = start_connecting(peer);
-			call = local->wanting != NULL; /* not to ourselves */
+			call = local->peers.wanting != NULL; /* not to ourselves */
 		} else {
 			err = -EAGAIN;
 		}
@@ -479,11 +481,11 @@ static void make_hot(struct bl_peer *peer)
 	if (local->npolled == BL_POLLED_MAX) {
 		local->nunpolled++;
 		/* It may have rung before we knew it. */
-		ring(local->seg.doorbells, peer->index);
+		ring(local->seg.doorbells, peer->setup.index);
 		return;
 	}
 	peer->hot = true;
-	peer->seen_at = bl_ticks();
+	peer->watch.seen_at = bl_ticks();
 	local->hot[local->npolled++] = peer;
 	/* No barrier: a sender that doesn't see it yet rings for nothing. */
 	atomic_store_explicit(&peer->rx.lane->polled, 1, memory_order_relaxed);
@@ -491,8 +493,8 @@ static void make_hot(struct bl_peer *peer)
 
 static int remember_index(struct bl_local *local, struct bl_peer *peer)
 {
-	if (peer->index >= local->nby_index) {
-		uint32_t room = (peer->index + 64) / 64 * 64;
+	if (peer->setup.index >= local->nby_index) {
+		uint32_t room = (peer->setup.index + 64) / 64 * 64;
 		struct bl_peer **grown = realloc(local->by_index, room * sizeof(*grown));
 
 		if (!grown)
@@ -501,7 +503,7 @@ static int remember_index(struct bl_local *local, struct bl_peer *peer)
 		local->by_index = grown;
 		local->nby_index = room;
 	}
-	local->by_index[peer->index] = peer;
+	local->by_index[peer->setup.index] = peer;
 	return 0;
 }
 
@@ -513,20 +515,20 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 	/* acquire: pairs with the releases of whoever raised it */
 	atomic_exchange_explicit(&local->attention, 0, memory_order_acquire);
 	pthread_mutex_lock(&local->lock);
-	peer = local->arrived;
-	local->arrived = NULL;
+	peer = local->peers.arrived;
+	local->peers.arrived = NULL;
 	pthread_mutex_unlock(&local->lock);
 
 	for (; peer; peer = next) {
-		next = peer->next_arrived;
+		next = peer->next.arrived;
 		if (atomic_load_explicit(&peer->state, memory_order_acquire) == BL_PEER_FAILED) {
 			lost(peer);
 			continue;
 		}
 		if (remember_index(local, peer)) { /* no memory now: try again later */
 			pthread_mutex_lock(&local->lock);
-			peer->next_arrived = local->arrived;
-			local->arrived = peer;
+			peer->next.arrived = local->peers.arrived;
+			local->peers.arrived = peer;
 			pthread_mutex_unlock(&local->lock);
 			atomic_store_explicit(&local->attention, 1, memory_order_release);
 			continue;
@@ -544,15 +546,15 @@ void bl_local_adopt(struct bl_local *local, void (*adopt)(struct bl_peer *peer),
 
 bl_cold void bl_peer_ring(struct bl_peer *peer)
 {
-	if (!peer->doorbells || peer->doorbell_index == BL_DOORBELL_NONE)
+	if (!peer->mapped.doorbells || peer->doorbell_index == BL_DOORBELL_NONE)
 		return;
-	ring(peer->doorbells, peer->doorbell_index);
+	ring(peer->mapped.doorbells, peer->doorbell_index);
 	bl_peer_wake(peer);
 }
 
 static bool can_ring(const struct bl_peer *peer)
 {
-	return !(peer->header->flags & BL_SEG_NO_MEMBARRIER) &&
+	return !(peer->mapped.header->flags & BL_SEG_NO_MEMBARRIER) &&
 	       peer->doorbell_index != BL_DOORBELL_NONE;
 }
 
@@ -618,8 +620,8 @@ static void stay_quiet(struct bl_peer *peer)
 static void answer(struct bl_local *local, struct bl_peer *peer,
 		   void (*poll)(struct bl_peer *peer, void *arg), void *arg)
 {
-	if (unlikely(local->drowsy)) {
-		local->drowsy--; /* it may sleep again at once: stay */
+	if (unlikely(local->doorbell.drowsy)) {
+		local->doorbell.drowsy--; /* it may sleep again at once: stay */
 	} else if (local->npolled < BL_POLLED_MAX) {
 		local->nunpolled--;
 		make_hot(peer);
@@ -630,7 +632,7 @@ static void answer(struct bl_local *local, struct bl_peer *peer,
 	stay_quiet(peer);
 	/* What a full completion queue left behind must be heard of. */
 	if (bl_rx_peek(&peer->rx))
-		ring(local->seg.doorbells, peer->index);
+		ring(local->seg.doorbells, peer->setup.index);
 }
 
 bool bl_local_answer_doorbells(struct bl_local *local,
@@ -667,12 +669,12 @@ void bl_local_listen(struct bl_local *local, void (*poll)(struct bl_peer *peer, 
 {
 	uint32_t n = bl_min(local->nby_index, LISTEN_MOST);
 	/* relaxed: a hint where to begin, next time if not now */
-	uint32_t at = atomic_exchange_explicit(&local->unheard, 0, memory_order_relaxed);
+	uint32_t at = atomic_exchange_explicit(&local->doorbell.unheard, 0, memory_order_relaxed);
 
 	if (at)
-		local->listened = at - 1;
-	for (; local->nunpolled && n--; local->listened++) {
-		struct bl_peer *peer = local->by_index[local->listened % local->nby_index];
+		local->doorbell.listened = at - 1;
+	for (; local->nunpolled && n--; local->doorbell.listened++) {
+		struct bl_peer *peer = local->by_index[local->doorbell.listened % local->nby_index];
 
 		if (!peer || peer->hot || peer->dead)
 			continue;
@@ -733,7 +735,7 @@ void bl_local_unpoll_silent(struct bl_local *local, uint64_t before)
 	for (uint32_t i = 0; i < local->npolled && local->npolled - n > BL_POLLED_KEEP; i++) {
 		struct bl_peer *peer = local->hot[i];
 
-		if ((int64_t)(peer->seen_at - before) < 0 && can_ring(peer))
+		if ((int64_t)(peer->watch.seen_at - before) < 0 && can_ring(peer))
 			quiet[n++] = peer;
 	}
 	if (n)
@@ -765,7 +767,7 @@ void bl_local_forget(struct bl_local *local, struct bl_peer *peer)
 	else if (peer->adopted)
 		local->nunpolled--;
 	/* release: pairs with the acquire in bl_local_check_sleep_locked */
-	atomic_store_explicit(&peer->gone, true, memory_order_release);
+	atomic_store_explicit(&peer->life.gone, true, memory_order_release);
 	if (peer->adopted)
-		local->by_index[peer->index] = NULL;
+		local->by_index[peer->setup.index] = NULL;
 }

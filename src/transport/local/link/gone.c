@@ -16,14 +16,14 @@ static void unmap_theirs(struct bl_peer *peer)
 	struct bl_link link = {
 		.theirs = peer->rx.lane,
 		.theirs_span = (size_t)1 << peer->rx.span,
-		.header = peer->header,
-		.doorbells = peer->doorbells,
+		.header = peer->mapped.header,
+		.doorbells = peer->mapped.doorbells,
 	};
 
 	bl_link_unmap(&link);
 	peer->rx.lane = NULL;
-	peer->header = NULL;
-	peer->doorbells = NULL;
+	peer->mapped.header = NULL;
+	peer->mapped.doorbells = NULL;
 	bl_peer_forget_atomics_page(peer);
 }
 
@@ -31,23 +31,23 @@ void bl_peer_fini(struct bl_peer *peer)
 {
 	unmap_theirs(peer);
 	bl_lane_unmap(peer->tx.lane, peer->local->seg.lane_span);
-	free(peer->control);
+	free(peer->control.packet);
 	free(peer->txq);
 }
 
 /* Receives and early messages may still name it; who looks after all neighbours needn't. */
 static void shelve(struct bl_local *local, struct bl_peer *peer)
 {
-	struct bl_peer **at = &local->all;
+	struct bl_peer **at = &local->peers.all;
 
 	while (*at != peer)
-		at = &(*at)->next_all;
-	*at = peer->next_all;
-	peer->next_all = local->gone;
-	local->gone = peer;
-	free(peer->control);
-	peer->control = NULL;
-	peer->room_control = 0;
+		at = &(*at)->next.all;
+	*at = peer->next.all;
+	peer->next.all = local->peers.gone;
+	local->peers.gone = peer;
+	free(peer->control.packet);
+	peer->control.packet = NULL;
+	peer->control.room = 0;
 }
 
 void bl_local_release(struct bl_local *local, struct bl_peer *peer)
@@ -56,14 +56,14 @@ void bl_local_release(struct bl_local *local, struct bl_peer *peer)
 	peer->error = -(int)peer->dead;
 	atomic_store_explicit(&peer->state, BL_PEER_FAILED, memory_order_relaxed);
 	unmap_theirs(peer);
-	if (peer->has_lane)
+	if (peer->setup.has_lane)
 		bl_longring_over(peer);
-	peer->has_lane = false;
+	peer->setup.has_lane = false;
 	shelve(local, peer);
-	if (peer->has_index) {
-		peer->has_index = false;
-		peer->next_spare = local->spare;
-		local->spare = peer;
+	if (peer->setup.has_index) {
+		peer->setup.has_index = false;
+		peer->next.spare = local->peers.spare;
+		local->peers.spare = peer;
 	}
 	pthread_mutex_unlock(&local->lock);
 }
@@ -78,11 +78,12 @@ int bl_peer_life(const struct bl_peer *peer)
 int bl_peer_ended(const struct bl_peer *peer)
 {
 	/* acquire: pairs with the release in bl_local_close */
-	if (atomic_load_explicit(&peer->header->closed, memory_order_acquire))
+	if (atomic_load_explicit(&peer->mapped.header->closed, memory_order_acquire))
 		return -ENOTCONN;
 	/* acquire: of all that it wrote before */
-	if (atomic_load_explicit(&peer->header->life, memory_order_acquire) & FUTEX_OWNER_DIED ||
-	    atomic_load_explicit(&peer->found_dead, memory_order_acquire))
+	if (atomic_load_explicit(&peer->mapped.header->life, memory_order_acquire) &
+		    FUTEX_OWNER_DIED ||
+	    atomic_load_explicit(&peer->life.found_dead, memory_order_acquire))
 		return -ECONNRESET;
 	return 0;
 }

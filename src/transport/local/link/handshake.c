@@ -79,7 +79,7 @@ static struct bl_handshake *exchange_add(struct bl_local *local, struct bl_peer 
 static void set_cts_all(struct bl_handshake *x, struct bl_lane *lane)
 {
 	pthread_mutex_lock(&x->local->lock);
-	x->peer->cts_all = lane;
+	x->peer->setup.cts_all = lane;
 	pthread_mutex_unlock(&x->local->lock);
 	x->cts_all = lane != NULL;
 }
@@ -94,7 +94,7 @@ static void exchange_end(struct bl_handshake *x)
 	if (x->incoming && x->peer) {
 		pthread_mutex_lock(&x->local->lock);
 		bl_peer_promise_locked(x->peer, false);
-		x->peer->call_after_ms = 0; /* if we want it, it's our turn */
+		x->peer->setup.call_after_ms = 0; /* if we want it, it's our turn */
 		pthread_mutex_unlock(&x->local->lock);
 	}
 	bl_lane_drop(x->link.ours, x->link.ours_span);
@@ -155,7 +155,7 @@ static int make_lane(struct bl_handshake *x, struct bl_spares *spares)
 /* It will be called again, but not before so long. local->lock held. */
 static void want_again(struct bl_peer *peer, unsigned ms)
 {
-	peer->call_after_ms = now_ms() + ms;
+	peer->setup.call_after_ms = now_ms() + ms;
 	bl_peer_want_locked(peer);
 }
 
@@ -251,7 +251,7 @@ static bool prove(struct bl_peer *peer)
 	pid_t pid;
 
 	pthread_mutex_lock(&peer->local->lock);
-	secret = peer->secret;
+	secret = peer->access.secret;
 	pthread_mutex_unlock(&peer->local->lock);
 	if (!err)
 		err = bl_socket_pid(fd, &pid);
@@ -315,8 +315,8 @@ static bool must_wait(const struct bl_peer *peer)
 {
 	uint64_t now = now_ms();
 
-	if (peer->call_after_ms > now) {
-		bl_handshakes.due_ms = bl_min(bl_handshakes.due_ms, peer->call_after_ms);
+	if (peer->setup.call_after_ms > now) {
+		bl_handshakes.due_ms = bl_min(bl_handshakes.due_ms, peer->setup.call_after_ms);
 		return true;
 	}
 	return bl_handshakes.calls >= CALLS_MOST || promise_to(peer);
@@ -325,22 +325,23 @@ static bool must_wait(const struct bl_peer *peer)
 void bl_handshake_call(struct bl_local *local)
 {
 	pthread_mutex_lock(&local->lock);
-	struct bl_peer *peer = local->wanting, *next;
-	local->wanting = local->wanting_last = NULL;
+	struct bl_peer *peer = local->peers.wanting, *next;
+	local->peers.wanting = local->peers.wanting_last = NULL;
 	pthread_mutex_unlock(&local->lock);
 
 	for (; peer; peer = next) {
 		bool later = must_wait(peer);
 
 		pthread_mutex_lock(&local->lock);
-		next = peer->next_wanting;
+		next = peer->next.wanting;
 		peer->wanting = false;
 		pthread_mutex_unlock(&local->lock);
 		if (is_seen_to(peer))
 			continue;
 		if (!later && !see_to(peer)) {
-			peer->call_after_ms = now_ms() + RETRY_MS;
-			bl_handshakes.due_ms = bl_min(bl_handshakes.due_ms, peer->call_after_ms);
+			peer->setup.call_after_ms = now_ms() + RETRY_MS;
+			bl_handshakes.due_ms =
+				bl_min(bl_handshakes.due_ms, peer->setup.call_after_ms);
 			later = true;
 		}
 		if (!later)
@@ -387,12 +388,12 @@ static void end_call(struct bl_handshake *x, int err)
 	} else if (is_passing(err)) {
 		/* Not all at once: many may have met the same limit. */
 		want_again(peer, (RETRY_MS + peer->addr.id[1] % RETRY_MS)
-					 << bl_min(peer->busy, BUSY_MOST));
-		if (peer->busy == BUSY_TOLD)
+					 << bl_min(peer->setup.busy, BUSY_MOST));
+		if (peer->setup.busy == BUSY_TOLD)
 			bl_warn("no connection yet to process %u on %s, which is called again and "
 				"again: %s",
 				peer->addr.pid, peer->addr.hostname, strerror(-err));
-		peer->busy += peer->busy <= BUSY_TOLD;
+		peer->setup.busy += peer->setup.busy <= BUSY_TOLD;
 	} else {
 		bl_peer_fail_locked(peer, err);
 	}

@@ -180,7 +180,7 @@ int bl_hello_send(const struct bl_handshake *x, enum bl_hello_step step, int lan
 	int fds[BL_FDS] = {seg->fd, seg->doorbells_fd, lane};
 
 	memcpy(hello.to, x->peer->addr.id, sizeof hello.to);
-	hello.doorbell = x->peer->index;
+	hello.doorbell = x->peer->setup.index;
 	bl_window(BL_WINDOW_HELLO, &hello);
 	return say(x->fd, &hello, fds, lane < 0 ? 0 : BL_FDS);
 }

@@ -18,7 +18,7 @@
 static bool read_secret(const struct bl_peer *peer, uint64_t *secret)
 {
 	struct iovec mine = {secret, sizeof *secret};
-	struct iovec theirs = {(void *)(uintptr_t)peer->header->secret_at, sizeof *secret};
+	struct iovec theirs = {(void *)(uintptr_t)peer->mapped.header->secret_at, sizeof *secret};
 
 	return theirs.iov_base && peer->copy.pid > 0 && bl_copy_plan()->may_vm &&
 	       process_vm_readv(peer->copy.pid, &mine, 1, &theirs, 1, 0) == sizeof *secret;
@@ -28,7 +28,7 @@ static bool read_secret(const struct bl_peer *peer, uint64_t *secret)
 static int take_own(struct bl_peer *peer, struct bl_atomics_page **atomics_page)
 {
 	*atomics_page = bl_atomics_page_map(bl_atomics_page_fd());
-	atomic_store_explicit(&peer->atomics_page, *atomics_page, memory_order_relaxed);
+	atomic_store_explicit(&peer->access.atomics_page, *atomics_page, memory_order_relaxed);
 	return *atomics_page ? 0 : -EOPNOTSUPP;
 }
 
@@ -39,7 +39,7 @@ static int refused(struct bl_peer *peer)
 			"isn't ours to take",
 			peer->addr.pid);
 	peer->refusal_told = true;
-	peer->refused_at = bl_clock_ns();
+	peer->access.refused_at = bl_clock_ns();
 	atomic_store_explicit(&peer->proof, BL_PROOF_NONE, memory_order_relaxed);
 	return -EOPNOTSUPP;
 }
@@ -49,7 +49,7 @@ static int want(struct bl_peer *peer, uint64_t secret)
 	struct bl_local *local = peer->local;
 
 	pthread_mutex_lock(&local->lock);
-	peer->secret = secret;
+	peer->access.secret = secret;
 	atomic_store_explicit(&peer->proof, BL_PROOF_WANTED, memory_order_relaxed);
 	bl_peer_want_locked(peer);
 	pthread_mutex_unlock(&local->lock);
@@ -71,10 +71,10 @@ bl_cold int bl_peer_ask_for_atomics_page(struct bl_peer *peer,
 	case BL_PROOF_NONE:
 		break;
 	}
-	*atomics_page = atomic_load_explicit(&peer->atomics_page, memory_order_relaxed);
+	*atomics_page = atomic_load_explicit(&peer->access.atomics_page, memory_order_relaxed);
 	if (*atomics_page) /* since we looked first */
 		return 0;
-	if (peer->refused_at && bl_clock_ns() - peer->refused_at < AGAIN_NS)
+	if (peer->access.refused_at && bl_clock_ns() - peer->access.refused_at < AGAIN_NS)
 		return -EOPNOTSUPP;
 	if (peer->copy.pull == BL_COPY_SELF)
 		return take_own(peer, atomics_page);
@@ -88,13 +88,14 @@ void bl_peer_give_atomics_page(struct bl_peer *peer, struct bl_atomics_page *ato
 
 	pthread_mutex_lock(&local->lock);
 	if (atomic_load_explicit(&peer->state, memory_order_relaxed) == BL_PEER_READY) {
-		atomic_store_explicit(&peer->atomics_page, atomics_page, memory_order_release);
+		atomic_store_explicit(&peer->access.atomics_page, atomics_page,
+				      memory_order_release);
 		atomics_page = NULL;
 	}
-	peer->refused_at = 0; /* where the secret was */
+	peer->access.refused_at = 0; /* where the secret was */
 	atomic_store_explicit(
 		&peer->proof,
-		again || atomic_load_explicit(&peer->atomics_page, memory_order_relaxed)
+		again || atomic_load_explicit(&peer->access.atomics_page, memory_order_relaxed)
 			? BL_PROOF_NONE
 			: BL_PROOF_REFUSED,
 		memory_order_release);
@@ -108,7 +109,8 @@ void bl_peer_give_atomics_page(struct bl_peer *peer, struct bl_atomics_page *ato
 
 void bl_peer_forget_atomics_page(struct bl_peer *peer)
 {
-	bl_atomics_page_unmap(atomic_load_explicit(&peer->atomics_page, memory_order_relaxed));
-	atomic_store_explicit(&peer->atomics_page, NULL, memory_order_relaxed);
-	peer->refused_at = 0;
+	bl_atomics_page_unmap(
+		atomic_load_explicit(&peer->access.atomics_page, memory_order_relaxed));
+	atomic_store_explicit(&peer->access.atomics_page, NULL, memory_order_relaxed);
+	peer->access.refused_at = 0;
 }

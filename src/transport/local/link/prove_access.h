@@ -30,7 +30,7 @@ int bl_peer_ask_for_atomics_page(struct bl_peer *peer, struct bl_atomics_page **
 static inline int bl_peer_atomics_page(struct bl_peer *peer, struct bl_atomics_page **atomics_page)
 {
 	/* acquire: pairs with the release in bl_peer_give_atomics_page */
-	*atomics_page = atomic_load_explicit(&peer->atomics_page, memory_order_acquire);
+	*atomics_page = atomic_load_explicit(&peer->access.atomics_page, memory_order_acquire);
 	return likely(*atomics_page) ? 0 : bl_peer_ask_for_atomics_page(peer, atomics_page);
 }
 

@@ -192,17 +192,18 @@ static bool watch_sleepers(void)
 	bool any = false;
 
 	for (struct bl_local *l = service.locals; l; l = l->next_service) {
-		if (!atomic_load_explicit(&l->watched, memory_order_relaxed))
+		if (!atomic_load_explicit(&l->watch.watched, memory_order_relaxed))
 			continue;
 		pthread_mutex_lock(&l->lock);
 		if (!bl_local_check_sleep_locked(l)) {
 			/* seq_cst: it sees this when it sleeps, or we that it is `asleep` */
-			atomic_store_explicit(&l->watched, false, memory_order_seq_cst);
+			atomic_store_explicit(&l->watch.watched, false, memory_order_seq_cst);
 			if (bl_local_check_sleep_locked(l))
-				atomic_store_explicit(&l->watched, true, memory_order_seq_cst);
+				atomic_store_explicit(&l->watch.watched, true,
+						      memory_order_seq_cst);
 		}
 		pthread_mutex_unlock(&l->lock);
-		any |= atomic_load_explicit(&l->watched, memory_order_relaxed);
+		any |= atomic_load_explicit(&l->watch.watched, memory_order_relaxed);
 	}
 	return any;
 }
@@ -284,9 +285,9 @@ static void after_fork_child(void)
 	for (struct bl_local *l = service.listening; l; l = l->next_listening) {
 		close(l->listener);
 		l->listener = -1;
-		if (l->wake_socket >= 0)
-			close(l->wake_socket);
-		l->wake_socket = -1;
+		if (l->doorbell.wake_socket >= 0)
+			close(l->doorbell.wake_socket);
+		l->doorbell.wake_socket = -1;
 	}
 	for (struct bl_local *l = service.locals; l; l = l->next_service)
 		bl_local_orphan(l);
@@ -446,11 +447,11 @@ void bl_service_connect(struct bl_local *local)
 void bl_service_watch(struct bl_local *local)
 {
 	/* seq_cst: see watch_sleepers */
-	if (likely(atomic_load_explicit(&local->watched, memory_order_seq_cst)))
+	if (likely(atomic_load_explicit(&local->watch.watched, memory_order_seq_cst)))
 		return;
 	pthread_mutex_lock(&service.lock);
-	local->awake_looks = 0;
-	atomic_store_explicit(&local->watched, true, memory_order_seq_cst);
+	local->watch.awake_looks = 0;
+	atomic_store_explicit(&local->watch.watched, true, memory_order_seq_cst);
 	wake();
 	pthread_mutex_unlock(&service.lock);
 }

@@ -175,7 +175,7 @@ static bl_cold void count_asked(struct bl_ep *ep, struct bl_rma_peer *rp, const 
 		bl_stats_fallback(rp->peer, pair->pull != BL_COPY_NOTHING);
 	else if (rp->head)
 		bl_stat_add(ep, BL_STAT_fallback_behind, 1);
-	else if (rma->what >= BL_RMA_ATOMIC && !rp->peer->atomics_page)
+	else if (rma->what >= BL_RMA_ATOMIC && !rp->peer->access.atomics_page)
 		bl_stat_add(ep, BL_STAT_fallback_lock, 1);
 	else if (rma->nplace > 1)
 		bl_stat_add(ep, BL_STAT_fallback_regions, 1);
@@ -191,7 +191,7 @@ int bl_rma_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rm
 	if (!op)
 		return bl_no_memory(ep);
 	count_asked(ep, rp, rma, len, why);
-	op->number = ++ep->rma_number;
+	op->number = ++ep->rma.number;
 	*rp->tail = op;
 	rp->tail = &op->next;
 	if (rp->head == op && bl_rma_pump(ep, rp))

@@ -177,5 +177,5 @@ int bl_atomic_own(struct bl_ep *ep, const struct bl_rma_ask *ask, const struct b
 		.nresult = 1,
 	};
 
-	return run(&r, bl_atomics_page_own(), &ep->atomics_wait, off);
+	return run(&r, bl_atomics_page_own(), &ep->rma.atomics_wait, off);
 }

@@ -46,10 +46,10 @@ static bool by_message(const struct bl_rma_peer *rp)
  * what their target answers. */
 static bool is_awaited(const struct bl_ep *ep)
 {
-	const struct bl_cq *cq[] = {ep->tx_cq, ep->rx_cq};
-	const struct bl_cntr *cntr[] = {ep->tx_cntr,	      ep->rx_cntr,
-					ep->read_cntr,	      ep->write_cntr,
-					ep->remote_read_cntr, ep->remote_write_cntr};
+	const struct bl_cq *cq[] = {ep->bound.tx_cq, ep->bound.rx_cq};
+	const struct bl_cntr *cntr[] = {ep->bound.tx_cntr,	  ep->bound.rx_cntr,
+					ep->rma_cntr.read,	  ep->rma_cntr.write,
+					ep->rma_cntr.remote_read, ep->rma_cntr.remote_write};
 
 	for (size_t i = 0; i < bl_countof(cq); i++)
 		if (cq[i] && !cq[i]->limit)
@@ -72,11 +72,11 @@ static bool is_one_of_several(const struct bl_ep *ep)
 /* How often the user has read what they complete in. */
 static uint32_t reads(const struct bl_ep *ep)
 {
-	const struct bl_cq *cq = ep->tx_cq;
+	const struct bl_cq *cq = ep->bound.tx_cq;
 
 	return (cq ? cq->head + cq->full + cq->empties : 0) +
-	       (ep->read_cntr ? ep->read_cntr->reads : 0) +
-	       (ep->write_cntr ? ep->write_cntr->reads : 0);
+	       (ep->rma_cntr.read ? ep->rma_cntr.read->reads : 0) +
+	       (ep->rma_cntr.write ? ep->rma_cntr.write->reads : 0);
 }
 
 void bl_batch_note(const struct bl_ep *ep, struct bl_rma_peer *rp)
@@ -113,11 +113,11 @@ static bool has_room(const struct bl_batch *c, const struct bl_rma *rma, size_t 
 /* NULL: no memory. */
 static struct bl_batch *batch_for(struct bl_ep *ep, const struct bl_rma *rma)
 {
-	struct bl_batch *c = ep->batches;
+	struct bl_batch *c = ep->rma.batches;
 
 	if (likely(c != NULL)) {
-		ep->batches = c->next;
-		ep->nbatches--;
+		ep->rma.batches = c->next;
+		ep->rma.nbatches--;
 	} else {
 		c = malloc(sizeof *c);
 		if (!c)
@@ -138,29 +138,29 @@ static void release(struct bl_ep *ep, struct bl_rma_peer *rp)
 	struct bl_batch *c = rp->combine;
 
 	rp->combine = NULL;
-	if (ep->nbatches == SPARE_MOST) {
+	if (ep->rma.nbatches == SPARE_MOST) {
 		bl_stat_add(ep, BL_STAT_private_bytes, -sizeof *c);
 		free(c);
 		return;
 	}
-	c->next = ep->batches;
-	ep->batches = c;
-	ep->nbatches++;
+	c->next = ep->rma.batches;
+	ep->rma.batches = c;
+	ep->rma.nbatches++;
 }
 
 bl_cold void bl_batch_free(struct bl_ep *ep)
 {
 	struct bl_batch *c;
 
-	while ((c = ep->batches)) {
-		ep->batches = c->next;
+	while ((c = ep->rma.batches)) {
+		ep->rma.batches = c->next;
 		free(c);
 	}
 }
 
 bool bl_batch_any(const struct bl_ep *ep)
 {
-	for (const struct bl_rma_peer *rp = ep->rma_active; rp; rp = rp->next_active)
+	for (const struct bl_rma_peer *rp = ep->rma.active; rp; rp = rp->next_active)
 		if (bl_batch_some(rp))
 			return true;
 	return false;

@@ -19,7 +19,7 @@ void bl_rma_count_plan(const struct bl_peer *peer, const struct bl_rma *rma,
 		       const struct bl_rma_memory *mem, struct bl_heard *heard)
 {
 	bool read = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
-	uint32_t all = atomic_load_explicit(&peer->header->mr.events, memory_order_relaxed);
+	uint32_t all = atomic_load_explicit(&peer->mapped.header->mr.events, memory_order_relaxed);
 	uint32_t own = read ? BL_MR_COUNT_OF(all) : BL_MR_COUNT_WRITES_OF(all);
 
 	heard->packet = rma->flags & BL_REMOTE_CQ_DATA;
@@ -49,14 +49,14 @@ void bl_rma_count_add(struct bl_peer *peer, const struct bl_heard *heard)
 /* It may add to a count, now or unseen by us since, that is somebody else's already. */
 static bool counts_late(const struct bl_peer *peer)
 {
-	const struct bl_lane *lane = peer->has_lane ? peer->tx.lane : peer->cts_all;
+	const struct bl_lane *lane = peer->setup.has_lane ? peer->tx.lane : peer->setup.cts_all;
 	uint32_t busy;
 
 	if (!lane || peer->dead)
 		return false;
 	/* acquire: pairs with the release in rma.c */
 	busy = atomic_load_explicit(&lane->rma_busy, memory_order_acquire);
-	return !peer->adopted || (busy && busy == peer->rma_stuck);
+	return !peer->adopted || (busy && busy == peer->watch.rma_stuck);
 }
 
 static bool any_counts_late(const struct bl_domain *domain)
@@ -65,7 +65,7 @@ static bool any_counts_late(const struct bl_domain *domain)
 
 	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
 		pthread_mutex_lock(&ep->local.lock);
-		for (struct bl_peer *peer = ep->local.all; peer; peer = peer->next_all)
+		for (struct bl_peer *peer = ep->local.peers.all; peer; peer = peer->next.all)
 			any |= counts_late(peer);
 		pthread_mutex_unlock(&ep->local.lock);
 	}
@@ -90,9 +90,9 @@ void bl_rma_count_meet(struct bl_ep *ep)
 {
 	/* relaxed: the service thread's looks may begin later */
 	atomic_store_explicit(&ep->local.counts, ep->domain->counts, memory_order_relaxed);
-	if (!ep->domain->counts || ep->counting)
+	if (!ep->domain->counts || ep->duty.counting)
 		return;
-	ep->counting = true;
+	ep->duty.counting = true;
 	ep->work++;
 }
 
@@ -144,7 +144,8 @@ void bl_rma_count_take(struct bl_ep *ep, struct bl_peer *peer)
 			continue;
 		}
 		atomic_store_explicit(&peer->counted[i], now, memory_order_relaxed);
-		peer->seen_at = bl_ticks(); /* its lane is polled as one that brings packets */
+		peer->watch.seen_at =
+			bl_ticks(); /* its lane is polled as one that brings packets */
 		if (domain->counter[i])
 			bl_cntr_more(domain->counter[i], now - was);
 	}

@@ -231,7 +231,7 @@ int bl_delegated_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_r
 	bool theirs = false;
 	int ret;
 
-	*number = ++ep->rma_number;
+	*number = ++ep->rma.number;
 	if (is_short(rma->what, rma->op, rma->nplace, len))
 		ours = ask(rp->peer, rma, len, *number);
 	else
@@ -349,7 +349,7 @@ static int serve_runs(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pe
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, place.len);
-	bl_cq_renew(ep->rx_cq);
+	bl_cq_renew(ep->bound.rx_cq);
 	if (!err)
 		bl_rma_tell(ep, sink, peer, what, 0, &place, 1, place.len,
 			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
@@ -400,7 +400,7 @@ int bl_delegated_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *
 		return 0;
 	bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, len);
-	bl_cq_renew(ep->rx_cq);
+	bl_cq_renew(ep->bound.rx_cq);
 	if (!err)
 		bl_rma_tell(ep, sink, peer, serve.what, serve.op, serve.place, serve.nplace, len,
 			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);

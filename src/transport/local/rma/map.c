@@ -37,7 +37,8 @@ static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_ent
 {
 	struct bl_mr_entry *entry = &rp->cache[bl_mr_place(key, BL_RMA_CACHE - 1)];
 	/* acquire: pairs with the release in mr.c's change_end */
-	uint64_t epoch = atomic_load_explicit(&rp->peer->header->mr.closed, memory_order_acquire);
+	uint64_t epoch =
+		atomic_load_explicit(&rp->peer->mapped.header->mr.closed, memory_order_acquire);
 	int err;
 
 	if (unlikely(epoch != rp->epoch)) {

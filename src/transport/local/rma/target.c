@@ -45,8 +45,8 @@ static void count_at_region(struct bl_ep *ep, uint64_t key, uint32_t events,
 /* The endpoint's counter that counts such. */
 static struct bl_cntr *counter_of(const struct bl_ep *ep, enum bl_rma_what what)
 {
-	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? ep->remote_read_cntr
-							   : ep->remote_write_cntr;
+	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? ep->rma_cntr.remote_read
+							   : ep->rma_cntr.remote_write;
 }
 
 void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
@@ -61,8 +61,8 @@ void bl_rma_tell(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer,
 	for (size_t i = 0; i < nplace; i++)
 		if (bl_rma_first_of(place, i))
 			count_at_region(ep, place[i].key, bl_rma_events(what, op), cntr);
-	if (has_data && ep->rx_cq) /* one for one-sided operations alone may have none */
-		bl_complete(ep->rx_cq, sink, NULL,
+	if (has_data && ep->bound.rx_cq) /* one for one-sided operations alone may have none */
+		bl_complete(ep->bound.rx_cq, sink, NULL,
 			    (what >= BL_RMA_ATOMIC ? BL_ATOMIC : BL_RMA) | BL_REMOTE_CQ_DATA |
 				    (read ? BL_REMOTE_READ : BL_REMOTE_WRITE),
 			    len, NULL, data, 0, peer->av_index);
@@ -275,7 +275,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if ((is_last(job) && !job->ask.more) || job->error)
 		bl_stat_add(ep, BL_STAT_rma_served, 1);
 	bl_stat_add(ep, BL_STAT_rma_served_bytes, job->ask.len);
-	bl_cq_renew(ep->rx_cq);
+	bl_cq_renew(ep->bound.rx_cq);
 	if (!job->error && is_last(job))
 		tell(ep, sink, rp, job);
 	bl_rma_drop_job(rp);
@@ -295,12 +295,12 @@ static bool step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp)
 
 void bl_rma_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	struct bl_rma_peer *list = ep->rma_active, *rp;
+	struct bl_rma_peer *list = ep->rma.active, *rp;
 
 	if (!ep->local.seg.header) /* forked: it is all our parent's */
 		return;
 	/* A step may poll, and what comes then may make any of them active, others or this one. */
-	ep->rma_active = NULL;
+	ep->rma.active = NULL;
 	while ((rp = list)) {
 		list = rp->next_active;
 		rp->active = false;

@@ -62,7 +62,7 @@ bl_noinline bool bl_take_streamed(struct bl_ep *ep, struct bl_rx *rx, const stru
  */
 static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
 {
-	struct bl_post_queue *queue = tagged ? &ep->tagged : &ep->msg;
+	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
 	struct bl_post *post;
 
 	if (ep->home != ep)

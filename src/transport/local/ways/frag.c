@@ -25,9 +25,9 @@ static int64_t away_for(const struct bl_peer *peer)
 {
 	uint64_t now = bl_ticks();
 	int64_t here = bl_ticks_since(
-		now, atomic_load_explicit(&peer->header->here, memory_order_relaxed));
+		now, atomic_load_explicit(&peer->mapped.header->here, memory_order_relaxed));
 	int64_t active = bl_ticks_since(
-		now, atomic_load_explicit(&peer->header->active, memory_order_relaxed));
+		now, atomic_load_explicit(&peer->mapped.header->active, memory_order_relaxed));
 
 	return here < active ? here : active;
 }
@@ -54,7 +54,8 @@ bool bl_gives_room(const struct bl_peer *peer)
 
 bool bl_waits_here(const struct bl_peer *peer, size_t uses)
 {
-	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) != BL_STAYS_NOT &&
+	return atomic_load_explicit(&peer->mapped.header->stays, memory_order_relaxed) !=
+		       BL_STAYS_NOT &&
 	       is_here(peer, ROOM_US + (int64_t)(uses / USES_BYTES_US),
 		       BUSY_US + (int64_t)(uses / BL_BUSY_BYTES_US));
 }
@@ -65,8 +66,8 @@ bl_noinline uint64_t bl_long_copy_begins(struct bl_ep *ep, size_t len)
 
 	bl_presence_seen(ep, now + len / BL_BUSY_BYTES_US * bl_ticks_per_us());
 	/* a look is due as after a message of this length that is copied once */
-	bl_cq_moved(ep, ep->rx_cq, len);
-	bl_cq_moved(ep, ep->tx_cq, len);
+	bl_cq_moved(ep, ep->bound.rx_cq, len);
+	bl_cq_moved(ep, ep->bound.tx_cq, len);
 	return now;
 }
 
@@ -75,12 +76,12 @@ bl_noinline void bl_long_copy_ends(struct bl_ep *ep, uint64_t began)
 {
 	uint64_t now = bl_ticks(), took = now - began;
 
-	if (ep->left_at)
-		ep->left_at += took;
-	if (ep->brought_at)
-		ep->brought_at += took;
-	if (ep->rx_cq)
-		ep->rx_cq->last_empty += took;
+	if (ep->ways.habit.left_at)
+		ep->ways.habit.left_at += took;
+	if (ep->ways.habit.brought_at)
+		ep->ways.habit.brought_at += took;
+	if (ep->bound.rx_cq)
+		ep->bound.rx_cq->last_empty += took;
 	bl_presence_seen(ep, now);
 }
 
@@ -209,8 +210,9 @@ bool bl_shares_core(const struct bl_ep *ep)
 {
 	uint64_t now = bl_ticks();
 
-	return (ep->tx_cq && bl_oversub_shared(&ep->tx_cq->crowd, now)) ||
-	       (ep->rx_cq && ep->rx_cq != ep->tx_cq && bl_oversub_shared(&ep->rx_cq->crowd, now));
+	return (ep->bound.tx_cq && bl_oversub_shared(&ep->bound.tx_cq->crowd, now)) ||
+	       (ep->bound.rx_cq && ep->bound.rx_cq != ep->bound.tx_cq &&
+		bl_oversub_shared(&ep->bound.rx_cq->crowd, now));
 }
 
 /* --- receiver ------------------------------------------------------------- */
@@ -221,10 +223,11 @@ void bl_copies_are_no_absence(struct bl_ep *ep)
 	uint64_t now = bl_ticks();
 
 	bl_habit_back_now(ep);
-	if (ep->rx_cq && !bl_reads_are_rare(ep, now))
-		ep->rx_cq->last_empty = now;
-	if (ep->brought_at && now - ep->brought_at <= BL_AWAY_US * bl_ticks_per_us())
-		ep->brought_at = now;
+	if (ep->bound.rx_cq && !bl_reads_are_rare(ep, now))
+		ep->bound.rx_cq->last_empty = now;
+	if (ep->ways.habit.brought_at &&
+	    now - ep->ways.habit.brought_at <= BL_AWAY_US * bl_ticks_per_us())
+		ep->ways.habit.brought_at = now;
 }
 
 void bl_on_frag(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,

@@ -55,7 +55,7 @@ bl_noinline void bl_proxy_learn(struct bl_ep *ep, const struct bl_post *post, bo
 static inline void bl_proxy_came(struct bl_ep *ep, const struct bl_post *post, bool tagged,
 				 struct bl_peer *peer, size_t len)
 {
-	if (len > ep->home->publish_above && (!post->src || ep->home != ep))
+	if (len > ep->home->limit.publish_above && (!post->src || ep->home != ep))
 		bl_proxy_learn(ep, post, tagged, peer);
 }
 
@@ -96,23 +96,25 @@ static inline void bl_habit_missed(struct bl_ep *home)
 {
 	if (bl_knobs()->overlap == BL_OVERLAP_NEVER)
 		return;
-	home->publishes = (uint8_t)(BL_PUBLISHES_MOST >> home->unclaimed / BL_PUBLISHES_MOST);
-	home->publish_above = home->eager_max;
+	home->ways.habit.publishes =
+		(uint8_t)(BL_PUBLISHES_MOST >> home->ways.habit.unclaimed / BL_PUBLISHES_MOST);
+	home->limit.publish_above = home->limit.eager_max;
 }
 
 /* One has been claimed. */
 static inline void bl_habit_hit(struct bl_ep *home)
 {
-	home->unclaimed = 0;
+	home->ways.habit.unclaimed = 0;
 	bl_habit_missed(home);
 }
 
 /* One has been posted, and shown if it could be. */
 static inline void bl_habit_posted_short(struct bl_ep *home)
 {
-	home->unclaimed += home->unclaimed < BL_VAIN_MOST;
-	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->publishes && !--home->publishes)
-		home->publish_above = BL_PROXY_MIN - 1;
+	home->ways.habit.unclaimed += home->ways.habit.unclaimed < BL_VAIN_MOST;
+	if (bl_knobs()->overlap != BL_OVERLAP_ALWAYS && home->ways.habit.publishes &&
+	    !--home->ways.habit.publishes)
+		home->limit.publish_above = BL_PROXY_MIN - 1;
 }
 
 bl_noinline void bl_proxy_took_short(struct bl_ep *ep);
@@ -120,14 +122,14 @@ bl_noinline void bl_proxy_took_short(struct bl_ep *ep);
  * back? */
 static inline void bl_proxy_took(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	if (len > ep->eager_max && len < BL_PROXY_MIN && peer->copy.pull != BL_COPY_SELF)
+	if (len > ep->limit.eager_max && len < BL_PROXY_MIN && peer->copy.pull != BL_COPY_SELF)
 		bl_proxy_took_short(ep);
 }
 
 /* For neighbours to know. */
 static inline void bl_habit_stays(struct bl_ep *ep)
 {
-	enum bl_stays stays = ep->leaves ? BL_STAYS_NOT : BL_STAYS_POSTED;
+	enum bl_stays stays = ep->ways.habit.leaves ? BL_STAYS_NOT : BL_STAYS_POSTED;
 
 	if (likely(ep->local.seg.header != NULL))
 		atomic_store_explicit(&ep->local.seg.header->stays, stays, memory_order_relaxed);
@@ -136,7 +138,8 @@ static inline void bl_habit_stays(struct bl_ep *ep)
 /* Not because it has come back once: it may have looked for something else, and gone. */
 static inline void bl_habit_waits(struct bl_ep *ep)
 {
-	if (likely(ep->local.seg.header != NULL) && !(ep->leaves || ep->left_at))
+	if (likely(ep->local.seg.header != NULL) &&
+	    !(ep->ways.habit.leaves || ep->ways.habit.left_at))
 		atomic_store_explicit(&ep->local.seg.header->stays, BL_STAYS_WAITS,
 				      memory_order_relaxed);
 }
@@ -145,28 +148,28 @@ static inline void bl_habit_leave(struct bl_ep *ep)
 {
 	if (unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
-	ep->left_at = bl_ticks();
+	ep->ways.habit.left_at = bl_ticks();
 	bl_habit_stays(ep);
 }
 
 /* An idle moment at `now`. */
 static inline void bl_habit_back(struct bl_ep *ep, uint64_t now)
 {
-	if (likely(!ep->left_at))
+	if (likely(!ep->ways.habit.left_at))
 		return;
 	/* `now` may be a little old, and what has been copied since is no absence */
-	if ((int64_t)(now - ep->left_at) > (int64_t)(BL_AWAY_US * bl_ticks_per_us()))
-		ep->leaves = BL_LEAVES_MOST;
-	else if (ep->leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
-		ep->leaves--;
-	ep->left_at = 0;
+	if ((int64_t)(now - ep->ways.habit.left_at) > (int64_t)(BL_AWAY_US * bl_ticks_per_us()))
+		ep->ways.habit.leaves = BL_LEAVES_MOST;
+	else if (ep->ways.habit.leaves && bl_knobs()->overlap != BL_OVERLAP_ALWAYS)
+		ep->ways.habit.leaves--;
+	ep->ways.habit.left_at = 0;
 	bl_habit_stays(ep);
 }
 
 /* The same where the time isn't known; not from within a call that posts. */
 static inline void bl_habit_back_now(struct bl_ep *ep)
 {
-	if (unlikely(ep->left_at && !ep->posting))
+	if (unlikely(ep->ways.habit.left_at && !ep->ways.proxy.posting))
 		bl_habit_back(ep, bl_ticks());
 }
 
@@ -212,7 +215,7 @@ bl_noinline bool bl_proxy_finds(struct bl_peer *peer, bool tagged, uint64_t tag)
 static inline bool bl_proxy_is_for(const struct bl_ep *ep, struct bl_peer *peer, size_t len,
 				   bool tagged, uint64_t tag)
 {
-	return len > ep->eager_max && len < BL_PROXY_MIN &&
+	return len > ep->limit.eager_max && len < BL_PROXY_MIN &&
 	       unlikely(bl_adverts_any(&peer->rx.lane->board)) && bl_proxy_may(peer) &&
 	       bl_proxy_finds(peer, tagged, tagged ? tag : 0);
 }
@@ -226,10 +229,10 @@ bool bl_proxy_is_away(const struct bl_ep *ep, const struct bl_peer *peer);
  * from the other, who polls it.) */
 static inline void bl_proxy_ask(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	if (likely(!ep->leaves) || len < BL_PROXY_MIN || !bl_proxy_may(peer))
+	if (likely(!ep->ways.habit.leaves) || len < BL_PROXY_MIN || !bl_proxy_may(peer))
 		return;
 	bl_prefetch_write(bl_tx_slot(&peer->tx));
-	bl_prefetch_read(&peer->header->here);
+	bl_prefetch_read(&peer->mapped.header->here);
 	if (!bl_tx_probes()) /* that would read it in no time */
 		bl_prefetch_read(&peer->tx.lane->consumed);
 	bl_prefetch_read(&peer->rx.lane->board.posted);
@@ -241,9 +244,9 @@ static inline void bl_proxy_upkeep(struct bl_ep *ep, uint64_t now)
 {
 	bl_presence_seen(ep, now);
 	bl_habit_back(ep, now);
-	if (unlikely(ep->nopen))
+	if (unlikely(ep->ways.pending.nopen))
 		bl_proxy_later(ep, now);
-	if (unlikely(ep->unpublished))
+	if (unlikely(ep->ways.proxy.unpublished))
 		bl_proxy_again(ep);
 }
 

@@ -19,15 +19,15 @@ static struct bl_sink no_sink; /* completions go to the queues */
 
 static struct bl_proxy *claims_of(struct bl_ep *ep)
 {
-	if (unlikely(!ep->claims)) {
+	if (unlikely(!ep->ways.proxy.claims)) {
 		struct bl_proxy *c = bl_slab(ep, sizeof *c);
 
 		if (!c)
 			return NULL;
 		c->again_us = AGAIN_US;
-		ep->claims = c;
+		ep->ways.proxy.claims = c;
 	}
-	return ep->claims;
+	return ep->ways.proxy.claims;
 }
 
 /* Our lane to the peer; the service thread may have made it before we knew it. */
@@ -38,7 +38,7 @@ static struct bl_lane *lane_to(struct bl_peer *peer)
 	if (likely(peer->adopted))
 		return peer->tx.lane;
 	pthread_mutex_lock(&peer->local->lock);
-	lane = peer->has_lane ? peer->tx.lane : NULL;
+	lane = peer->setup.has_lane ? peer->tx.lane : NULL;
 	pthread_mutex_unlock(&peer->local->lock);
 	return lane;
 }
@@ -77,32 +77,32 @@ static void exact_credits(struct bl_peer *peer)
 
 static uint32_t members(const struct bl_ep *home)
 {
-	return home->shared ? home->nmember : 1;
+	return home->shared ? home->srx.nmember : 1;
 }
 
 static struct bl_ep *member(struct bl_ep *home, uint32_t i)
 {
-	return home->shared ? home->member[i] : home;
+	return home->shared ? home->srx.member[i] : home;
 }
 
 /* There is something to be shown as soon as that is possible: whoever is idle tries. */
 static void set_unpublished(struct bl_ep *home, bool unpublished)
 {
 	for (uint32_t i = 0; i < members(home); i++)
-		member(home, i)->unpublished = unpublished;
+		member(home, i)->ways.proxy.unpublished = unpublished;
 }
 
 void bl_proxy_neighbours(struct bl_ep *home)
 {
-	if (!home->claims)
+	if (!home->ways.proxy.claims)
 		return;
-	home->claims->counted = false;
+	home->ways.proxy.claims->counted = false;
 	set_unpublished(home, true);
 }
 
 void bl_proxy_meet(struct bl_ep *ep, struct bl_peer *peer)
 {
-	if (!ep->home->claims)
+	if (!ep->home->ways.proxy.claims)
 		return;
 	exact_credits(peer);
 	bl_proxy_neighbours(ep->home);
@@ -122,7 +122,8 @@ void bl_proxy_learn(struct bl_ep *ep, const struct bl_post *post, bool tagged, s
 		return; /* nothing is shown */
 	/* The first receive may find its message waiting, before any has been shown. */
 	if (claims_of(home) && may_claim(peer) &&
-	    bl_predict_learn(&home->claims->guesses, tagged, post->tag, post->ignore, peer))
+	    bl_predict_learn(&home->ways.proxy.claims->guesses, tagged, post->tag, post->ignore,
+			     peer))
 		set_unpublished(home, true);
 }
 
@@ -144,7 +145,7 @@ static uint32_t count_neighbours(struct bl_ep *ep, struct bl_peer **last)
 /* The only neighbour there is, apart from this process, or NULL. */
 static struct bl_peer *only_neighbour(struct bl_ep *home)
 {
-	struct bl_proxy *c = home->claims;
+	struct bl_proxy *c = home->ways.proxy.claims;
 	uint32_t n = 0;
 
 	if (likely(c->counted))
@@ -167,8 +168,8 @@ static struct bl_peer *name_of(struct bl_peer *peer)
 /* The source of a context's receive, as the neighbour of the first member that knows it. */
 static struct bl_peer *first_neighbour(struct bl_ep *home, const struct bl_peer *name)
 {
-	for (uint32_t i = 0; i < home->nmember; i++) {
-		struct bl_peer *peer = bl_local_find(&home->member[i]->local, &name->addr);
+	for (uint32_t i = 0; i < home->srx.nmember; i++) {
+		struct bl_peer *peer = bl_local_find(&home->srx.member[i]->local, &name->addr);
 
 		if (peer && peer->adopted && may_claim(peer))
 			return peer;
@@ -197,7 +198,8 @@ static struct bl_peer *claimer_for(struct bl_ep *home, const struct bl_post_queu
 		     p = p->next, looked++)
 			if (p->src == post->src && overlap(p, post))
 				return p->flags & BL_POST_PUBLISHED ? p->board->peer : NULL;
-		peer = bl_prediction(&home->claims->guesses, tagged, post->tag, post->ignore);
+		peer = bl_prediction(&home->ways.proxy.claims->guesses, tagged, post->tag,
+				     post->ignore);
 	}
 	if (!post->src || (peer && name_of(peer) == post->src))
 		return peer;
@@ -224,7 +226,7 @@ static bool may_show(const struct bl_post_queue *queue, const struct bl_post *po
 
 static bool suitable(const struct bl_ep *home, const struct bl_post *post)
 {
-	return post->len > home->publish_above &&
+	return post->len > home->limit.publish_above &&
 	       !(post->flags & (BL_POST_MULTI | BL_POST_PUBLISHED | BL_POST_BEGUN));
 }
 
@@ -249,7 +251,7 @@ static void show_pieces(struct bl_scatter *to, const struct bl_post *post)
 /* Show it on the board that its sender looks at; false: not now. */
 static bool show(struct bl_ep *home, struct bl_post *post, bool tagged)
 {
-	const struct bl_post_queue *queue = tagged ? &home->tagged : &home->msg;
+	const struct bl_post_queue *queue = tagged ? &home->tagged.posted : &home->msg.posted;
 	struct bl_peer *claimer = post->src;
 	struct bl_own_adverts *board;
 	struct bl_found f;
@@ -267,12 +269,12 @@ static bool show(struct bl_ep *home, struct bl_post *post, bool tagged)
 	i = board ? vacant(board, post) : BL_ADVERTS;
 	if (i == BL_ADVERTS)
 		return false;
-	if (!++home->claims->generation)
-		home->claims->generation = 1;
+	if (!++home->ways.proxy.claims->generation)
+		home->ways.proxy.claims->generation = 1;
 	f = (struct bl_found){NULL,
 			      i,
-			      home->claims->generation,
-			      ++home->claims->number,
+			      home->ways.proxy.claims->generation,
+			      ++home->ways.proxy.claims->number,
 			      post->tag,
 			      post->ignore,
 			      (uintptr_t)post->buf,
@@ -339,9 +341,9 @@ static void look_around(struct bl_ep *ep, struct bl_peer *src)
 {
 	bl_proxy_fence();
 	bl_presence_seen(ep, bl_ticks());
-	ep->posting = true;
+	ep->ways.proxy.posting = true;
 	look_at_rings(ep, src);
-	ep->posting = false;
+	ep->ways.proxy.posting = false;
 	bl_rndv_finish(ep, &no_sink);
 }
 
@@ -385,7 +387,7 @@ void bl_proxy_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 		return;
 	if (suitable(home, post) && claims_of(home) && !show(home, post, tagged)) {
 		set_unpublished(home, true);
-		home->claims->again_us = AGAIN_US;
+		home->ways.proxy.claims->again_us = AGAIN_US;
 	}
 	/* Before it may be over. */
 	claimer = post->flags & BL_POST_PUBLISHED ? post->board->peer : NULL;
@@ -394,7 +396,7 @@ void bl_proxy_posted(struct bl_ep *home, struct bl_post *post, bool tagged)
 
 		if (!large)
 			look_for_announced(ep, src, claimer);
-		else if (ep->leaves)
+		else if (ep->ways.habit.leaves)
 			look_around(ep, src);
 		if (large)
 			bl_habit_leave(ep);
@@ -409,7 +411,7 @@ static bool show_queue(struct bl_ep *home, bool tagged, bool *left)
 	uint32_t looked = 0;
 	bool any = false;
 
-	for (struct bl_post *p = (tagged ? &home->tagged : &home->msg)->head;
+	for (struct bl_post *p = (tagged ? &home->tagged.posted : &home->msg.posted)->head;
 	     p && looked < LOOK_BACK; p = p->next, looked++) {
 		if (!suitable(home, p) || (p->src && p->src->dead))
 			continue;
@@ -424,7 +426,7 @@ static bool show_queue(struct bl_ep *home, bool tagged, bool *left)
 bl_cold void bl_proxy_again(struct bl_ep *ep)
 {
 	struct bl_ep *home = ep->home;
-	struct bl_proxy *c = home->claims;
+	struct bl_proxy *c = home->ways.proxy.claims;
 	uint64_t now = bl_ticks();
 	bool any, left = false;
 

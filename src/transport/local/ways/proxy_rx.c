@@ -26,7 +26,7 @@ static bool says_claimed(const struct bl_own_adverts *board, uint32_t i)
 	uint64_t state = bl_advert_look(&board->shared->advert[i]);
 
 	return BL_ADVERT_GENERATION(state) == board->generation[i] &&
-	       BL_ADVERT_CLAIMER(state) == board->peer->index &&
+	       BL_ADVERT_CLAIMER(state) == board->peer->setup.index &&
 	       BL_ADVERT_STATE(state) >= BL_ADVERT_CLAIMED;
 }
 
@@ -121,7 +121,7 @@ struct bl_post **bl_proxy_match(struct bl_ep *ep, struct bl_post_queue *queue,
 
 static struct bl_claimed *claimed_new(struct bl_ep *ep)
 {
-	struct bl_proxy *c = ep->claims;
+	struct bl_proxy *c = ep->ways.proxy.claims;
 	struct bl_claimed *l;
 
 	if (c->nclaimed == c->room) {
@@ -195,7 +195,7 @@ static bool claimed_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claim
 	bool copy;
 
 	if (unlikely(BL_ADVERT_GENERATION(state) != board->generation[l->index] ||
-		     BL_ADVERT_CLAIMER(state) != peer->index)) {
+		     BL_ADVERT_CLAIMER(state) != peer->setup.index)) {
 		peer->broken = true; /* bl_ep_look() ends it, and the receive with it */
 		return false;
 	}
@@ -235,13 +235,13 @@ static bool claimed_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_claim
 
 static void claimed_free(struct bl_ep *ep, uint32_t i)
 {
-	struct bl_proxy *c = ep->claims;
+	struct bl_proxy *c = ep->ways.proxy.claims;
 	struct bl_claimed *l = c->landing[i];
 
 	c->landing[i] = c->landing[--c->nclaimed];
 	l->next_free = c->free;
 	c->free = l;
-	ep->nclaimed--;
+	ep->ways.proxy.nclaimed--;
 	ep->work--;
 }
 
@@ -249,7 +249,7 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_adverts *
 		 const struct bl_arrival *a)
 {
 	struct bl_claimed *l = claimed_new(ep);
-	struct bl_proxy *c = ep->claims;
+	struct bl_proxy *c = ep->ways.proxy.claims;
 
 	if (!l)
 		return false;
@@ -266,7 +266,7 @@ static bool land(struct bl_ep *ep, struct bl_sink *sink, struct bl_own_adverts *
 	read_plan(l, &board->shared->advert[i]);
 	board->landing[i] = true;
 	c->landing[c->nclaimed++] = l;
-	ep->nclaimed++;
+	ep->ways.proxy.nclaimed++;
 	ep->work++;
 	if (claimed_step(ep, sink, l))
 		claimed_free(ep, c->nclaimed - 1);
@@ -321,8 +321,8 @@ void bl_proxy_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
 	if (unlikely(!ep->local.seg.header))
 		return;
-	for (uint32_t i = 0; i < ep->claims->nclaimed;)
-		if (claimed_step(ep, sink, ep->claims->landing[i]))
+	for (uint32_t i = 0; i < ep->ways.proxy.claims->nclaimed;)
+		if (claimed_step(ep, sink, ep->ways.proxy.claims->landing[i]))
 			claimed_free(ep, i);
 		else
 			i++;
@@ -337,14 +337,14 @@ static bool has_landed(const struct bl_claimed *l)
 	uint64_t state = bl_advert_look(&board->shared->advert[l->index]);
 
 	return BL_ADVERT_GENERATION(state) == board->generation[l->index] &&
-	       BL_ADVERT_CLAIMER(state) == l->arrival.peer->index &&
+	       BL_ADVERT_CLAIMER(state) == l->arrival.peer->setup.index &&
 	       (BL_ADVERT_STATE(state) == BL_ADVERT_DONE ||
 		(BL_ADVERT_STATE(state) == BL_ADVERT_LEFT && !l->refused));
 }
 
 bl_cold void bl_proxy_last(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
-	struct bl_proxy *c = ep->claims;
+	struct bl_proxy *c = ep->ways.proxy.claims;
 
 	if (!peer->board || err == -EPROTO) /* nothing of it is believed any more */
 		return;
@@ -359,12 +359,12 @@ bl_cold void bl_proxy_last(struct bl_ep *ep, struct bl_sink *sink, struct bl_pee
 bl_cold void bl_proxy_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	struct bl_own_adverts *board = peer->board; /* there are claims of ep, too, then */
-	struct bl_proxy *c = ep->claims;
+	struct bl_proxy *c = ep->ways.proxy.claims;
 	struct bl_ep *home = ep->home;
 
-	if (!home->claims)
+	if (!home->ways.proxy.claims)
 		return;
-	bl_predict_forget(&home->claims->guesses, peer);
+	bl_predict_forget(&home->ways.proxy.claims->guesses, peer);
 	bl_proxy_neighbours(home);
 	for (uint32_t i = 0; board && i < c->nclaimed;) {
 		struct bl_claimed *l = c->landing[i];
@@ -451,31 +451,31 @@ static void leave_home(struct bl_ep *ep)
 {
 	struct bl_ep *home = ep->home;
 
-	if (home == ep || !home->claims)
+	if (home == ep || !home->ways.proxy.claims)
 		return;
 	pthread_mutex_lock(&ep->local.lock);
-	for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
-		bl_predict_forget(&home->claims->guesses, p);
-	for (struct bl_peer *p = ep->local.gone; p; p = p->next_all)
-		bl_predict_forget(&home->claims->guesses, p);
+	for (struct bl_peer *p = ep->local.peers.all; p; p = p->next.all)
+		bl_predict_forget(&home->ways.proxy.claims->guesses, p);
+	for (struct bl_peer *p = ep->local.peers.gone; p; p = p->next.all)
+		bl_predict_forget(&home->ways.proxy.claims->guesses, p);
 	pthread_mutex_unlock(&ep->local.lock);
-	leave_queue(ep, &home->tagged, true);
-	leave_queue(ep, &home->msg, false);
+	leave_queue(ep, &home->tagged.posted, true);
+	leave_queue(ep, &home->msg.posted, false);
 }
 
 void bl_proxy_close(struct bl_ep *ep)
 {
 	struct bl_patience patience = {0};
 
-	if (ep->claims && ep->local.enabled) {
+	if (ep->ways.proxy.claims && ep->local.enabled) {
 		/* Connected or nearly: who doesn't know it yet may have shown receives. */
 		pthread_mutex_lock(&ep->local.lock);
-		for (struct bl_peer *p = ep->local.all; p; p = p->next_all)
+		for (struct bl_peer *p = ep->local.peers.all; p; p = p->next.all)
 			if (p->board)
 				close_board(p->board, &patience);
 		pthread_mutex_unlock(&ep->local.lock);
 	}
 	leave_home(ep);
-	if (ep->claims)
-		free(ep->claims->landing);
+	if (ep->ways.proxy.claims)
+		free(ep->ways.proxy.claims->landing);
 }

@@ -21,8 +21,8 @@ static struct bl_sink no_sink; /* completions go to the queues */
 /* It has a message of its own to copy for us, whatever it says. */
 static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	for (uint32_t i = 0; i < ep->ntransfer; i++) {
-		const struct bl_recv_op *t = ep->transfer[i];
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++) {
+		const struct bl_recv_op *t = ep->rndv.transfer[i];
 
 		if (t->peer == peer && t->cts_all &&
 		    bl_chunks_counted(t->chunks) + t->taken < t->count)
@@ -34,8 +34,8 @@ static bool has_one_in_hand(const struct bl_ep *ep, const struct bl_peer *peer)
 /* Ticks since it said that it is in the library; less than 0: it copies for so long. */
 static int64_t silent_for(const struct bl_peer *peer)
 {
-	return bl_ticks_since(bl_ticks(),
-			      atomic_load_explicit(&peer->header->here, memory_order_relaxed));
+	return bl_ticks_since(
+		bl_ticks(), atomic_load_explicit(&peer->mapped.header->here, memory_order_relaxed));
 }
 
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer)
@@ -141,7 +141,8 @@ bool bl_proxy_is_away(const struct bl_ep *ep, const struct bl_peer *peer)
 /* It waits in the library, as it is used to: what is announced needn't be seen to be taken. */
 static bool takes_by_itself(const struct bl_ep *ep, const struct bl_peer *peer)
 {
-	return atomic_load_explicit(&peer->header->stays, memory_order_relaxed) == BL_STAYS_WAITS &&
+	return atomic_load_explicit(&peer->mapped.header->stays, memory_order_relaxed) ==
+		       BL_STAYS_WAITS &&
 	       bl_peer_here(ep, peer);
 }
 
@@ -185,9 +186,9 @@ static void plan(struct bl_ep *ep, struct bl_send_op *r, const struct bl_found *
 	i = (uint32_t)__builtin_ctzll(vacant);
 	r->peer->chunks_busy |= 1ULL << i;
 	r->rkeys = i + 1;
-	if (!++ep->generation)
-		ep->generation = 1;
-	r->chunks_generation = ep->generation;
+	if (!++ep->ways.generation)
+		ep->ways.generation = 1;
+	r->chunks_generation = ep->ways.generation;
 	bl_chunks_start(&r->peer->tx.lane->chunks[i], r->chunks_generation, r->count);
 	atomic_store_explicit(&f->advert->chunks_generation, r->chunks_generation,
 			      memory_order_relaxed);
@@ -289,7 +290,7 @@ void bl_proxy_try(struct bl_ep *ep, struct bl_send_op *r)
 	struct bl_found f;
 
 	bl_presence_seen(ep, bl_ticks());
-	if (ep->ntransfer) { /* one given to the peer, that may wait for us in turn */
+	if (ep->rndv.ntransfer) { /* one given to the peer, that may wait for us in turn */
 		bl_rndv_finish(ep, &no_sink);
 		if (taken_or_read(peer, n))
 			return;
@@ -328,16 +329,16 @@ bl_cold bool bl_proxy_withdraw(const struct bl_send_op *r)
 /* Until its receiver has taken it, or will when it is told to. */
 static void opened(struct bl_ep *ep, struct bl_send_op *r)
 {
-	if (!ep->nopen++)
-		TAILQ_INIT(&ep->opened);
-	TAILQ_INSERT_TAIL(&ep->opened, r, opened);
+	if (!ep->ways.pending.nopen++)
+		TAILQ_INIT(&ep->ways.pending.opened);
+	TAILQ_INSERT_TAIL(&ep->ways.pending.opened, r, opened);
 	r->open = true;
 }
 
 void bl_send_op_closed(struct bl_ep *ep, struct bl_send_op *r)
 {
-	TAILQ_REMOVE(&ep->opened, r, opened);
-	ep->nopen--;
+	TAILQ_REMOVE(&ep->ways.pending.opened, r, opened);
+	ep->ways.pending.nopen--;
 	r->open = false;
 }
 
@@ -346,7 +347,7 @@ void bl_proxy_announced(struct bl_ep *ep, struct bl_send_op *r)
 	bool large = r->len >= BL_PROXY_MIN;
 
 	opened(ep, r);
-	if (large ? ep->leaves != 0 : bl_proxy_is_away(ep, r->peer))
+	if (large ? ep->ways.habit.leaves != 0 : bl_proxy_is_away(ep, r->peer))
 		bl_proxy_try(ep, r); /* it may be over */
 	if (large)
 		bl_habit_leave(ep);
@@ -354,15 +355,15 @@ void bl_proxy_announced(struct bl_ep *ep, struct bl_send_op *r)
 
 bl_cold void bl_proxy_later(struct bl_ep *ep, uint64_t now)
 {
-	if (!bl_is_due(now, ep->next_claim))
+	if (!bl_is_due(now, ep->ways.pending.next_claim))
 		return;
-	ep->next_claim = now + BL_TAKES_US * bl_ticks_per_us();
-	for (uint32_t n = ep->nopen; n && ep->nopen; n--) {
-		struct bl_send_op *r = TAILQ_FIRST(&ep->opened);
+	ep->ways.pending.next_claim = now + BL_TAKES_US * bl_ticks_per_us();
+	for (uint32_t n = ep->ways.pending.nopen; n && ep->ways.pending.nopen; n--) {
+		struct bl_send_op *r = TAILQ_FIRST(&ep->ways.pending.opened);
 
 		/* To the end of the line: an attempt may end it, and others. */
-		TAILQ_REMOVE(&ep->opened, r, opened);
-		TAILQ_INSERT_TAIL(&ep->opened, r, opened);
+		TAILQ_REMOVE(&ep->ways.pending.opened, r, opened);
+		TAILQ_INSERT_TAIL(&ep->ways.pending.opened, r, opened);
 		if (r->peer->dead || taken_or_read(r->peer, r->packet))
 			bl_send_op_closed(ep, r);
 		else if (!bl_peer_here(ep, r->peer) &&

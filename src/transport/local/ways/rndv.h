@@ -56,8 +56,8 @@ struct bl_send_op {
 	struct iovec theirs[BL_IOV_MAX];
 	uint32_t ntheirs;
 	struct bl_rkeys ours, theirs_rkeys;
-	bool whole;  /* all of it is in the ring, in one packet: only its FIN is to come */
-	bool open;   /* its RTS may not have been taken: bl_proxy_later; in bl_ep.opened */
+	bool whole; /* all of it is in the ring, in one packet: only its FIN is to come */
+	bool open; /* its RTS may not have been taken: bl_proxy_later; in bl_pending_sends.opened */
 	bool tagged; /* of an open one */
 	bool push_refused;
 	uint32_t packet; /* its RTS, in the ring */
@@ -70,6 +70,16 @@ struct bl_send_op {
 	uint32_t nrange;
 	struct bl_send_op *next_free;
 	TAILQ_ENTRY(bl_send_op) opened;
+};
+
+/* What the completion of a large message will say, and where. */
+struct bl_recv_end {
+	/* its completion */
+	void *context, *buf;
+	uint64_t tag, data, flags;
+	bool quiet;
+	struct bl_post *multi; /* the multi-receive that it goes to; NULL: another */
+	struct bl_work *work;  /* hears of the end, instead of the counter; NULL */
 };
 
 struct bl_recv_op {
@@ -95,12 +105,7 @@ struct bl_recv_op {
 	uint32_t unstreamed;	   /* chunks among `missing` */
 	int error;
 	uint64_t verdict; /* BL_FIN_VERDICT */
-	/* its completion */
-	void *context, *buf;
-	uint64_t tag, data, flags;
-	bool quiet;
-	struct bl_post *multi; /* the multi-receive that it goes to; NULL: another */
-	struct bl_work *work;  /* hears of the end, instead of the counter; NULL */
+	struct bl_recv_end end;
 	struct bl_recv_op *next_free;
 	struct bl_rkeys ours, theirs_rkeys; /* last: only their counts are set at the start */
 };

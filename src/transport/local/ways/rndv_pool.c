@@ -14,38 +14,38 @@
 
 struct bl_send_op *bl_send_op_new(struct bl_ep *ep)
 {
-	if (!ep->free_send_op) {
+	if (!ep->rndv.free_send_op) {
 		struct bl_send_op *more = bl_slab(ep, POOL_STEP * sizeof *more);
-		uint32_t room = ep->nrequest + POOL_STEP;
+		uint32_t room = ep->rndv.nrequest + POOL_STEP;
 		struct bl_send_op **table;
 
 		if (!more)
 			return NULL;
-		table = realloc(ep->request, room * sizeof(*table));
+		table = realloc(ep->rndv.request, room * sizeof(*table));
 		if (!table)
 			return NULL;
-		ep->request = table;
+		ep->rndv.request = table;
 		for (uint32_t i = 0; i < POOL_STEP; i++) {
-			more[i].index = ep->nrequest;
-			table[ep->nrequest++] = &more[i];
-			more[i].next_free = ep->free_send_op;
-			ep->free_send_op = &more[i];
+			more[i].index = ep->rndv.nrequest;
+			table[ep->rndv.nrequest++] = &more[i];
+			more[i].next_free = ep->rndv.free_send_op;
+			ep->rndv.free_send_op = &more[i];
 		}
 	}
-	if (ep->requests >= ep->room_serving) { /* all may want to be served at once */
-		uint32_t room = ep->room_serving + 64;
-		struct bl_send_op **grown = realloc(ep->serving, room * sizeof(*grown));
+	if (ep->rndv.requests >= ep->rndv.room_serving) { /* all may want to be served at once */
+		uint32_t room = ep->rndv.room_serving + 64;
+		struct bl_send_op **grown = realloc(ep->rndv.serving, room * sizeof(*grown));
 
 		if (!grown)
 			return NULL;
-		ep->serving = grown;
-		ep->room_serving = room;
+		ep->rndv.serving = grown;
+		ep->rndv.room_serving = room;
 	}
 
-	struct bl_send_op *r = ep->free_send_op;
+	struct bl_send_op *r = ep->rndv.free_send_op;
 
-	ep->free_send_op = r->next_free;
-	ep->requests++;
+	ep->rndv.free_send_op = r->next_free;
+	ep->rndv.requests++;
 	r->generation++;
 	r->serving = false;
 	r->chunks = NULL;
@@ -62,15 +62,15 @@ void bl_send_op_free(struct bl_ep *ep, struct bl_send_op *r)
 {
 	if (unlikely(r->open))
 		bl_send_op_closed(ep, r);
-	ep->neager_long -= r->whole;
+	ep->ways.pending.neager_long -= r->whole;
 	if (r->rkeys)
 		r->peer->chunks_busy &= ~(1ULL << (r->rkeys - 1));
 	if (unlikely(r->copy != NULL))
 		free(r->copy);
 	r->peer = NULL;
-	r->next_free = ep->free_send_op;
-	ep->free_send_op = r;
-	ep->requests--;
+	r->next_free = ep->rndv.free_send_op;
+	ep->rndv.free_send_op = r;
+	ep->rndv.requests--;
 }
 
 bl_cold bool bl_send_op_keep(struct bl_ep *ep, struct bl_send_op *r)
@@ -91,7 +91,7 @@ bl_cold bool bl_send_op_keep(struct bl_ep *ep, struct bl_send_op *r)
 struct bl_send_op *bl_send_op_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)
 {
 	uint32_t index = (uint32_t)number;
-	struct bl_send_op *r = index < ep->nrequest ? ep->request[index] : NULL;
+	struct bl_send_op *r = index < ep->rndv.nrequest ? ep->rndv.request[index] : NULL;
 
 	return r && r->peer == peer && r->generation == number >> 32 ? r : NULL;
 }
@@ -99,30 +99,30 @@ struct bl_send_op *bl_send_op_find(struct bl_ep *ep, const struct bl_peer *peer,
 bool bl_recv_op_ready(struct bl_ep *ep)
 {
 	struct bl_recv_op *more, **table;
-	uint32_t room = ep->room_recv_op + POOL_STEP;
+	uint32_t room = ep->rndv.room_transfer + POOL_STEP;
 
-	if (likely(ep->free_recv_op))
+	if (likely(ep->rndv.free_recv_op))
 		return true;
 	more = bl_slab(ep, POOL_STEP * sizeof *more);
 	if (!more)
 		return false;
-	table = realloc(ep->transfer, room * sizeof(*table));
+	table = realloc(ep->rndv.transfer, room * sizeof(*table));
 	if (!table)
 		return false;
-	ep->transfer = table;
-	ep->room_recv_op = room;
+	ep->rndv.transfer = table;
+	ep->rndv.room_transfer = room;
 	for (uint32_t i = 0; i < POOL_STEP; i++) {
-		more[i].next_free = ep->free_recv_op;
-		ep->free_recv_op = &more[i];
+		more[i].next_free = ep->rndv.free_recv_op;
+		ep->rndv.free_recv_op = &more[i];
 	}
 	return true;
 }
 
 struct bl_recv_op *bl_recv_op_new(struct bl_ep *ep)
 {
-	struct bl_recv_op *t = ep->free_recv_op;
+	struct bl_recv_op *t = ep->rndv.free_recv_op;
 
-	ep->free_recv_op = t->next_free;
+	ep->rndv.free_recv_op = t->next_free;
 	memset(t, 0, offsetof(struct bl_recv_op, ours));
 	t->ours.n = t->theirs_rkeys.n = 0;
 	return t;
@@ -133,6 +133,6 @@ void bl_recv_op_free(struct bl_ep *ep, struct bl_recv_op *t)
 	if (t->chunks)
 		t->peer->chunks_busy &= ~(1ULL << t->chunks_index);
 	t->peer = NULL;
-	t->next_free = ep->free_recv_op;
-	ep->free_recv_op = t;
+	t->next_free = ep->rndv.free_recv_op;
+	ep->rndv.free_recv_op = t;
 }

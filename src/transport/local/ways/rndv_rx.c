@@ -30,9 +30,9 @@ static uint64_t transfer_number(const struct bl_recv_op *t)
 
 struct bl_recv_op *bl_recv_op_find(struct bl_ep *ep, const struct bl_peer *peer, uint64_t number)
 {
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		if (ep->transfer[i]->generation == number >> 32)
-			return ep->transfer[i]->peer == peer ? ep->transfer[i] : NULL;
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
+		if (ep->rndv.transfer[i]->generation == number >> 32)
+			return ep->rndv.transfer[i]->peer == peer ? ep->rndv.transfer[i] : NULL;
 	return NULL;
 }
 
@@ -80,16 +80,16 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_recv_
 {
 	const struct bl_receipt receipt = {
 		.peer = t->peer,
-		.context = t->context,
-		.buf = t->buf,
-		.flags = t->flags,
-		.tag = t->tag,
-		.data = t->data,
+		.context = t->end.context,
+		.buf = t->end.buf,
+		.flags = t->end.flags,
+		.tag = t->end.tag,
+		.data = t->end.data,
 		.want = t->want,
 		.sent = t->sent,
-		.quiet = t->quiet,
-		.multi = t->multi,
-		.work = t->work,
+		.quiet = t->end.quiet,
+		.multi = t->end.multi,
+		.work = t->end.work,
 	};
 
 	bl_window(BL_WINDOW_COPIED, NULL);
@@ -98,7 +98,7 @@ static void transfer_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_recv_
 	bl_stat_received(ep, way_of(t), t->want, t->error);
 	if (unlikely(t->error))
 		tell_error(t);
-	bl_cq_moved(ep, ep->rx_cq, t->want);
+	bl_cq_moved(ep, ep->bound.rx_cq, t->want);
 	if (likely(!t->error))
 		bl_memcheck_written(t->mine, t->nmine, t->want);
 	bl_recv_over(ep, sink, &receipt, t->error);
@@ -254,7 +254,7 @@ static bool transfer_step(struct bl_ep *ep, struct bl_recv_op *t)
 
 static void transfer_remove(struct bl_ep *ep, uint32_t i)
 {
-	ep->transfer[i] = ep->transfer[--ep->ntransfer];
+	ep->rndv.transfer[i] = ep->rndv.transfer[--ep->rndv.ntransfer];
 	ep->work--;
 }
 
@@ -307,8 +307,9 @@ static bool more_behind(const struct bl_peer *peer)
  * leave. */
 static bool is_senders(const struct bl_ep *ep, const struct bl_recv_op *t, bool early)
 {
-	return t->want >= BL_PROXY_MIN && t->want <= ALONE_MOST && !early && !ep->leaves &&
-	       !ep->posting && !t->multi && more_behind(t->peer) && bl_peer_idle(ep, t->peer);
+	return t->want >= BL_PROXY_MIN && t->want <= ALONE_MOST && !early &&
+	       !ep->ways.habit.leaves && !ep->ways.proxy.posting && !t->end.multi &&
+	       more_behind(t->peer) && bl_peer_idle(ep, t->peer);
 }
 
 static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
@@ -327,7 +328,8 @@ static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
 	}
 	if (t->peer->copy.pull == BL_COPY_SELF || t->want < l->split_min)
 		return;
-	if (ep->requests && t->want <= ALONE_MOST && bl_acks_in_sight(t->peer) < ep->requests)
+	if (ep->rndv.requests && t->want <= ALONE_MOST &&
+	    bl_acks_in_sight(t->peer) < ep->rndv.requests)
 		return; /* both processes are busy: a shared chunk would only cost */
 	t->chunk = bl_policy_cut(l, t->want, &t->count);
 	if (direct)
@@ -341,20 +343,20 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 	struct bl_recv_op *t = bl_recv_op_new(ep);
 
 	bl_habit_back_now(ep);
-	if (!++ep->generation)
-		ep->generation = 1;
-	t->generation = ep->generation;
+	if (!++ep->ways.generation)
+		ep->ways.generation = 1;
+	t->generation = ep->ways.generation;
 	t->peer = arrival->peer;
 	t->request = arrival->request;
-	t->tag = arrival->tag;
-	t->data = arrival->data;
+	t->end.tag = arrival->tag;
+	t->end.data = arrival->data;
 	t->sent = arrival->len;
-	t->context = target->context;
-	t->flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
-	t->quiet = target->quiet;
-	t->multi = target->multi;
-	t->work = target->work;
-	t->buf = mine[0].iov_base;
+	t->end.context = target->context;
+	t->end.flags = target->flags | (arrival->slot_flags & BL_SLOT_DATA ? BL_REMOTE_CQ_DATA : 0);
+	t->end.quiet = target->quiet;
+	t->end.multi = target->multi;
+	t->end.work = target->work;
+	t->end.buf = mine[0].iov_base;
 	t->want = bl_min(target->len, arrival->len);
 	t->nmine = (uint32_t)bl_iov_slice(mine, target->niov, 0, t->want, t->mine);
 	t->ntheirs = (uint32_t)bl_iov_slice(arrival->piece, arrival->npiece, 0, t->want, t->theirs);
@@ -373,7 +375,7 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 		transfer_end(ep, sink, t);
 		return;
 	}
-	ep->transfer[ep->ntransfer++] = t;
+	ep->rndv.transfer[ep->rndv.ntransfer++] = t;
 	ep->work++;
 }
 
@@ -381,8 +383,8 @@ void bl_recv_op_begin(struct bl_ep *ep, struct bl_sink *sink, const struct bl_ar
 
 void bl_rndv_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	for (uint32_t i = 0; i < ep->ntransfer;) {
-		struct bl_recv_op *t = ep->transfer[i];
+	for (uint32_t i = 0; i < ep->rndv.ntransfer;) {
+		struct bl_recv_op *t = ep->rndv.transfer[i];
 
 		if (!transfer_step(ep, t)) {
 			i++;
@@ -401,8 +403,8 @@ static bool is_over(uint64_t until)
 
 bool bl_rndv_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 {
-	for (uint32_t i = 0; i < ep->ntransfer;) {
-		struct bl_recv_op *t = ep->transfer[i];
+	for (uint32_t i = 0; i < ep->rndv.ntransfer;) {
+		struct bl_recv_op *t = ep->rndv.transfer[i];
 		bool over = false;
 
 		while (!over && !t->handed_out && !t->error) {
@@ -413,7 +415,7 @@ bool bl_rndv_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until)
 		if (over) {
 			transfer_remove(ep, i);
 			transfer_end(ep, sink, t);
-			if (unlikely(i < ep->ntransfer && is_over(until)))
+			if (unlikely(i < ep->rndv.ntransfer && is_over(until)))
 				return false;
 		} else {
 			i++;
@@ -430,8 +432,8 @@ void bl_rndv_finish(struct bl_ep *ep, struct bl_sink *sink)
 
 void bl_rndv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
-	for (uint32_t i = 0; i < ep->ntransfer;) {
-		struct bl_recv_op *t = ep->transfer[i];
+	for (uint32_t i = 0; i < ep->rndv.ntransfer;) {
+		struct bl_recv_op *t = ep->rndv.transfer[i];
 
 		if (t->peer != peer) {
 			i++;
@@ -441,9 +443,9 @@ void bl_rndv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *pee
 		transfer_remove(ep, i);
 		transfer_end(ep, sink, t);
 	}
-	for (uint32_t i = 0; i < ep->nrequest; i++)
-		if (ep->request[i]->peer == peer)
-			bl_send_op_end(ep, sink, ep->request[i], err);
+	for (uint32_t i = 0; i < ep->rndv.nrequest; i++)
+		if (ep->rndv.request[i]->peer == peer)
+			bl_send_op_end(ep, sink, ep->rndv.request[i], err);
 }
 
 /* The receive is over for its owner. Wait until its sender doesn't write any more. */
@@ -470,17 +472,17 @@ void bl_rndv_close(struct bl_ep *ep)
 {
 	struct bl_patience patience = {0};
 
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		call_off(ep, ep->transfer[i], &patience);
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
+		call_off(ep, ep->rndv.transfer[i], &patience);
 }
 
 void bl_rndv_drop_all(struct bl_ep *ep)
 {
-	for (uint32_t i = 0; i < ep->ntransfer; i++)
-		bl_rkeys_deregister(&ep->transfer[i]->ours);
-	for (uint32_t i = 0; i < ep->nrequest; i++)
-		if (ep->request[i]->peer) {
-			bl_rkeys_deregister(&ep->request[i]->ours);
-			free(ep->request[i]->copy);
+	for (uint32_t i = 0; i < ep->rndv.ntransfer; i++)
+		bl_rkeys_deregister(&ep->rndv.transfer[i]->ours);
+	for (uint32_t i = 0; i < ep->rndv.nrequest; i++)
+		if (ep->rndv.request[i]->peer) {
+			bl_rkeys_deregister(&ep->rndv.request[i]->ours);
+			free(ep->rndv.request[i]->copy);
 		}
 }

@@ -26,7 +26,7 @@ int bl_send_op_begin(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	uint32_t n;
 	int err;
 
-	if (unlikely(ep->sampled))
+	if (unlikely(ep->demoting.sampled))
 		bl_demote_next(ep);
 	if (len >= BL_PROXY_MIN)
 		bl_dirty_back(ep);
@@ -82,7 +82,7 @@ void bl_rndv_serve(struct bl_ep *ep, struct bl_send_op *r)
 	if (r->serving)
 		return;
 	r->serving = true;
-	ep->serving[ep->nserving++] = r;
+	ep->rndv.serving[ep->rndv.nserving++] = r;
 	ep->work++;
 }
 
@@ -91,10 +91,10 @@ static void stop_serving(struct bl_ep *ep, struct bl_send_op *r)
 	if (!r->serving)
 		return;
 	/* In the order in which they were asked for, or one might never have its turn. */
-	for (uint32_t i = 0; i < ep->nserving; i++)
-		if (ep->serving[i] == r) {
-			memmove(&ep->serving[i], &ep->serving[i + 1],
-				(--ep->nserving - i) * sizeof *ep->serving);
+	for (uint32_t i = 0; i < ep->rndv.nserving; i++)
+		if (ep->rndv.serving[i] == r) {
+			memmove(&ep->rndv.serving[i], &ep->rndv.serving[i + 1],
+				(--ep->rndv.nserving - i) * sizeof *ep->rndv.serving);
 			break;
 		}
 	r->serving = false;
@@ -119,12 +119,12 @@ void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r
 	bl_rkeys_deregister(&r->ours);
 	if (!r->whole || err) /* it is counted as a packet */
 		bl_stat_sent(ep, r->way, r->len, err);
-	bl_cq_moved(ep, ep->tx_cq, r->len);
+	bl_cq_moved(ep, ep->bound.tx_cq, r->len);
 	if (likely(!err)) {
-		if (ep->tx_cntr && !r->work)
-			bl_cntr_up(ep->tx_cntr);
+		if (ep->bound.tx_cntr && !r->work)
+			bl_cntr_up(ep->bound.tx_cntr);
 		if (!r->quiet)
-			bl_complete(ep->tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
+			bl_complete(ep->bound.tx_cq, sink, r->context, r->flags, r->len, NULL, 0, 0,
 				    BL_ADDR_ANY);
 	} else {
 		struct bl_comp_err e = {
@@ -133,9 +133,9 @@ void bl_send_op_end(struct bl_ep *ep, struct bl_sink *sink, struct bl_send_op *r
 			.err = err,
 			.src = BL_ADDR_ANY,
 		};
-		if (ep->tx_cntr && !r->work && !(r->cancelled && err == ECANCELED))
-			bl_cntr_error(ep->tx_cntr);
-		bl_cq_fail(ep->tx_cq, sink, &e);
+		if (ep->bound.tx_cntr && !r->work && !(r->cancelled && err == ECANCELED))
+			bl_cntr_error(ep->bound.tx_cntr);
+		bl_cq_fail(ep->bound.tx_cq, sink, &e);
 	}
 	if (unlikely(r->work != NULL))
 		bl_work_over(r->work, err);
@@ -215,12 +215,12 @@ static bool help(struct bl_ep *ep, struct bl_send_op *r)
 
 void bl_send_ops_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
-	for (uint32_t i = 0; i < ep->nserving;) {
-		struct bl_send_op *r = ep->serving[i];
+	for (uint32_t i = 0; i < ep->rndv.nserving;) {
+		struct bl_send_op *r = ep->rndv.serving[i];
 
 		/* Who has begun finishes: the receiver may have gone away, relying on that. */
 		if (r->chunks && help(ep, r)) {
-			if (unlikely(bl_is_due(bl_ticks(), ep->next_look)))
+			if (unlikely(bl_is_due(bl_ticks(), ep->watch.next_look)))
 				bl_ep_look(ep, sink, bl_ticks()); /* it may be over now */
 			continue;
 		}

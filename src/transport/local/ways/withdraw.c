@@ -43,8 +43,8 @@ static bool has_begun(const struct bl_send_op *r)
 
 bl_cold bool bl_withdraw(struct bl_ep *ep, const void *context)
 {
-	for (uint32_t i = 0; context && ep->requests && i < ep->nrequest; i++) {
-		struct bl_send_op *r = ep->request[i];
+	for (uint32_t i = 0; context && ep->rndv.requests && i < ep->rndv.nrequest; i++) {
+		struct bl_send_op *r = ep->rndv.request[i];
 
 		/* Deferred work is cancelled by its name. */
 		if (!r->peer || r->context != context || r->work || r->cancelled || has_begun(r))
@@ -77,6 +77,6 @@ bl_cold void bl_on_withdraw(struct bl_ep *ep, const struct bl_peer *peer, uint64
 {
 	struct bl_ep *home = ep->home;
 
-	if (!drop(ep, &home->unexpected_tagged, peer, number))
-		drop(ep, &home->unexpected_msg, peer, number);
+	if (!drop(ep, &home->tagged.unexpected, peer, number))
+		drop(ep, &home->msg.unexpected, peer, number);
 }
