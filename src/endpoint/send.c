@@ -257,7 +257,7 @@ static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 {
 	const struct bl_limits *l = bl_limits();
 
-	if (s->len < l->proxy_min ||
+	if (s->len < l->proxy_min || s->leaves ||
 	    (bl_policy_choose(l, s) > BL_COPYBUF && bl_policy_dirty(l, s) == BL_DIRTY_NOT &&
 	     !bl_policy_wants_longer(l, s)))
 		return;
@@ -294,6 +294,7 @@ static enum bl_way announced(struct bl_ep *ep, struct bl_peer *peer, const struc
 {
 	s->claimable = bl_proxy_may(peer);
 	s->matches = bl_proxy_is_for(ep, peer, s->len, send->flags & BL_TAGGED, send->tag);
+	s->announce = true;
 	return bl_policy_choose(bl_limits(), s);
 }
 
@@ -303,11 +304,14 @@ static enum bl_way choose(struct bl_ep *ep, struct bl_peer *peer, const struct b
 	const struct bl_limits *l = bl_limits();
 	enum bl_way way;
 
+	if (!bl_policy_may_be_packet(l, s->len, peer->tx.dirty == BL_DIRTY_AFTER))
+		return announced(ep, peer, send, s);
 	look(ep, peer, send, s);
 	s->away = s->acked && s->len < l->proxy_min && !was_seen_lately(ep, peer) &&
 		  bl_proxy_is_away(ep, peer);
 	if (unlikely(s->away) && announced(ep, peer, send, s) == BL_PROXY)
 		return BL_PROXY;
+	s->announce = false;
 	look_closer(peer, s);
 	learn(ep, peer, s);
 	way = bl_policy_choose(l, s);
@@ -540,7 +544,6 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 		if ((len <= ep->limit.eager_max || len <= bl_policy_eager(bl_limits(), &s)) &&
 		    bl_gives_room(peer))
 			return bl_txq_not_now(ep, peer, BL_TXQ_SOON);
-		s.no_room = true;
 		*way = announced(ep, peer, send, &s);
 		return -EMSGSIZE;
 	}

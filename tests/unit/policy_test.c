@@ -225,7 +225,7 @@ struct way_row {
 static const struct way_row way_rows[] = {
 	{{"eager limit, congested", "it goes to everybody"}, S(14336, .congested = true), BL_EAGER},
 	{{"eager limit, by keys", "the same"}, S(14336, .one_copy = true), BL_EAGER},
-	{{"eager limit, no room", "it is announced"}, S(14336, .no_room = true), BL_RNDV},
+	{{"eager limit, no room", "it is announced"}, S(14336, .announce = true), BL_RNDV},
 	{{"a byte more, congested", "is announced"}, S(14337, .congested = true), BL_RNDV},
 	{{"a byte more, by keys", "the module copies it once"},
 	 S(14337, .one_copy = true),
@@ -287,9 +287,9 @@ static const struct way_row way_rows[] = {
 	 S(14336, .acked = true, .away = true, .matches = true, .claimable = true),
 	 BL_EAGER},
 	{{"no room, a receive for it", "it is claimed"},
-	 S(20000, .no_room = true, .matches = true, .claimable = true),
+	 S(20000, .announce = true, .matches = true, .claimable = true),
 	 BL_PROXY},
-	{{"no room, not by us", "it isn't"}, S(20000, .no_room = true, .matches = true), BL_RNDV},
+	{{"no room, not by us", "it isn't"}, S(20000, .announce = true, .matches = true), BL_RNDV},
 
 	{{"dirty, an answer, no place", "up to 64 KiB through the ring"},
 	 S(L64, .dirty = true, .pattern = BL_ANSWER, .far = true, .published = true),

@@ -112,7 +112,7 @@ enum bl_way bl_policy_choose(const struct bl_limits *l, const struct bl_situatio
 	enum bl_way announced = may_claim ? BL_PROXY : BL_RNDV;
 	enum bl_way packet = s->copybuf ? BL_COPYBUF : BL_EAGER;
 
-	if (s->no_room)
+	if (s->announce)
 		return announced;
 	if (s->len <= l->eager_max)
 		return packet;
@@ -306,6 +306,8 @@ void bl_limits_make(struct bl_limits *l, const struct bl_copy_plan *plan,
 	l->streamed_far = plan->machine->streamed_far;
 }
 
+_Atomic(const struct bl_limits *) bl_limits_found;
+
 static struct bl_limits limits;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -318,8 +320,10 @@ static void make(void)
 		 limits.split_min, limits.chunk_half, limits.chunk_max);
 }
 
-const struct bl_limits *bl_limits(void)
+bl_cold const struct bl_limits *bl_limits_find(void)
 {
 	pthread_once(&made, make);
+	/* release: pairs with the acquire in bl_limits */
+	atomic_store_explicit(&bl_limits_found, &limits, memory_order_release);
 	return &limits;
 }

@@ -8,6 +8,8 @@
 #ifndef BL_TRANSPORT_LOCAL_ADAPT_POLICY_H
 #define BL_TRANSPORT_LOCAL_ADAPT_POLICY_H
 
+#include <stdatomic.h>
+
 #include "base/knobs.h"
 #include "copy/engine.h"
 
@@ -76,7 +78,7 @@ struct bl_situation {
 	bool clean;	    /* it isn't to be taken for dirty, nor for near enough */
 	bool past;	    /* its bytes would pass the caches by */
 	bool one_copy;	    /* by a module's key, or to ourselves */
-	bool no_room;	    /* in the ring */
+	bool announce;	    /* it can't be a packet, or the ring has no room for it */
 	bool congested;	    /* the receiver keeps as much as it may */
 	bool pending;	    /* announced messages of ours */
 	bool leaves;	    /* our user is used to leave after it has sent */
@@ -90,6 +92,13 @@ struct bl_situation {
 
 /* The way of this message. */
 enum bl_way bl_policy_choose(const struct bl_limits *l, const struct bl_situation *s);
+
+/* It may be one packet at all; `dirty`: as far as is known. */
+static inline bool bl_policy_may_be_packet(const struct bl_limits *l, size_t len, bool dirty)
+{
+	return len <= l->eager[BL_RING_LONG][BL_STREAM][false] || len <= l->copybuf ||
+	       (dirty && len <= l->dirty[false]);
+}
 
 /* Up to here one packet, if it is there. */
 uint32_t bl_policy_eager(const struct bl_limits *l, const struct bl_situation *s);
@@ -116,7 +125,15 @@ bool bl_policy_near_enough(const struct bl_limits *l, const struct bl_situation 
 size_t bl_policy_cut(const struct bl_limits *l, size_t len, uint32_t *count);
 
 /* Those in force. Found once per process; any thread. */
-const struct bl_limits *bl_limits(void);
+extern _Atomic(const struct bl_limits *) bl_limits_found;
+bl_cold const struct bl_limits *bl_limits_find(void);
+static inline const struct bl_limits *bl_limits(void)
+{
+	/* acquire: pairs with the release in bl_limits_find */
+	const struct bl_limits *l = atomic_load_explicit(&bl_limits_found, memory_order_acquire);
+
+	return likely(l != NULL) ? l : bl_limits_find();
+}
 /* Those of any machine. */
 void bl_limits_make(struct bl_limits *l, const struct bl_copy_plan *plan,
 		    const struct bl_knobs *knobs);

@@ -86,7 +86,8 @@ static bool is_due(const struct bl_tx *tx, size_t len)
  */
 static void probe(struct bl_tx *tx, size_t len)
 {
-	uint32_t limit = tx->limit, far = bl_tx_far_ns ? bl_tx_far_ns : bl_copy_plan()->machine->far_ns;
+	uint32_t limit = tx->limit,
+		 far = bl_tx_far_ns ? bl_tx_far_ns : bl_copy_plan()->machine->far_ns;
 	uint64_t ns = bl_ticks_settled();
 	bool news;
 
