@@ -15,14 +15,11 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
-#include "copy/chunks.h"
 #include "copy/machine.h"
 #include "copy/leader.h"
 #include "copy/move.h"
 
-enum { INJECT_EAGER, INJECT_DIALOGUE }; /* of the knob `inject` */
 enum { OWN_AUTO, OWN_ASK, OWN_STORE };
-enum { TURNS_AUTO, TURNS_ALWAYS, TURNS_NEVER, TURNS_CROSSING };
 /* The words of the knob `copy`. */
 enum { COPY_AUTO, COPY_VM, COPY_RING, COPY_MODULE };
 
@@ -242,42 +239,13 @@ int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
 	return bl_copy_push_by(pair, NULL, mine, nmine, theirs, ntheirs, off, len);
 }
 
-size_t bl_copy_dirty_max(size_t cache)
-{
-	size_t most = cache / 4 / PAGE * PAGE;
-
-	return most < BL_DIRTY_LEAST ? BL_DIRTY_LEAST : bl_min(most, (size_t)BL_DIRTY_MAX);
-}
-
-size_t bl_copy_cut(const struct bl_copy_plan *plan, size_t len, uint32_t *count)
-{
-	size_t piece = bl_round_up((len + 1) / 2, PAGE);
-
-	if (piece > plan->chunk_half) {
-		piece = bl_round_up((len + 3) / 4, PAGE);
-		piece = piece < plan->chunk_half ? plan->chunk_half
-						 : bl_min(piece, plan->chunk_max);
-	}
-	while (len / piece >= BL_CHUNKS_MOST)
-		piece *= 2;
-	*count = (uint32_t)((len + piece - 1) / piece);
-	return piece;
-}
-
 /* --- measuring --------------------------------------------------------- */
 
-#define TRIALS	    48 /* the least of them: a busy machine disturbs most, not all */
-#define SMALL	    1
-#define LARGE	    65536
-#define SLOWEST	    1000000.0
-#define SERVED_NS   500.0 /* what takes longer than two packets that cross, near or far */
-#define CHEAP_NS    250.0 /* a system call: one copy is as good as two, however short */
-#define FRESH_CALL  2.3	  /* as much longer lines of another's cache take than ours: the call, */
-#define FRESH_BYTES 1.27  /* and each KiB; */
-#define FRESH_MOST                                                                                 \
-	4.0 /* if more than so much, it isn't lines, but new pages; transport/local/adapt/dirty.h  \
-	     */
-#define STREAM_MAX 32768 /* bytes in a stream through a longer ring, where it is neither */
+#define TRIALS	  48 /* the least of them: a busy machine disturbs most, not all */
+#define SMALL	  1
+#define LARGE	  65536
+#define SLOWEST	  1000000.0
+#define SERVED_NS 500.0 /* what takes longer than two packets that cross, near or far */
 
 /* Least nanoseconds of one process_vm_readv of ourselves; refused: SLOWEST. */
 static double time_vm(char *to, char *from, size_t len)
@@ -297,99 +265,43 @@ static double time_vm(char *to, char *from, size_t len)
 	return (double)best * 1000.0 / (double)bl_ticks_per_us();
 }
 
+void bl_copy_plan_make(struct bl_copy_plan *plan, const struct bl_cpu *cpu,
+		       const struct bl_copy_cost *once, const struct bl_knobs *knobs)
+{
+	const struct bl_machine *kind = bl_machine_of(cpu);
+	const enum bl_copybuf_use of_knob[] = {kind->turns, BL_COPYBUF_ALL, BL_COPYBUF_NONE,
+					       BL_COPYBUF_EXCHANGE};
+	enum bl_copybuf_use use = of_knob[knobs->copybuf];
+
+	*plan = (struct bl_copy_plan){
+		.machine = kind,
+		.once = *once,
+		.cache = cpu->cache,
+		.call_ns = (uint32_t)once->ns,
+		.serve = once->ns >= SERVED_NS,
+		.by_stream = knobs->eager_long_max == BL_KNOB_AUTO ? once->ns < kind->dear_ns
+								   : !knobs->eager_long_max,
+		.copybuf = use != BL_COPYBUF_NONE,
+		.exchange_only = use == BL_COPYBUF_EXCHANGE,
+		.own_by_store = knobs->prefetch == OWN_STORE ||
+				(knobs->prefetch == OWN_AUTO && kind->own_by_store),
+		.past_min = kind->past_min,
+		.may_vm = knobs->copy != COPY_RING,
+		.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE,
+		.module_first = knobs->copy == COPY_MODULE,
+	};
+}
+
 static struct bl_copy_plan plan;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
-static size_t clamp_page(double value, size_t least, size_t most)
-{
-	if (value < (double)least)
-		return least;
-	if (value > (double)most)
-		return most;
-	return bl_round_up((size_t)value, PAGE);
-}
-
-/*
- * The price of entering the kernel decides. The eager limit is one of three, with
- * wide classes, so that the processes of a job agree on it even where one of them
- * measured on a busy core. See docs/performance.md for how the numbers were found.
- */
-static size_t eager_class(const struct bl_machine *kind, double enter_ns, size_t *pingpong_max)
-{
-	size_t max = enter_ns < CHEAP_NS ? 4096 : enter_ns < kind->dear_ns ? 6144 : 14336;
-
-	/* Not above BL_EAGER_MOST: what is injected must find room in any drained ring. */
-	*pingpong_max = max == 6144 ? 8192 : max;
-	return max;
-}
-
-const struct bl_copy_cost bl_copy_past = {500, 117}, bl_copy_copybuf = {760, 80};
-
-size_t bl_copy_eager_long_far(const struct bl_copy_cost *once, const struct bl_copy_cost *twice,
-			      size_t eager, size_t carry)
-{
-	double slope = twice->per_kb - once->per_kb / 2, least = (double)bl_min(eager, carry);
-
-	if (slope <= 0)
-		return carry;
-	return clamp_page((2 * once->ns - twice->ns) / slope * 1024.0, least, (double)carry);
-}
-
-size_t bl_copy_stream_max(const struct bl_copy_cost *once, size_t eager, size_t carry)
-{
-	if (carry)
-		return carry;
-	return once->ns < CHEAP_NS ? eager : STREAM_MAX;
-}
-
-static void choose_copybuf(uint64_t turns, enum bl_copybuf_use kind)
-{
-	plan.copybuf = turns == TURNS_ALWAYS || turns == TURNS_CROSSING ||
-		       (turns == TURNS_AUTO && kind != BL_COPYBUF_NONE);
-	plan.exchange_only =
-		turns == TURNS_CROSSING || (turns == TURNS_AUTO && kind == BL_COPYBUF_EXCHANGE);
-	plan.streamed = turns == TURNS_ALWAYS;
-}
-
-static size_t eager_long_far(size_t known, const struct bl_copy_cost *once,
-			     const struct bl_copy_cost *twice)
-{
-	if (bl_knobs()->eager_long_max != BL_KNOB_AUTO || !plan.eager_long_max)
-		return plan.eager_long_max;
-	return known ? known
-		     : bl_copy_eager_long_far(once, twice, plan.eager_max, plan.eager_long_max);
-}
-
-static void choose_dirty(const struct bl_machine *kind, const struct bl_copy_cost *once,
-			 size_t cache)
-{
-	size_t most = plan.by_stream ? bl_copy_dirty_max(cache) : kind->dirty_max;
-
-	if (plan.copybuf && bl_knobs()->eager_long_max == BL_KNOB_AUTO)
-		plan.dirty_max = most;
-	if (plan.dirty_max && !plan.by_stream)
-		plan.turn_max = kind->turn_max;
-	plan.used_near = kind->used_near;
-	plan.used_far_ns_kb = kind->used_far_ns_kb;
-	plan.dirty_ns = (uint32_t)(FRESH_CALL * once->ns);
-	plan.dirty_per_kb = (uint32_t)(FRESH_BYTES * once->per_kb);
-	plan.dirty_per_kb_most = (uint32_t)(FRESH_MOST * once->per_kb);
-	if (kind->dirty_per_kb && !plan.by_stream) {
-		plan.dirty_ns = (uint32_t)once->ns;
-		plan.dirty_per_kb = kind->dirty_per_kb;
-		plan.dirty_per_kb_most = kind->dirty_per_kb_most;
-	}
-}
-
 static void measure(void)
 {
-	const struct bl_knobs *knobs = bl_knobs();
 	const struct bl_cpu cpu = bl_cpu_read();
-	const struct bl_machine *kind = bl_machine_of(&cpu);
 	struct bl_copy_cost once = {600, 60}; /* where it can't be measured */
 	char *memory = aligned_alloc(PAGE, 2 * LARGE);
 
-	if (memory && knobs->copy != COPY_RING) { /* where the call may be forbidden for good */
+	if (memory && bl_knobs()->copy != COPY_RING) { /* where it may be forbidden for good */
 		memset(memory, 1, 2 * LARGE);
 		double small = time_vm(memory, memory + LARGE, SMALL);
 		double large = time_vm(memory, memory + LARGE, LARGE);
@@ -400,49 +312,10 @@ static void measure(void)
 		}
 	}
 	free(memory);
-	plan.call_ns = (uint32_t)once.ns;
-	plan.serve = once.ns >= SERVED_NS;
-	plan.eager_max = eager_class(kind, once.ns, &plan.pingpong_max);
-	if (knobs->eager_max != BL_KNOB_AUTO)
-		plan.eager_max = plan.pingpong_max = knobs->eager_max;
-	plan.inject_max = knobs->inject == INJECT_DIALOGUE ? plan.pingpong_max : plan.eager_max;
-	/* Half of the copy must be worth a second entry and the handshake. */
-	plan.split_min = knobs->split_min != BL_KNOB_AUTO
-				 ? knobs->split_min
-				 : clamp_page(3.0 * once.ns / once.per_kb * 1024.0, 32768, 131072);
-	plan.eager_long_max = knobs->eager_long_max != BL_KNOB_AUTO ? knobs->eager_long_max
-			      : once.ns < kind->dear_ns		    ? 0
-								    : kind->eager_long_max;
-	plan.by_stream = !plan.eager_long_max;
-	plan.deep = kind->deep && !plan.by_stream;
-	plan.stream_max = bl_copy_stream_max(&once, plan.eager_max, plan.eager_long_max);
-	plan.eager_long_far = eager_long_far(kind->eager_long_far, &once, &bl_copy_past);
-	plan.eager_long_copybuf = eager_long_far(kind->eager_long_copybuf, &once, &bl_copy_copybuf);
-	plan.eager_long_far = bl_min(plan.eager_long_far, plan.eager_long_copybuf);
-	choose_copybuf(knobs->copybuf, kind->turns);
-	plan.streamed_far = kind->streamed_far;
-	choose_dirty(kind, &once, cpu.cache);
-	plan.own_by_store =
-		knobs->prefetch == OWN_STORE || (knobs->prefetch == OWN_AUTO && kind->own_by_store);
-	plan.past_min = kind->past_min;
-	plan.far_ns = kind->far_ns;
-	plan.chunk_max = knobs->chunk_max != BL_KNOB_AUTO ? bl_round_up(knobs->chunk_max, PAGE)
-							  : kind->chunk_max;
-	plan.chunk_half = knobs->chunk_max != BL_KNOB_AUTO ? plan.chunk_max : kind->chunk_half;
-	plan.may_vm = knobs->copy != COPY_RING;
-	plan.may_module = knobs->copy == COPY_AUTO || knobs->copy == COPY_MODULE;
-	plan.module_first = knobs->copy == COPY_MODULE;
-	plan.kind = kind->name;
-	bl_debug("copy plan: kind %s, system call %.0f ns, %.0f ns/KiB; eager to %zu, in a "
-		 "dialogue to %zu, "
-		 "injected to %zu, eager (long) to %zu, far away to %zu, by copy buffer %zu, in a "
-		 "stream %zu, "
-		 "just written to %zu if one copy takes %u ns and %u to %u ns/KiB, "
-		 "split from %zu, pieces of %zu to %zu; copy buffer: %s; delegated: %s",
-		 plan.kind, once.ns, once.per_kb, plan.eager_max, plan.pingpong_max,
-		 plan.inject_max, plan.eager_long_max, plan.eager_long_far, plan.eager_long_copybuf,
-		 plan.stream_max, plan.dirty_max, plan.dirty_ns, plan.dirty_per_kb,
-		 plan.dirty_per_kb_most, plan.split_min, plan.chunk_half, plan.chunk_max,
+	bl_copy_plan_make(&plan, &cpu, &once, bl_knobs());
+	bl_debug("machine: %s, system call %.0f ns, %.0f ns/KiB; longer rings are for %s; copy "
+		 "buffer for %s; delegated: %s",
+		 plan.machine->name, once.ns, once.per_kb, plan.by_stream ? "streams" : "all",
 		 plan.exchange_only ? "what crosses"
 		 : plan.copybuf	    ? "all"
 				    : "nothing",

@@ -9,7 +9,7 @@
  * Intel's Xeons from Sapphire Rapids on: the copy buffer is for exchanges. In a ping-pong the ring
  * is quicker, for its lines can be asked for while the answer is waited for.
  *
- * What a cheap system call changes isn't the kind's (engine.c).
+ * What a cheap system call changes isn't the kind's (transport/local/adapt/policy.c).
  */
 #include "copy/machine.h"
 

@@ -37,9 +37,6 @@ struct bl_post {
 #define BL_POST_WORK	  0x10u /* it counts in `work` */
 #define BL_POST_BEGUN	  0x20u /* written to by a message that has yet to come; copybuf_rx.c */
 
-/* From here on a posted receive is shown to senders, and may be claimed; shorter ones: proxy.h. */
-#define BL_PROXY_MIN 65536u
-
 struct bl_post_index;
 struct bl_unexpected_index;
 

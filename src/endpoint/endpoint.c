@@ -240,7 +240,7 @@ struct bl_ep *bl_ep_new(struct bl_domain *domain)
 	e->msg.posted.tail = &e->msg.posted.head;
 	e->tagged.unexpected.tail = &e->tagged.unexpected.head;
 	e->msg.unexpected.tail = &e->msg.unexpected.head;
-	e->limit.eager_max = (uint16_t)bl_copy_plan()->eager_max;
+	e->limit.eager_max = (uint16_t)bl_limits()->eager_max;
 	e->limit.inject_max = (uint32_t)bl_inject_max();
 	e->min_multi_recv = 64;
 	e->ways.habit.leaves = bl_knobs()->overlap == BL_OVERLAP_NEVER ? 0 : BL_LEAVES_MOST;
@@ -309,7 +309,7 @@ int bl_ep_enable(struct bl_ep *ep)
 	int err;
 
 	ep->watch.next_look = bl_ticks() + LOOK_EVERY_US * bl_ticks_per_us();
-	err = bl_local_enable(&ep->local);
+	err = bl_local_enable(&ep->local, ep->limit.eager_max);
 	if (err)
 		return err;
 	bl_mr_publish(ep);

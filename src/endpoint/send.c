@@ -20,11 +20,10 @@
 #define CREDIT_POLLS	400 /* about 700 ns */
 #define CONGESTED_EVERY 8u  /* messages that may go whole */
 #define SEEN_US		10u /* a receiver that was there may have gone since, for all we know */
-#define DEEP		8u  /* large messages of a stream, unread in the ring */
 
 size_t bl_inject_max(void)
 {
-	return bl_copy_plan()->inject_max;
+	return bl_limits()->inject_max;
 }
 
 /*
@@ -148,46 +147,6 @@ static bool is_tight(const struct bl_ep *ep, const struct bl_tx *tx)
 	       tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
 }
 
-/* Where it is far, or tight, what both wait for is copied once sooner. Of many at a time each
- * copies some, and the ring is better. */
-size_t bl_eager_long_to(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	const struct bl_copy_plan *plan = bl_copy_plan();
-	const struct bl_tx *tx = &peer->tx;
-
-	return likely(!bl_tx_is_far(tx) && !is_tight(ep, tx)) || bl_tx_is_silent(tx)
-		       ? plan->eager_long_max
-		       : plan->eager_long_far;
-}
-
-/* The same in a longer ring. Where one copy is cheap, two are better only for those who send one
- * message after the other, and best if nothing long comes back. */
-static size_t eager_in_long(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	const struct bl_copy_plan *plan = bl_copy_plan();
-	const struct bl_tx *tx = &peer->tx;
-
-	if (plan->by_stream)
-		return bl_tx_is_pingpong(tx) ? 0
-		       : bl_tx_is_alone(tx)  ? plan->stream_max
-		       : bl_tx_is_silent(tx) || bl_copybuf_may(tx, ep->limit.eager_max)
-			       ? plan->pingpong_max
-			       : 0;
-	if (bl_copybuf_may(tx, ep->limit.eager_max))
-		return bl_tx_is_far(tx) ? plan->eager_long_copybuf : plan->eager_long_max;
-	return bl_eager_long_to(ep, peer);
-}
-
-size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer)
-{
-	size_t longest;
-
-	if (peer->tx.pay_most == BL_PAYLOAD_SIZE)
-		return ep->limit.eager_max;
-	longest = eager_in_long(ep, peer);
-	return longest > ep->limit.eager_max ? longest : ep->limit.eager_max;
-}
-
 /* Asked now and then, for the answer lies in a line that it writes all the time. */
 bool bl_is_congested(struct bl_peer *peer, size_t len)
 {
@@ -212,61 +171,6 @@ static void wants_longer(struct bl_peer *peer)
 		bl_longring_look(peer);
 }
 
-/* One beyond what goes now: may it go in a longer one? */
-static bool would_go(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
-{
-	return !bl_copy_plan()->by_stream || len <= eager_in_long(ep, peer) ||
-	       (len <= bl_copy_plan()->pingpong_max && bl_tx_lacks_buffer(&peer->tx, len));
-}
-
-/* The receiver is near, and nothing comes back, nor is anything large to come: of windows both ways
- * each copies some, once. */
-static bool is_deep(const struct bl_peer *peer)
-{
-	const struct bl_tx *tx = &peer->tx;
-
-	return bl_copy_plan()->deep && bl_tx_is_silent(tx) && !bl_tx_is_far(tx) &&
-	       !(peer->board && peer->board->used);
-}
-
-/*
- * A message that is large enough to be claimed goes through the ring only in a dialogue: one that
- * is announced is copied for a process that computes meanwhile, and of many at a time both
- * processes copy some, once. So nothing that was announced may be pending, and about one such
- * message may be unread in the ring; another may be in a copy buffer. `uses`: bytes that its
- * receiver is known to use when they have come, which it may be at.
- * Where two copies are so much quicker that they do for a stream of such messages, too, if nothing
- * comes back (bl_copy_plan()->deep), more of them may be unread, and others pending.
- */
-static bool both_at_it(const struct bl_ep *ep, struct bl_peer *peer, size_t len, size_t uses)
-{
-	bool deep = is_deep(peer), alone = ep->rndv.requests == ep->ways.pending.neager_long;
-	size_t piece = bl_min(len, (size_t)BL_PACKET_MOST), unread;
-
-	if (ep->ways.habit.leaves || !(deep || alone))
-		return false;
-	unread = bl_tx_unread(&peer->tx);
-	/* With room for this one, and for what is skipped at the ring's end: no such message waits.
-	 */
-	if (deep &&
-	    (peer->tx.pay_most == BL_PAYLOAD_SIZE || unread + 2 * piece <= peer->tx.pay_most))
-		return unread < DEEP * piece && bl_waits_here(peer, uses);
-	return alone && unread < 2 * piece && bl_waits_here(peer, uses);
-}
-
-/* Its receiver waits for just this message. */
-static bool is_pingpong(struct bl_peer *peer)
-{
-	return !bl_tx_streams(&peer->tx, peer->rx.next) && bl_tx_is_pingpong(&peer->tx);
-}
-
-/* The other has posted a large receive, or, where both send at once, is about to: what is found
- * without one is copied twice more. */
-static bool has_posted(const struct bl_peer *peer)
-{
-	return !bl_tx_is_pingpong(&peer->tx) || bl_adverts_any(&peer->rx.lane->board);
-}
-
 /* Or our buffer can be made longer, which it may. */
 static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 {
@@ -280,65 +184,146 @@ static bool has_place(struct bl_ep *ep, struct bl_peer *peer, size_t len)
 	return bl_copybuf_has_place(&peer->tx, len);
 }
 
-/* The message is fresh, and its receiver waits for it, or sends one itself: to the copy buffer,
- * where `turn` says so, if the other's do as well, or else through the ring. */
-static bool goes_dirty(struct bl_ep *ep, struct bl_peer *peer, size_t len, bool *turn)
+/* Asked now and then, for the answer lies in lines that it writes all the time. */
+static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
 {
-	struct bl_tx *tx = &peer->tx;
-	bool place = bl_copybuf_has_place(tx, len), either_way = bl_dirty_or_not(peer, len), ring;
+	uint64_t now = bl_ticks();
 
-	if (peer->copy.needs_rkeys || (bl_tx_is_far(tx) && !bl_copy_plan()->deep))
+	if (ep->ways.seen.peer == peer && !bl_is_due(now, ep->ways.seen.until))
+		return true;
+	if (bl_is_gone(peer))
 		return false;
-	if (len >= BL_PROXY_MIN && !(has_posted(peer) && both_at_it(ep, peer, len, len)))
-		return false;
-	if (tx->past) { /* it has been found to be far away: that is to be looked at again */
-		tx->past--;
-		return false;
-	}
-	ring = !place && len <= BL_PROXY_MIN && bl_tx_is_pingpong(tx) &&
-	       !bl_tx_streams(tx, peer->rx.next);
-	if (tx->pay_most == BL_PAYLOAD_SIZE) {
-		if (ring || (tx->turns == BL_PINGPONG_AFTER && tx->answered))
-			wants_longer(peer);
-		return false;
-	}
-	place = place || (len > tx->copybuf_room && bl_copybuf_may_offer(tx));
-	if ((!place && !ring) || bl_is_congested(peer, len))
-		return false;
-	if (!either_way && !tx->dirty_left) {
-		tx->dirty = 0; /* announce some */
-		return false;
-	}
-	if (place && !has_place(ep, peer, len))
-		return false;
-	tx->dirty_left -= !either_way;
-	*turn = place;
+	ep->ways.seen.peer = peer;
+	ep->ways.seen.until = now + SEEN_US * bl_ticks_per_us();
 	return true;
 }
 
-/* As one packet, if there is room. */
-static bool may_go_eager(struct bl_ep *ep, struct bl_peer *peer, size_t len)
+/* What our ring to the peer, and the two copy buffers, have for it. */
+static void look_at_ring(const struct bl_ep *ep, const struct bl_peer *peer, struct bl_situation *s)
 {
-	if (len <= ep->limit.eager_max)
-		return true;
-	if (peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF)
-		return false;
-	if (len <= bl_copy_plan()->pingpong_max && is_pingpong(peer) && !bl_is_congested(peer, len))
-		return true;
-	if (len > bl_copy_plan()->stream_max)
-		return false;
-	if (len >= BL_PROXY_MIN && !both_at_it(ep, peer, len, 0))
-		return false;
-	if (unlikely(bl_tx_is_far(&peer->tx)))
-		bl_tx_look(&peer->tx, len);
-	if (len > bl_eager_to(ep, peer)) {
-		if ((peer->tx.pay_most == BL_PAYLOAD_SIZE || is_tight(ep, &peer->tx)) &&
-		    would_go(ep, peer, len))
-			wants_longer(peer);
-		if (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer))
-			return false;
+	const struct bl_tx *tx = &peer->tx;
+
+	s->long_ring = tx->pay_most > BL_PAYLOAD_SIZE;
+	s->room = tx->pay_most;
+	s->tight = is_tight(ep, tx);
+	s->has_copybuf = bl_copybuf_may(tx, ep->limit.eager_max);
+	s->copybuf = bl_copybuf_may(tx, s->len);
+	s->place = bl_copybuf_has_place(tx, s->len);
+	s->may_grow = s->len > tx->copybuf_room && bl_copybuf_may_offer(tx);
+	s->lacks_copybuf = bl_tx_lacks_buffer(tx, s->len);
+	s->stays_short = peer->stays_short;
+}
+
+static enum bl_pattern pattern_of(struct bl_peer *peer, size_t len)
+{
+	struct bl_tx *tx = &peer->tx;
+	bool pingpong = bl_tx_is_pingpong(tx), streams = true;
+
+	if (len <= bl_limits()->pingpong_max || (pingpong && len <= BL_PROXY_MIN))
+		streams = bl_tx_streams(tx, peer->rx.next);
+	if (pingpong)
+		return streams ? BL_PINGPONG : BL_ANSWER;
+	if (bl_copy_plan()->by_stream && bl_tx_is_alone(tx))
+		return BL_STREAM;
+	return bl_tx_is_silent(tx) ? BL_BURST : BL_EXCHANGE;
+}
+
+/* All that costs nothing. */
+static void look(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+		 struct bl_situation *s)
+{
+	struct bl_tx *tx = &peer->tx;
+
+	if (unlikely(bl_tx_is_far(tx)) && s->len <= bl_limits()->eager[BL_RING_LONG][BL_STREAM][0])
+		bl_tx_look(tx, s->len);
+	s->pattern = pattern_of(peer, s->len);
+	s->there = BL_WAITING;
+	s->far = bl_tx_is_far(tx);
+	s->talks = tx->turns == BL_PINGPONG_AFTER && tx->answered;
+	s->dirty = tx->dirty == BL_DIRTY_AFTER;
+	s->spent = !tx->dirty_left;
+	s->past = tx->past;
+	s->one_copy = peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF;
+	s->pending = ep->rndv.requests != ep->ways.pending.neager_long;
+	s->leaves = ep->ways.habit.leaves;
+	s->expects = peer->board && peer->board->used;
+	s->published = true;
+	s->acked = send->flags & BL_DELIVERY_COMPLETE;
+	look_at_ring(ep, peer, s);
+}
+
+/* What lies in lines that the receiver writes: from proxy_min on, if it matters. */
+static void look_closer(struct bl_peer *peer, struct bl_situation *s)
+{
+	const struct bl_limits *l = bl_limits();
+
+	if (s->len < l->proxy_min || s->leaves ||
+	    (bl_policy_choose(l, s) > BL_COPYBUF && bl_policy_dirty(l, s) == BL_DIRTY_NOT &&
+	     !bl_policy_wants_longer(l, s)))
+		return;
+	s->unread = bl_tx_unread(&peer->tx);
+	s->far = bl_tx_is_far(&peer->tx);
+	s->published = bl_adverts_any(&peer->rx.lane->board);
+	s->there = bl_waits_here(peer, 0)	 ? BL_WAITING
+		   : bl_waits_here(peer, s->len) ? BL_USING
+						 : BL_GONE;
+}
+
+/* For the next ones' sake. */
+static void learn(struct bl_ep *ep, struct bl_peer *peer, struct bl_situation *s)
+{
+	const struct bl_limits *l = bl_limits();
+	enum bl_dirty dirty = bl_policy_dirty(l, s);
+
+	if (dirty >= BL_DIRTY_RING)
+		return;
+	peer->tx.past -= dirty == BL_DIRTY_PAST;
+	if (dirty == BL_DIRTY_SPENT)
+		peer->tx.dirty = 0; /* announce some */
+	s->clean = dirty == BL_DIRTY_SHORT;
+	if (!s->clean && !bl_policy_wants_longer(l, s))
+		return;
+	wants_longer(peer);
+	if (l->eager_long) /* where rings are for streams it is for the next one */
+		look_at_ring(ep, peer, s);
+}
+
+/* It is announced, as far as is known: has the receiver published a receive for it? */
+static enum bl_way announced(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+			     struct bl_situation *s)
+{
+	s->claimable = bl_proxy_may(peer);
+	s->matches = bl_proxy_is_for(ep, peer, s->len, send->flags & BL_TAGGED, send->tag);
+	s->announce = true;
+	return bl_policy_choose(bl_limits(), s);
+}
+
+static enum bl_way choose(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+			  struct bl_situation *s)
+{
+	const struct bl_limits *l = bl_limits();
+	enum bl_way way;
+
+	if (!bl_policy_may_be_packet(l, s->len, peer->tx.dirty == BL_DIRTY_AFTER))
+		return announced(ep, peer, send, s);
+	look(ep, peer, send, s);
+	s->away = s->acked && s->len < l->proxy_min && !was_seen_lately(ep, peer) &&
+		  bl_proxy_is_away(ep, peer);
+	if (unlikely(s->away) && announced(ep, peer, send, s) == BL_PROXY)
+		return BL_PROXY;
+	s->announce = false;
+	look_closer(peer, s);
+	learn(ep, peer, s);
+	way = bl_policy_choose(l, s);
+	if (way <= BL_COPYBUF && unlikely(bl_is_congested(peer, s->len))) {
+		s->congested = true;
+		way = bl_policy_choose(l, s);
 	}
-	return likely(!bl_is_congested(peer, len));
+	if (way == BL_COPYBUF && !has_place(ep, peer, s->len)) {
+		s->clean = true;
+		way = bl_policy_choose(l, s);
+	}
+	return way <= BL_COPYBUF ? way : announced(ep, peer, send, s);
 }
 
 /* A message that lies in the ring, of whose delivery its sender wants to hear; NULL: no memory. */
@@ -436,11 +421,10 @@ static void publish_long(struct bl_ep *ep, struct bl_peer *peer, const uint8_t *
  */
 static bool streamed(const struct bl_tx *tx, size_t len)
 {
-	const struct bl_copy_plan *plan = bl_copy_plan();
+	const struct bl_limits *l = bl_limits();
 
 	return len >= STREAMED_MIN &&
-	       (plan->streamed ||
-		(bl_tx_is_pingpong(tx) && (plan->streamed_far || !bl_tx_is_far(tx))));
+	       (l->streamed || (bl_tx_is_pingpong(tx) && (l->streamed_far || !bl_tx_is_far(tx))));
 }
 
 /* Published with its first piece. */
@@ -530,54 +514,41 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	return 0;
 }
 
-/* Asked now and then, for the answer lies in lines that it writes all the time. */
-static bool was_seen_lately(struct bl_ep *ep, const struct bl_peer *peer)
-{
-	uint64_t now = bl_ticks();
-
-	if (ep->ways.seen.peer == peer && !bl_is_due(now, ep->ways.seen.until))
-		return true;
-	if (bl_is_gone(peer))
-		return false;
-	ep->ways.seen.peer = peer;
-	ep->ways.seen.until = now + SEEN_US * bl_ticks_per_us();
-	return true;
-}
-
-/* Its sender waits for its delivery, and its receiver is away and shows a receive for it. */
-static bool waits_in_vain(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-			  size_t len)
-{
-	return send->flags & BL_DELIVERY_COMPLETE && len > ep->limit.eager_max &&
-	       len < BL_PROXY_MIN && !was_seen_lately(ep, peer) && bl_proxy_is_away(ep, peer) &&
-	       bl_proxy_is_for(ep, peer, len, send->flags & BL_TAGGED, send->tag);
-}
-
 int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-		      size_t len)
+		      size_t len, enum bl_way *way)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
+	struct bl_situation s = {.len = len};
 	struct bl_tx *tx = &peer->tx;
+	bool turn, dirty = false;
 	uint64_t began;
 	uint8_t *to;
-	bool turn = false, dirty;
 
-	if (waits_in_vain(ep, peer, send, len))
-		return -EMSGSIZE;
-	dirty = (bl_is_dirty(ep, peer, len) || bl_dirty_or_not(peer, len)) &&
-		goes_dirty(ep, peer, len, &turn);
-	if (!dirty && !may_go_eager(ep, peer, len))
-		return -EMSGSIZE;
 	if (len <= BL_SLOT_INLINE)
 		return put_acked(ep, peer, send, len, op, flags);
-	turn = turn || bl_copybuf_may(tx, len);
+	if (len > ep->limit.eager_max) {
+		*way = choose(ep, peer, send, &s);
+		if (*way > BL_COPYBUF)
+			return -EMSGSIZE;
+		dirty = bl_policy_dirty(bl_limits(), &s) >= BL_DIRTY_RING;
+	} else {
+		*way = bl_copybuf_may(tx, len) ? BL_COPYBUF : BL_EAGER;
+	}
+	turn = *way == BL_COPYBUF;
 	to = turn ? NULL : bl_tx_payload(tx, (uint32_t)len);
 	bl_presence_active(ep, bl_ticks());
-	if (unlikely(!to && !turn && len > bl_eager_to(ep, peer)))
-		return -EMSGSIZE; /* not what a dialogue looks like */
-	if (unlikely(!to && !turn))
-		return bl_gives_room(peer) ? bl_txq_not_now(ep, peer, BL_TXQ_SOON) : -EMSGSIZE;
+	if (unlikely(!to && !turn)) {
+		/* A full ring is not what a ping-pong looks like. */
+		s.pattern = s.pattern == BL_ANSWER ? BL_PINGPONG : s.pattern;
+		if ((len <= ep->limit.eager_max || len <= bl_policy_eager(bl_limits(), &s)) &&
+		    bl_gives_room(peer))
+			return bl_txq_not_now(ep, peer, BL_TXQ_SOON);
+		*way = announced(ep, peer, send, &s);
+		return -EMSGSIZE;
+	}
+	if (dirty)
+		tx->dirty_left -= !bl_policy_near_enough(bl_limits(), &s);
 	if (send->flags & BL_DELIVERY_COMPLETE) {
 		struct bl_send_op *r = await_delivery(ep, peer, send, len);
 
@@ -620,7 +591,7 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 static int send_long(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
 	struct bl_peer *peer = likely(send->dest < ep->ndest) ? ep->dest[send->dest] : &bl_nobody;
-	bool tagged = send->flags & BL_TAGGED, open;
+	enum bl_way way;
 	struct bl_send_op *r;
 	int err;
 
@@ -633,17 +604,15 @@ static int send_long(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		if (unlikely(err))
 			return bl_txq_send(ep, send, err);
 	}
-	err = bl_put_eager_long(ep, peer, send, len);
+	err = bl_put_eager_long(ep, peer, send, len, &way);
 	if (likely(!err))
 		return 0;
 	if (err != -EMSGSIZE)
 		return bl_txq_send(ep, send, err);
 	bl_proxy_ask(ep, peer, len);
-	open = len >= BL_PROXY_MIN ? bl_proxy_may(peer)
-				   : bl_proxy_is_for(ep, peer, len, tagged, send->tag);
-	if (bl_rndv_announce(ep, peer, send, len, open, &r))
+	if (bl_rndv_announce(ep, peer, send, len, way == BL_PROXY, &r))
 		return bl_no_memory(ep);
-	if (open)
+	if (way == BL_PROXY)
 		bl_proxy_announced(ep, r);
 	return 0;
 }

@@ -82,6 +82,59 @@ def test_text(beeline) -> None:
     assert done.stdout.splitlines()[-1].startswith("Beeline works here")
 
 
+WAYS = [
+    # variables; the ranges of an exchange, of a ping-pong; whether anything is dirty
+    (
+        {"EAGER_MAX": "5000", "EAGER_LONG_MAX": "50000", "COPYBUF": "never"},
+        [[50000, "EAGER"], [None, "RNDV"]],
+        [[50000, "EAGER"], [None, "RNDV"]],
+        False,
+    ),
+    (
+        {"EAGER_MAX": "5000", "EAGER_LONG_MAX": "50000", "COPYBUF": "always"},
+        [[288, "EAGER"], [50000, "COPYBUF"], [None, "RNDV"]],
+        [[288, "EAGER"], [50000, "COPYBUF"], [None, "RNDV"]],
+        True,
+    ),
+    (
+        {"EAGER_MAX": "5000", "EAGER_LONG_MAX": "50000", "COPYBUF": "exchange"},
+        [[1023, "EAGER"], [50000, "COPYBUF"], [None, "RNDV"]],
+        [[50000, "EAGER"], [None, "RNDV"]],
+        True,
+    ),
+    (
+        {"EAGER_MAX": "512", "EAGER_LONG_MAX": "0", "COPYBUF": "never"},
+        [[512, "EAGER"], [None, "RNDV"]],
+        [[512, "EAGER"], [None, "RNDV"]],
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("variables", "exchange", "pingpong", "dirty"), WAYS)
+def test_ways_are_those_in_force(
+    variables: dict[str, str], exchange: list, pingpong: list, dirty: bool, beeline
+) -> None:
+    environ = {f"FI_BEELINE_{name}": value for name, value in variables.items()}
+    ways = json.loads(beeline("doctor", "--no-mpi", "--json", **environ).stdout)["ways"]
+    assert ways["machine"] and ways["call_ns"] > 0 and ways["claimed_from"] == 65536
+    for distance in ("near", "far"):
+        assert ways["ranges"]["exchange"][distance] == exchange
+        assert ways["ranges"]["ping-pong"][distance] == pingpong
+    assert ("just-written" in ways["ranges"]) == dirty
+
+
+def test_ways_as_a_table(beeline) -> None:
+    done = beeline(
+        "doctor", "--no-mpi", FI_BEELINE_EAGER_LONG_MAX="48K", FI_BEELINE_COPYBUF="exchange"
+    )
+    rows = [row.strip() for row in done.stdout.splitlines()]
+    (pingpong,) = [row for row in rows if row.startswith("ping-pong")]
+    assert "EAGER to 48 KiB, then RNDV" in pingpong and "the same" in pingpong
+    (exchange,) = [row for row in rows if row.startswith("exchange")]
+    assert "EAGER to 1023 B, COPYBUF to 48 KiB, then RNDV" in exchange
+
+
 TAKEN = [
     # calls refused, the line that tells, its state, works
     (("process_vm_readv", "process_vm_writev"), "single copy", NOTE, True),

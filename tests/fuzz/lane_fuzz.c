@@ -146,18 +146,22 @@ static void *zeroed(size_t len)
 static void plan(bool written)
 {
 	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
+	struct bl_limits *limits = (struct bl_limits *)(uintptr_t)bl_limits();
 	static struct bl_copy_plan carries;
+	static struct bl_limits carried;
 
-	if (!carries.eager_max)
+	if (!carried.eager_max) {
 		carries = *plan;
+		carried = *limits;
+	}
 	*plan = carries;
+	*limits = carried;
 	if (!written)
 		return;
 	plan->by_stream = plan->copybuf = plan->exchange_only = true;
-	plan->eager_long_max = plan->eager_long_far = plan->eager_long_copybuf = 0;
-	plan->pingpong_max = 8192;
-	plan->stream_max = 32768;
-	plan->dirty_max = BL_COPYBUF_MOST;
+	limits->pingpong_max = 8192;
+	bl_limits_by_stream(limits, 32768);
+	limits->dirty[false] = BL_COPYBUF_MOST;
 }
 
 /* An endpoint with one neighbour, as if they had exchanged segments. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * deep_stream_test.c: streams of large messages where they are carried (bl_copy_plan()->deep), and
- * what is carried beside messages that are fresh.
+ * deep_stream_test.c: streams of large messages where they are carried (bl_limits()->stream_depth),
+ * and what is carried beside messages that are fresh.
  */
 #include "transport/local/ways/proxy_post.h"
 #include "unit/dirty.h"
@@ -91,12 +91,11 @@ static void streams_of_large_ones(void **state)
 	char seen[16] = "";
 	size_t sent = 0, got = 0;
 
-	plan()->by_stream = plan()->exchange_only = false;
+	plan()->exchange_only = false;
 	plan()->copybuf = true;
-	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 131072;
-	plan()->stream_max = 131072;
-	plan()->dirty_max = plan()->turn_max = 0;
-	plan()->deep = row->deep;
+	limits_by_length(131072, 131072, 131072);
+	limits_dirty(0, row->deep);
+	limits()->copybuf = 0;
 	bl_tx_here_ns = UINT32_MAX;
 	cache = row->is_short ? 512 << 10 : 1 << 20;
 	open_pair();
@@ -128,8 +127,7 @@ static void streams_of_large_ones(void **state)
 	assert_int_equal(sender->rndv.requests, 0);
 	peer()->board = NULL;
 	node_close(&node);
-	plan()->by_stream = true;
-	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 0;
+	limits_by_stream(MIDDLE, 32768);
 }
 
 /* What is carried goes as it would, near and far, though longer ones are fresh. */
@@ -140,10 +138,9 @@ static void carried_is_not_fresh(void **state)
 	(void)state;
 	open_fresh();
 	node_close(&node);
-	plan()->by_stream = plan()->exchange_only = false;
-	plan()->eager_long_max = plan()->eager_long_copybuf = plan()->stream_max = 98304;
-	plan()->eager_long_far = 40000;
-	plan()->deep = true;
+	plan()->exchange_only = false;
+	limits_by_length(98304, 40000, 98304);
+	limits_dirty(FRESH, true);
 	open_pair();
 	lengthen();
 	tx = &peer()->tx;
@@ -152,10 +149,6 @@ static void carried_is_not_fresh(void **state)
 		tx->dirty = BL_DIRTY_AFTER;
 		tx->dirty_left = 2;
 		tx->asked = (uint8_t)(tx->next - 1); /* it has heard of the other */
-		assert_false(bl_is_dirty(sender, peer(), 40000));
-		assert_int_equal(bl_is_dirty(sender, peer(), 40001), far);
-		assert_int_equal(bl_is_dirty(sender, peer(), 98304), far);
-		assert_true(bl_is_dirty(sender, peer(), 98305));
 		for (int n = 0; n < 4; n++) {
 			one(32768);
 			assert_int_equal(way_of_last(1), 'w');
@@ -165,8 +158,7 @@ static void carried_is_not_fresh(void **state)
 		assert_int_equal(tx->dirty_left, 2);
 	}
 	node_close(&node);
-	plan()->by_stream = true;
-	plan()->eager_long_max = plan()->eager_long_far = plan()->eager_long_copybuf = 0;
+	limits_by_stream(MIDDLE, 32768);
 }
 
 int main(void)

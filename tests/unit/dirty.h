@@ -14,6 +14,7 @@
 
 #include "base/knobs.h"
 #include "transport/local/lane/wire.h"
+#include "unit/limits.h"
 #include "unit/pair.h"
 
 #define MIDDLE 8192u
@@ -21,13 +22,14 @@
 
 /* Whether a neighbour stays in the library, for messages that are claimed otherwise. */
 static bool waits_here = true;
+static bool is_using;	 /* for no longer than to use what it has got */
 static size_t waits_for; /* bytes, when it was asked last */
 bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t uses);
 bool __wrap_bl_waits_here(const struct bl_peer *peer, size_t uses)
 {
 	(void)peer;
 	waits_for = uses;
-	return waits_here;
+	return waits_here && (uses || !is_using);
 }
 
 uint64_t __wrap_bl_memlimit(void);
@@ -36,29 +38,23 @@ uint64_t __wrap_bl_memlimit(void)
 	return UINT64_MAX;
 }
 
-static inline struct bl_copy_plan *plan(void)
-{
-	return (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
-}
-
 /* However little a copy takes it is too long, or however much it isn't. */
 static inline void copies_take_long(bool long_)
 {
-	plan()->dirty_ns = long_ ? 0 : 1000000000;
-	plan()->dirty_per_kb = 0;
-	plan()->dirty_per_kb_most = 1000000000;
+	limits()->dirty_ns = long_ ? 0 : 1000000000;
+	limits()->dirty_per_kb = 0;
+	limits()->dirty_per_kb_most = 1000000000;
 }
 
 static inline void open_fresh(void)
 {
 	assert_true(plan()->by_stream);
-	plan()->pingpong_max = MIDDLE;
-	plan()->stream_max = 32768;
+	limits_by_stream(MIDDLE, 32768);
 	plan()->copybuf = plan()->exchange_only = true;
-	plan()->dirty_max = FRESH;
-	plan()->turn_max = plan()->used_near = 0;
-	plan()->used_far_ns_kb = 30;
-	plan()->deep = plan()->streamed_far = false;
+	limits_dirty(FRESH, false);
+	limits()->copybuf = limits()->used_near = 0;
+	limits()->used_far_ns_kb = 30;
+	limits()->streamed_far = false;
 	copies_take_long(true);
 	bl_tx_here_ns = UINT32_MAX; /* no line's time says how far it is: the tests do */
 	open_pair();

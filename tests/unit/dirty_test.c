@@ -31,7 +31,7 @@ static void timed(void **state)
 {
 	(void)state;
 	open_fresh();
-	plan()->dirty_ns = 100000000;
+	limits()->dirty_ns = 100000000;
 	one(LEN);
 	assert_int_equal(peer()->tx.dirty, 0);
 	takes_ms = 101;
@@ -162,9 +162,9 @@ static void judge_a_copy(void **state)
 	struct bl_recv_op t = {.peer = &p, .want = row->want << 10, .theirs_rkeys.n = row->rkeys};
 
 	open_fresh();
-	plan()->dirty_ns = plan()->dirty_per_kb = 1000000;
-	plan()->dirty_per_kb_most = 4000000;
-	plan()->used_near = row->used_near << 10;
+	limits()->dirty_ns = limits()->dirty_per_kb = 1000000;
+	limits()->dirty_per_kb_most = 4000000;
+	limits()->used_near = (uint32_t)row->used_near << 10;
 	sender->ways.used.in_row = row->uses;
 	p.tx.slow = row->near ? 0 : 7;
 	bl_dirty_judge(sender, &t, row->len << 10, 77, 77 + 1000 * row->ms * bl_ticks_per_us());
@@ -203,7 +203,7 @@ static void seen_to_be_used(void **state)
 	sender->dest[0]->tx.slow = row->far ? BL_FAR : 0;
 	bl_dirty_got(sender, sender->dest[0], row->len);
 	assert_int_equal(sender->ways.used.got_at, 0); /* where that doesn't matter */
-	plan()->deep = true;
+	limits_dirty(FRESH, true);
 	bl_dirty_got(sender, sender->dest[0], row->len);
 	assert_int_equal(sender->ways.used.got_at != 0, bl_dirty_may(row->len));
 	if (sender->ways.used.got_at) {
@@ -226,7 +226,7 @@ static void used_until(void **state)
 
 	(void)state;
 	open_fresh();
-	plan()->deep = true;
+	limits_dirty(FRESH, true);
 	copies_take_long(false);
 	for (size_t i = 0; i < 2; i++) {
 		one(KB100);
@@ -274,9 +274,7 @@ static void told_in_a_row(void **state)
 	/* of what can't be */
 	bl_dirty_told(&p, MIDDLE, BL_FIN_JUDGED);
 	bl_dirty_told(&p, FRESH + 1, BL_FIN_JUDGED);
-	assert_int_equal(bl_is_dirty(sender, &p, 40000), row->is_fresh);
-	assert_false(bl_is_dirty(sender, &p, MIDDLE));
-	assert_false(bl_is_dirty(sender, &p, FRESH + 1));
+	assert_int_equal(p.tx.dirty == BL_DIRTY_AFTER, row->is_fresh);
 	if (row->is_fresh)
 		assert_int_equal(p.tx.dirty_left, BL_DIRTY_MOST);
 	node_close(&node);

@@ -189,9 +189,9 @@ static void which_way(void **state)
 
 	open_fresh();
 	copies_take_long(true);
-	plan()->turn_max = row->turn;
-	plan()->deep = row->deep;
-	plan()->streamed_far = row->streamed_far;
+	limits()->copybuf = (uint32_t)row->turn;
+	limits_dirty(FRESH, row->deep);
+	limits()->streamed_far = row->streamed_far;
 	waits_here = !row->leaves;
 	if (!row->is_short)
 		stretch_both();
@@ -447,6 +447,7 @@ static void taken_as_it_grows(void **state)
 int main(void)
 {
 	set_limits();
+	is_using = true;
 	unsetenv("FI_BEELINE_LONG_RING");
 	unsetenv("FI_BEELINE_COPYBUF");
 	TABLE_ROWS("way", which_way, ways);

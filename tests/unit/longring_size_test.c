@@ -324,15 +324,16 @@ static void limit_is(const char *limit, int *resource, struct rlimit *was)
 static void with_a_copy_buffer(void **state)
 {
 	const struct buffer_row *row = TABLE_ROW(struct buffer_row, state);
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan(), was = *plan;
+	struct bl_copy_plan was = *plan();
+	struct bl_limits were = *limits();
 	uint32_t buffer = row->size > BL_LANE_SIZE ? BL_COPYBUF_SIZE : 0;
 	uint32_t more = row->then > buffer ? row->then - buffer : 0;
 	struct rlimit limit;
 	int resource;
 
-	plan->copybuf = true;
-	plan->by_stream = row->by_stream;
-	plan->dirty_max = row->dirty_max;
+	plan()->copybuf = true;
+	plan()->by_stream = row->by_stream;
+	limits()->dirty[false] = (uint32_t)row->dirty_max;
 	cache = row->cache;
 	limit_is(row->limit, &resource, &limit);
 	open_pair();
@@ -371,7 +372,8 @@ static void with_a_copy_buffer(void **state)
 				 0);
 	peer()->tx.pay_size = peer()->tx.pay_most = BL_PAYLOAD_SIZE;
 	node_close(&node);
-	*plan = was;
+	*plan() = was;
+	*limits() = were;
 	cache = 512 << 10;
 }
 

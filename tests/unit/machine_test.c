@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "copy/engine.h"
+#include "transport/local/adapt/policy.h"
 #include "copy/machine.h"
 #include "transport/local/lane/ring.h"
 #include "unit/table.h"

@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "unit/pair.h"
 #include "unit/lane.h"
+#include "unit/limits.h"
 
 #define LONG BL_PAYLOAD_OF(BL_LANE_LONG)
 
@@ -150,11 +151,8 @@ static void next_lap(void **state)
 
 static void open_streams(void)
 {
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
-
-	assert_true(plan->by_stream);
-	plan->pingpong_max = MIDDLE;
-	plan->stream_max = STREAM;
+	assert_true(plan()->by_stream);
+	limits_by_stream(MIDDLE, STREAM);
 	open_pair();
 }
 
@@ -405,10 +403,9 @@ static size_t next_received(size_t at)
 static void gets_a_buffer(void **state)
 {
 	const struct buffer_row *row = TABLE_ROW(struct buffer_row, state);
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
 
-	plan->copybuf = row->copybuf;
-	plan->exchange_only = row->exchange_only;
+	plan()->copybuf = row->copybuf;
+	plan()->exchange_only = row->exchange_only;
 	open_streams();
 	peer()->tx.alone = 0;
 	for (uint32_t i = 0; i < 40 * BL_LONGRING_USES; i++) {
@@ -431,7 +428,7 @@ static void gets_a_buffer(void **state)
 	assert_int_equal(atomic_load(&sender->local.stats->counter[BL_STAT_copybuf].value) != 0,
 			 row->is_long);
 	node_close(&node);
-	plan->copybuf = plan->exchange_only = false;
+	plan()->copybuf = plan()->exchange_only = false;
 }
 
 struct often_row {

@@ -10,6 +10,7 @@
 #define EAGER_LONG 98304u
 #define LONGEST	   100000u
 #include "unit/pair.h"
+#include "unit/limits.h"
 
 uint64_t __wrap_bl_memlimit(void);
 uint64_t __wrap_bl_memlimit(void)
@@ -359,12 +360,11 @@ static const struct growth_row growths[] = {
 static void what_grows(void **state)
 {
 	const struct growth_row *row = TABLE_ROW(struct growth_row, state);
-	struct bl_copy_plan *plan = (struct bl_copy_plan *)(uintptr_t)bl_copy_plan();
 	struct bl_tx *tx;
 
 	open_pair();
-	plan->streamed = row->always;
-	plan->streamed_far = row->far;
+	limits()->streamed = row->always;
+	limits()->streamed_far = row->far;
 	peer()->tx.nlong = BL_LONGRING_USES;
 	bl_longring_look(peer());
 	tx = &peer()->tx;
@@ -381,7 +381,7 @@ static void what_grows(void **state)
 	assert_int_equal(node_completion(&node, 0, NULL).len, row->len);
 	check(row->len);
 	node_close(&node);
-	plan->streamed = true;
+	limits()->streamed = true;
 }
 
 int main(void)

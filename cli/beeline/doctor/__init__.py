@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """`beeline doctor [--json]`: what this machine and this user have and lack for
 Beeline. It tries rather than infers: programs/probe makes the system calls and sends
-messages, and each MPI found starts two ranks. Settings are read only to say why."""
+messages, and each MPI found starts two ranks. Settings are read only to say why.
+programs/ways says which way a message goes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import dataclasses
 import json
 import sys
 
-from beeline.doctor import bpf, kernel, machine, mpi
+from beeline.doctor import bpf, kernel, machine, mpi, ways
 from beeline.doctor.finding import BAD, NOTE, OK, Finding
 from beeline.errors import EXIT_FAILURE
 
@@ -72,14 +73,18 @@ def show(findings: list[Finding]) -> None:
 
 def main(args: argparse.Namespace) -> int:
     findings = examine(not args.no_mpi)
+    table = ways.look()
     if args.json:
         record = {
             "works": works(findings),
             "verdict": verdict(findings),
             "findings": [dataclasses.asdict(finding) for finding in findings],
+            "ways": ways.record(table),
         }
         print(json.dumps(record, indent=2))
     else:
         show(findings)
+        if table:
+            ways.show(table)
         print(verdict(findings))
     return 0 if works(findings) else EXIT_FAILURE

@@ -263,7 +263,7 @@ struct bl_local {
 int bl_local_open(struct bl_local *local);
 /* One that only has peers, which are names: it has no address and reaches nobody. */
 void bl_local_open_names(struct bl_local *local);
-int bl_local_enable(struct bl_local *local);
+int bl_local_enable(struct bl_local *local, uint32_t eager_max);
 /* Unreachable from now on; all peers and their memory are gone on return. */
 void bl_local_close(struct bl_local *local);
 

@@ -11,14 +11,15 @@
  *   the next ones go to the copy buffer ───► (copybuf_rx.c)
  *   after BL_DIRTY_MOST of them: RTS ──────► judges again
  *
- * Where there is a copy buffer for it, and up to bl_copy_plan()->dirty_max. A hint: of a neighbour
+ * Where there is a copy buffer for it, and up to struct bl_limits.dirty. A hint: of a neighbour
  * that lies the messages go the slower way. Serialised by the domain.
  */
 #ifndef BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H
 #define BL_TRANSPORT_LOCAL_ADAPT_DIRTY_H
 
 #include "base/clock.h"
-#include "transport/local/ways/rndv.h"
+#include "transport/local/adapt/policy.h"
+#include "transport/local/lane/op.h"
 
 /*
  * A single copy may have been interrupted, and the first one behind others that weren't copied once
@@ -33,14 +34,14 @@ static_assert(BL_DIRTY_MAX <= BL_COPYBUF_MOST, "they have a place there");
 /* Messages of len bytes may be: longer than any that goes through the ring in a ping-pong. */
 static inline bool bl_dirty_may(size_t len)
 {
-	const struct bl_copy_plan *plan = bl_copy_plan();
+	const struct bl_limits *l = bl_limits();
 
-	return len <= plan->dirty_max && len > plan->pingpong_max;
+	return len <= l->dirty[false] && len > l->pingpong_max;
 }
 
 /*
  * Where what two processes use is far away, or near by on some machines
- * (bl_copy_plan()->used_near), the copy isn't all. The sender's program, writing its next message,
+ * (used_near), the copy isn't all. The sender's program, writing its next message,
  * has each line taken from the receiver's cache, and the receiver's fetches what the sender wrote
  * into its memory: more time than all copies, and not ours. So a program counts as well that is
  * away for long enough to have used what it has got, before it posts or sends again what is as
@@ -51,10 +52,10 @@ static inline bool bl_dirty_may(size_t len)
 /* Time that it waits for something else counts as well: who has time for that has it for this. */
 static inline void bl_dirty_got(struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
-	const struct bl_copy_plan *plan = bl_copy_plan();
-	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? plan->used_far_ns_kb : BL_USED_NS_KB;
+	const struct bl_limits *l = bl_limits();
+	uint32_t per_kb = bl_tx_is_far(&peer->tx) ? l->used_far_ns_kb : BL_USED_NS_KB;
 
-	if (likely(!plan->deep) || len < BL_PROXY_MIN || !bl_dirty_may(len))
+	if (likely(!l->stream_depth) || len < BL_PROXY_MIN || !bl_dirty_may(len))
 		return;
 	ep->ways.used.got_at = bl_ticks();
 	ep->ways.used.use_ns = (uint32_t)(len * per_kb / 1024);
@@ -80,7 +81,7 @@ static inline void bl_dirty_back(struct bl_ep *ep)
 static inline bool bl_dirty_is_used(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
 {
 	return ep->ways.used.in_row == BL_DIRTY_AFTER &&
-	       (len <= bl_copy_plan()->used_near || bl_tx_is_far(&peer->tx));
+	       (len <= bl_limits()->used_near || bl_tx_is_far(&peer->tx));
 }
 
 /* Receiver: its own copy of at least half of the message took from then to then (ticks). If the
@@ -89,51 +90,20 @@ static inline bool bl_dirty_is_used(const struct bl_ep *ep, const struct bl_peer
 static inline void bl_dirty_judge(const struct bl_ep *ep, struct bl_recv_op *t, size_t len,
 				  uint64_t began, uint64_t ended)
 {
-	const struct bl_copy_plan *plan = bl_copy_plan();
-	uint64_t took, call = (uint64_t)plan->dirty_ns * 1024;
+	const struct bl_limits *l = bl_limits();
+	uint64_t took, call = (uint64_t)l->dirty_ns * 1024;
 
 	if (!bl_dirty_may(t->want) || len < t->want / 2 || t->peer->copy.pull != BL_COPY_VM ||
 	    t->theirs_rkeys.n)
 		return;
 	t->verdict |= BL_FIN_JUDGED;
 	took = (ended - began) * 1000 * 1024 / bl_ticks_per_us();
-	if ((took > call + (uint64_t)plan->dirty_per_kb * len ||
+	if ((took > call + (uint64_t)l->dirty_per_kb * len ||
 	     bl_dirty_is_used(ep, t->peer, t->want)) &&
-	    took < call + (uint64_t)plan->dirty_per_kb_most * len)
+	    took < call + (uint64_t)l->dirty_per_kb_most * len)
 		t->verdict |= BL_FIN_DIRTY;
 	else
 		t->verdict &= ~BL_FIN_DIRTY;
-}
-
-/* Sender: FIN's data for a message of so many bytes that was announced. */
-static inline void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data)
-{
-	if (likely(!(data & BL_FIN_JUDGED)) || !bl_dirty_may(len))
-		return;
-	if (!(data & BL_FIN_DIRTY)) {
-		peer->tx.dirty = 0;
-		return;
-	}
-	peer->tx.dirty += peer->tx.dirty < BL_DIRTY_AFTER;
-	peer->tx.dirty_left = BL_DIRTY_MOST;
-}
-
-/* Sender: it isn't known, but two copies in turn to a neighbour that is near take no longer. */
-static inline bool bl_dirty_or_not(const struct bl_peer *peer, size_t len)
-{
-	const struct bl_copy_plan *plan = bl_copy_plan();
-
-	return unlikely(len <= plan->turn_max) && len > plan->eager_long_max &&
-	       !bl_tx_is_far(&peer->tx) &&
-	       (!peer->stays_short || bl_copybuf_has_place(&peer->tx, len));
-}
-
-/* Sender: the next one of len bytes is, as far as is known. */
-static inline bool bl_is_dirty(const struct bl_ep *ep, const struct bl_peer *peer, size_t len)
-{
-	/* What goes whole through a longer ring does so. */
-	return unlikely(peer->tx.dirty == BL_DIRTY_AFTER) && bl_dirty_may(len) &&
-	       (bl_copy_plan()->by_stream || len > bl_eager_to(ep, peer));
 }
 
 #endif

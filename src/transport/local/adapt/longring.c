@@ -25,6 +25,7 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "copy/engine.h"
+#include "transport/local/adapt/policy.h"
 #include "transport/local/lane/count.h"
 #include "transport/local/local.h"
 #include "place/place.h"
@@ -56,8 +57,8 @@ size_t bl_longring_span(void)
 	if (plan->by_stream && !has_address_space())
 		return BL_LANE_SIZE;
 	if (plan->by_stream)
-		return plan->dirty_max > BL_COPYBUF_SIZE ? BL_LANE_COPYBUF : BL_LANE_LONG;
-	longer = cache > BL_LANE_LONG || plan->dirty_max > BL_COPYBUF_SIZE;
+		return bl_limits()->dirty[false] > BL_COPYBUF_SIZE ? BL_LANE_COPYBUF : BL_LANE_LONG;
+	longer = cache > BL_LANE_LONG || bl_limits()->dirty[false] > BL_COPYBUF_SIZE;
 	return longer && cache < BL_LANE_MOST && has_address_space() ? BL_LANE_MOST : BL_LANE_LONG;
 }
 
@@ -75,7 +76,7 @@ static bool is_worth_it(const struct bl_peer *peer)
 /* What is left behind it for a copy buffer that is made longer. */
 static size_t kept_for_copybuf(size_t span)
 {
-	size_t most = bl_copy_plan()->dirty_max;
+	size_t most = bl_limits()->dirty[false];
 
 	return span > BL_LANE_LONG && most > BL_COPYBUF_SIZE ? most - BL_COPYBUF_SIZE : 0;
 }
@@ -204,7 +205,7 @@ bool bl_longring_look(struct bl_peer *peer)
 bl_cold void bl_longring_copybuf(struct bl_peer *peer, size_t len)
 {
 	const struct bl_segment *seg = &peer->local->seg;
-	size_t most = bl_copy_plan()->dirty_max, end, more;
+	size_t most = bl_limits()->dirty[false], end, more;
 	struct bl_tx *tx = &peer->tx;
 	int err;
 

@@ -7,6 +7,7 @@
 #define BL_TRANSPORT_LOCAL_ADAPT_PRESENCE_H
 
 #include "core/ep.h"
+#include "transport/local/adapt/policy.h"
 
 /* The peer is in the library, or was a moment ago, and can do something for us. */
 bool bl_peer_here(const struct bl_ep *ep, const struct bl_peer *peer);

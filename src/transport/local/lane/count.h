@@ -84,7 +84,7 @@ bl_cold void bl_stats_fault(struct bl_peer *peer);
 void bl_stats_look(struct bl_peer *peer);
 
 /* stages of an endpoint's and a peer's life */
-void bl_stats_open(struct bl_local *local);
+void bl_stats_open(struct bl_local *local, uint32_t eager_max);
 void bl_stats_add_peer(struct bl_peer *peer, struct bl_lane_stats *stats);
 void bl_stats_peer_none(struct bl_peer *peer); /* as if it had never been */
 void bl_stats_peer_ready(struct bl_peer *peer);

@@ -29,7 +29,7 @@
 #define PROBE_AGAIN 7u	   /* where there was nothing new, or it is doubtful */
 
 _Atomic uint32_t bl_tx_past_min = BL_TX_TIMED;
-/* For one line: bl_copy_plan()->far_ns, unless it is set here; what takes less than the other was
+/* For one line: struct bl_machine.far_ns, unless it is set here; what takes less than the other was
  * here already: the processor brings neighbours of lines that it is asked for. */
 uint32_t bl_tx_far_ns, bl_tx_here_ns = 36;
 /* ns until an answer: MPI libraries take 70 to 220, and more than 600 where they yield before. */
@@ -86,7 +86,8 @@ static bool is_due(const struct bl_tx *tx, size_t len)
  */
 static void probe(struct bl_tx *tx, size_t len)
 {
-	uint32_t limit = tx->limit, far = bl_tx_far_ns ? bl_tx_far_ns : bl_copy_plan()->far_ns;
+	uint32_t limit = tx->limit,
+		 far = bl_tx_far_ns ? bl_tx_far_ns : bl_copy_plan()->machine->far_ns;
 	uint64_t ns = bl_ticks_settled();
 	bool news;
 

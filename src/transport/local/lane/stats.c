@@ -33,7 +33,7 @@ static uint64_t since_boot_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-void bl_stats_open(struct bl_local *local)
+void bl_stats_open(struct bl_local *local, uint32_t eager_max)
 {
 	struct bl_stats *s = &local->seg.header->stats;
 
@@ -42,7 +42,7 @@ void bl_stats_open(struct bl_local *local)
 	s->pid = (uint32_t)getpid();
 	s->node = local->seg.node;
 	s->began_ns = since_boot_ns();
-	s->eager_max = (uint32_t)bl_copy_plan()->eager_max;
+	s->eager_max = eager_max;
 	s->lane_size = BL_LANE_SIZE;
 	s->slots = BL_SLOTS;
 	s->slot_size = BL_SLOT_SIZE;

@@ -72,7 +72,7 @@ int bl_local_rename(struct bl_local *local, const uint8_t id[16])
 	return err;
 }
 
-int bl_local_enable(struct bl_local *local)
+int bl_local_enable(struct bl_local *local, uint32_t eager_max)
 {
 	int err;
 
@@ -94,7 +94,7 @@ int bl_local_enable(struct bl_local *local)
 	if (err)
 		goto close_segment;
 	local->enabled = true;
-	bl_stats_open(local);
+	bl_stats_open(local, eager_max);
 	return 0;
 
 close_segment:

@@ -117,14 +117,14 @@ static bool receiver_takes(struct bl_ep *ep, struct bl_peer *peer, uint32_t n)
 static void plan(struct bl_ep *ep, struct bl_send_op *r, const struct bl_found *f)
 {
 	uint64_t vacant = ~r->peer->chunks_busy & ((1ULL << BL_CHUNK_SETS) - 1);
-	const struct bl_copy_plan *p = bl_copy_plan();
+	const struct bl_limits *l = bl_limits();
 	uint32_t i;
 
 	r->chunk = r->want;
 	r->count = 1;
-	if (r->want < p->split_min || !vacant)
+	if (r->want < l->split_min || !vacant)
 		return;
-	r->chunk = bl_copy_cut(p, r->want, &r->count);
+	r->chunk = bl_policy_cut(l, r->want, &r->count);
 	if (r->chunk > UINT32_MAX) {
 		r->chunk = r->want;
 		r->count = 1;

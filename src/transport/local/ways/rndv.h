@@ -24,6 +24,7 @@
 
 #include "base/log.h"
 #include "transport/local/adapt/habit.h"
+#include "transport/local/adapt/policy.h"
 #include "transport/local/lane/ack.h"
 #include "transport/local/lane/ctrl.h"
 #include "transport/local/lane/op.h"
@@ -66,16 +67,14 @@ int bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer, const struct bl_sen
 		     bool open, struct bl_send_op **op);
 
 /* send.c */
-/* Up to here a message for this neighbour is one packet: the eager limit, or more where its ring
- * is long. */
-size_t bl_eager_to(const struct bl_ep *ep, const struct bl_peer *peer);
-/* And bytes of the longest one that goes through the ring at all. */
-size_t bl_eager_long_to(const struct bl_ep *ep, const struct bl_peer *peer);
 /* One of len bytes goes to a copy buffer once it is known that two talk, and, if it is long,
  * that its bytes are fresh (dirty.h). */
 static inline bool bl_copybuf_takes(size_t len)
 {
-	return len <= bl_copy_plan()->pingpong_max || len <= bl_copy_plan()->dirty_max;
+	return len <= bl_limits()->pingpong_max || len <= bl_limits()->dirty[false];
 }
+
+/* FIN's data for a message of so many bytes that was announced: was it dirty? dirty.h */
+void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data);
 
 #endif

@@ -36,6 +36,18 @@ bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer 
 	}
 }
 
+void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data)
+{
+	if (likely(!(data & BL_FIN_JUDGED)) || !bl_dirty_may(len))
+		return;
+	if (!(data & BL_FIN_DIRTY)) {
+		peer->tx.dirty = 0;
+		return;
+	}
+	peer->tx.dirty += peer->tx.dirty < BL_DIRTY_AFTER;
+	peer->tx.dirty_left = BL_DIRTY_MOST;
+}
+
 void bl_on_fin(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint64_t tag,
 	       uint64_t data)
 {

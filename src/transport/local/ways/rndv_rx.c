@@ -4,6 +4,8 @@
  * other. Serialised by the domain. What a peer says of lengths, places and numbers is checked
  * here, against what this side keeps for itself.
  */
+#include "transport/local/ways/rndv.h"
+
 #include "core/retry.h"
 #include "transport/local/adapt/dirty.h"
 #include "core/post.h"
@@ -280,7 +282,7 @@ static bool is_senders(const struct bl_ep *ep, const struct bl_recv_op *t, bool 
 
 static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
 {
-	const struct bl_copy_plan *p = bl_copy_plan();
+	const struct bl_limits *l = bl_limits();
 	bool direct = t->peer->copy.pull == BL_COPY_VM || t->theirs_rkeys.n;
 
 	if (!t->want)
@@ -292,12 +294,12 @@ static void plan(struct bl_ep *ep, struct bl_recv_op *t, bool early)
 		t->cts_all = t->chunks != NULL;
 		return;
 	}
-	if (t->peer->copy.pull == BL_COPY_SELF || t->want < p->split_min)
+	if (t->peer->copy.pull == BL_COPY_SELF || t->want < l->split_min)
 		return;
 	if (ep->rndv.requests && t->want <= ALONE_MOST &&
 	    bl_acks_in_sight(t->peer) < ep->rndv.requests)
 		return; /* both processes are busy: a shared chunk would only cost */
-	t->chunk = bl_copy_cut(p, t->want, &t->count);
+	t->chunk = bl_policy_cut(l, t->want, &t->count);
 	if (direct)
 		share(ep, t);
 }
