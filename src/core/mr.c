@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memcheck.h"
-#include "transport/local/rma/count.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -68,10 +67,11 @@ void bl_mr_publish(struct bl_ep *ep)
 
 void bl_mr_events(struct bl_ep *ep)
 {
+	const struct bl_mr_hooks *hooks = ep->domain->hooks;
 	uint32_t events = (ep->rma_cntr.remote_read ? BL_MR_EVENT_READ : 0) |
 			  (ep->rma_cntr.remote_write ? BL_MR_EVENT_WRITE : 0) |
-			  BL_MR_COUNT(bl_rma_count_number(ep->rma_cntr.remote_read)) |
-			  BL_MR_COUNT_WRITES(bl_rma_count_number(ep->rma_cntr.remote_write));
+			  BL_MR_COUNT(hooks->number(ep->rma_cntr.remote_read)) |
+			  BL_MR_COUNT_WRITES(hooks->number(ep->rma_cntr.remote_write));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -291,7 +291,7 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
-		bl_rma_count_settle(domain); /* who reads it may make no such progress any more */
+		domain->hooks->settle(domain); /* who reads it may make no such progress any more */
 		mr->cntr->users--;
 		if (!--mr->cntr->regions)
 			bl_wait_narrow(mr->cntr);
@@ -319,7 +319,7 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 	cntr->regions++;
 	if (at < 0)
 		return 0;
-	events |= BL_MR_COUNT(bl_rma_count_number(cntr));
+	events |= BL_MR_COUNT(mr->domain->hooks->number(cntr));
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
 	mr->domain->mr.entry[at].flags |= events;

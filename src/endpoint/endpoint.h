@@ -29,7 +29,7 @@
 #include "core/table.h"
 #include "endpoint/wait.h"
 #include "wait/yield_hook.h"
-#include "transport/local/link/atomics_page.h"
+#include "core/atomics_lock.h"
 #include "transport/local/local.h"
 #include "place/huge.h"
 #include "transport/local/ways/rndv_state.h"
@@ -40,6 +40,7 @@
 
 struct bl_mr;
 struct bl_mr_entry;
+struct bl_mr_hooks;
 
 /* The memory registrations of a domain; mr.h. */
 struct bl_mr_table {
@@ -65,6 +66,7 @@ struct bl_domain {
 	struct bl_lock lock;
 	uint32_t users;
 	struct bl_mr_table mr;
+	const struct bl_mr_hooks *hooks;
 	struct bl_there there;
 	struct bl_ep *eps; /* by next_in_domain */
 	struct bl_ep **ep; /* the same */
@@ -225,7 +227,8 @@ struct bl_rma_state {
 	struct bl_batch *batches;   /* unused ones, so many: batch.h */
 	uint32_t nbatches;
 	uint64_t number;
-	struct bl_atomics_page_wait atomics_wait; /* for the lock of our own memory */
+	struct bl_atomics_page *atomics_page; /* our own memory's lock, once enabled */
+	struct bl_atomics_page_wait atomics_wait;
 };
 
 /* What an endpoint does for its domain, counted in bl_ep.work. */

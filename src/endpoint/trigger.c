@@ -102,7 +102,7 @@ static void end(struct bl_work *w)
 
 /* --- beginning and ending ----------------------------------------------------- */
 
-void bl_work_over(struct bl_work *w, int err)
+static void over(struct bl_work *w, int err)
 {
 	if (w->done && !err)
 		bl_cntr_up(w->done);
@@ -375,6 +375,7 @@ int bl_work_queue(struct bl_domain *domain, const struct bl_work *work)
 	if (!w)
 		return -EAGAIN;
 	*w = *work;
+	w->end.over = over;
 	if (!own(w)) {
 		bool many = w->what == BL_WORK_RMA && has_many(&w->rma); /* for want of memory */
 

@@ -25,6 +25,7 @@
 #ifndef BL_ENDPOINT_TRIGGER_H
 #define BL_ENDPOINT_TRIGGER_H
 
+#include "core/work.h"
 #include "endpoint/rma.h"
 
 enum bl_work_what {
@@ -37,6 +38,7 @@ enum bl_work_what {
 };
 
 struct bl_work {
+	struct bl_work_end end; /* first; bl_work_queue() fills it */
 	enum bl_work_what what;
 	/* It completes in `done` and, unless asked to with BL_COMPLETION, nowhere else;
 	 * false: as if it were called when the counter gets there. */
@@ -75,9 +77,7 @@ bl_cold void bl_work_fail(const struct bl_work *work, int err, bool counts);
 
 /* A triggered operation that hasn't begun ends with ECANCELED; false: there is none. */
 bool bl_work_cancel_triggered(struct bl_ep *ep, const void *context);
-/* A deferred operation has ended (a positive errno); it is no more on return. */
-void bl_work_over(struct bl_work *work, int err);
-/* The same for one that its owner has taken back: that counts nowhere. */
+/* A deferred operation has ended that its owner has taken back: that counts nowhere. */
 void bl_work_taken_back(struct bl_work *work);
 /* Make progress on the whole domain, and begin what may begin. `ep`, which may be NULL,
  * has made progress already. */

@@ -3,12 +3,11 @@
  * ask.c: one-sided operations that their target does, asked by message; see endpoint/rma.h. The
  * origin's side; target.c is the target's. Serialised by the domain.
  */
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/rma/atomic.h"
 #include "transport/local/ways/rndv.h"
 #include "core/stat.h"
 
@@ -44,10 +43,8 @@ static void begin_part(struct bl_rma_op *op, size_t off)
 
 	op->ask.off = off;
 	op->ask.len = splits ? bl_min(op->window - off, (size_t)BL_RMA_PART) : op->window;
-	op->in_len = op->nin ? op->ask.len : 0;
-	if (op->ask.what == BL_RMA_COMPARE)
-		op->in_len += op->ask.len;
-	op->out_len = op->nout ? op->ask.len : 0;
+	op->in_len = bl_rma_goes(op->ask.what, op->ask.op, op->ask.len);
+	op->out_len = bl_rma_comes(op->ask.what, op->ask.len);
 	op->sent = op->got = 0;
 	op->asked = false;
 }
@@ -121,10 +118,11 @@ static struct bl_rma_op *alloc_op(const struct bl_rma *rma, size_t nout, size_t 
 
 static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t off)
 {
-	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
-	bool fetches = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
+	bool has_operand = bl_rma_has_operand(rma->what, rma->op);
 	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
-	size_t nout = rma->what == BL_RMA_READ ? rma->niov : fetches ? rma->nresult : 0;
+	size_t nout = rma->what == BL_RMA_READ	? rma->niov
+		      : bl_rma_reads(rma->what) ? rma->nresult
+						: 0;
 	bool inject = rma->flags & BL_INJECT && has_operand;
 	size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
 	struct bl_rma_op *op = alloc_op(rma, nout, inject ? all : 0);
