@@ -115,11 +115,11 @@ int bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rma_memor
 int bl_rma_move_own(struct bl_domain *domain, bool write, void *mem, void *mine, size_t len,
 		    size_t *moved);
 
-static inline void bl_iov_copy(struct iovec *to, const struct iovec *from, size_t n)
-{
-	if (n)
-		memcpy(to, from, n * sizeof *to);
-}
+/* Bytes that a copy of what an operation points to takes, but for its buffers; that copy. */
+size_t bl_rma_pieces_size(const struct bl_rma *rma);
+struct bl_rma bl_rma_with_pieces(const struct bl_rma *rma, void *memory);
+/* If it is injected: its operands are its user's again, and `copy` has them. */
+void bl_rma_keep_bytes(struct bl_rma *rma, size_t len, struct iovec kept[2], char *copy);
 
 #define BL_ATOMIC_CHUNK 4096u /* a multiple of every element's size */
 /* A part of an atomic operation. */
@@ -145,8 +145,8 @@ int bl_atomic_run(const struct bl_atomic_run *r, struct bl_atomics_page *atomics
 /* Say so in the log, and complete it; err: 0 or a positive errno. */
 bl_cold void bl_rma_tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
 			       const char *way, int err);
-void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, struct bl_work *work,
-		     enum bl_rma_what what, uint64_t flags, void *context, size_t len, int err);
+void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, const struct bl_rma *rma, size_t len,
+		     int err);
 /* It is over, done by its origin; err: 0 or a positive errno. */
 void bl_rma_over(struct bl_ep *ep, const struct bl_peer *peer, const struct bl_rma *rma, size_t len,
 		 int err);

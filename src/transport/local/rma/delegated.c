@@ -89,9 +89,7 @@ static _Atomic uint32_t *ask_runs(struct bl_peer *peer, const struct bl_rma *rma
 {
 	size_t put = rma->what == BL_RMA_WRITE ? runs->len : 0;
 	uint32_t size = BL_RUNS_HEAD(runs->n) + (uint32_t)put;
-	struct bl_tx *tx = &peer->tx;
-	struct bl_slot *slot = bl_tx_slot(tx);
-	uint8_t *to = size > BL_SLOT_INLINE ? bl_tx_payload(tx, size) : slot->bytes;
+	uint8_t *to = bl_rma_packet_room(peer, size);
 	struct bl_rma_runs *out = (struct bl_rma_runs *)(uintptr_t)to;
 
 	if (!to)
@@ -105,17 +103,10 @@ static _Atomic uint32_t *ask_runs(struct bl_peer *peer, const struct bl_rma *rma
 	memcpy(out->run, runs->run, runs->n * sizeof runs->run[0]);
 	if (put)
 		bl_iov_gather(to + BL_RUNS_HEAD(runs->n), rma->iov, rma->niov, 0, put);
-	if (size > BL_SLOT_INLINE) {
-		slot->at = (uint32_t)(to - tx->lane->payload);
-		bl_tx_payload_take(tx, size);
-	}
-	slot->head = BL_HEAD(size, BL_OP_RMA_DELEGATED,
-			     rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
-	slot->tag = number;
-	slot->data = rma->data;
-	bl_tx_publish(tx, slot, size);
-	bl_stats_packet_out(peer, size);
-	bl_peer_notify(peer);
+	bl_rma_packet_send(peer, to,
+			   BL_HEAD(size, BL_OP_RMA_DELEGATED,
+				   rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0),
+			   number, rma->data);
 	return &out->ours;
 }
 

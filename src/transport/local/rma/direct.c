@@ -142,7 +142,7 @@ static int apply(struct bl_peer *peer, const struct bl_rma *rma, const struct bl
 }
 
 /* See bl_rma_direct(); BL_RMA_NO_ROOM. The memory has been found. */
-static int copy_there(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
+static int copy_there(struct bl_rma_peer *rp, const struct bl_rma *rma,
 		      const struct bl_rma_memory *mem, bool several, size_t *off, int *err)
 {
 	struct bl_peer *peer = rp->peer;
@@ -177,8 +177,8 @@ static int copy_there(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_
 	return 0;
 }
 
-static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len,
-		    bool several, size_t *off, int *err)
+static int copy_now(struct bl_rma_peer *rp, const struct bl_rma *rma, size_t len, bool several,
+		    size_t *off, int *err)
 {
 	struct bl_rma_memory mem;
 	int ret;
@@ -189,7 +189,7 @@ static int copy_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rm
 	if (unlikely(*err))
 		return *err == -EAGAIN || *err == -EOPNOTSUPP ? *err : 0;
 	mem.len = len;
-	ret = copy_there(ep, rp, rma, &mem, several, off, err);
+	ret = copy_there(rp, rma, &mem, several, off, err);
 	bl_rma_memory_end(&mem);
 	return ret;
 }
@@ -214,7 +214,7 @@ int bl_rma_direct(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma 
 	int ret;
 
 	busy_begins(rp);
-	ret = copy_now(ep, rp, rma, len, several, off, err);
+	ret = copy_now(rp, rma, len, several, off, err);
 	busy_ends(rp);
 	return ret;
 }

@@ -19,7 +19,7 @@ struct bl_rma_rest {
 	size_t len, off;   /* done up to here; or */
 	uint64_t served;   /* the target has it, under this number; else 0 */
 	struct iovec kept[2];
-	uint8_t copy[BL_SLOT_INLINE]; /* BL_INJECT, of one that the target has: its operands */
+	char copy[BL_SLOT_INLINE]; /* BL_INJECT, of one that the target has: its operands */
 	size_t room;
 	char pieces[]; /* so many bytes of them */
 };
@@ -77,14 +77,13 @@ static void end_served(struct bl_ep *ep, const struct bl_peer *peer, const struc
 	} else {
 		bl_rma_tell_error(peer, rma->what, len, BL_RMA_BY_TARGET, err);
 	}
-	bl_rma_complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len, err);
+	bl_rma_complete(ep, &no_sink, rma, len, err);
 }
 
 /* Before a target may have one: memory for that, of which there is one for each. */
 static bool may_leave(struct bl_rma_peer *rp, const struct bl_rma *rma)
 {
-	size_t room = (rma->niov + rma->ncompare + rma->nresult) * sizeof(struct iovec) +
-		      rma->nplace * sizeof(struct bl_rma_place);
+	size_t room = bl_rma_pieces_size(rma);
 
 	if (likely(rp->spare && rp->spare->room >= room))
 		return true;
@@ -95,47 +94,6 @@ static bool may_leave(struct bl_rma_peer *rp, const struct bl_rma *rma)
 	return rp->spare != NULL;
 }
 
-/* A copy of what an operation points to, in memory that has room for it. */
-static struct bl_rma with_pieces(const struct bl_rma *rma, void *memory)
-{
-	struct bl_rma_place *place = memory;
-	struct iovec *iov = (struct iovec *)(place + rma->nplace);
-	struct bl_rma copy = *rma;
-
-	if (rma->nplace)
-		memcpy(place, rma->place, rma->nplace * sizeof *place);
-	bl_iov_copy(iov, rma->iov, rma->niov);
-	bl_iov_copy(iov + rma->niov, rma->compare, rma->ncompare);
-	bl_iov_copy(iov + rma->niov + rma->ncompare, rma->result, rma->nresult);
-	copy.place = place;
-	copy.iov = iov;
-	copy.compare = iov + rma->niov;
-	copy.result = copy.compare + rma->ncompare;
-	return copy;
-}
-
-/* What is injected is its user's again. */
-static void keep_bytes(struct bl_rma_rest *rest)
-{
-	struct bl_rma *rma = &rest->rma;
-	size_t len = rest->len;
-
-	if (!(rma->flags & BL_INJECT) || rma->what == BL_RMA_READ)
-		return;
-	if (rma->op != BL_ATOMIC_OP_READ) {
-		rest->kept[0] = (struct iovec){rest->copy, len};
-		bl_iov_gather(rest->copy, rma->iov, rma->niov, 0, len);
-		rma->iov = &rest->kept[0];
-		rma->niov = 1;
-	}
-	if (rma->what == BL_RMA_COMPARE) {
-		rest->kept[1] = (struct iovec){rest->copy + len, len};
-		bl_iov_gather(rest->copy + len, rma->compare, rma->ncompare, 0, len);
-		rma->compare = &rest->kept[1];
-		rma->ncompare = 1;
-	}
-}
-
 /* The rest of it follows with progress: from `off` on, or what the target says of `served`. */
 static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rma,
 			      size_t len, size_t off, uint64_t served)
@@ -143,18 +101,17 @@ static bl_cold int leave_rest(struct bl_ep *ep, struct bl_rma_peer *rp, const st
 	struct bl_rma_rest *rest;
 
 	if (!may_leave(rp, rma)) {
-		bl_rma_complete(ep, &no_sink, rma->work, rma->what, rma->flags, rma->context, len,
-				ENOMEM);
+		bl_rma_complete(ep, &no_sink, rma, len, ENOMEM);
 		return 0;
 	}
 	rest = rp->spare;
 	rp->spare = NULL;
-	rest->rma = with_pieces(rma, rest->pieces);
+	rest->rma = bl_rma_with_pieces(rma, rest->pieces);
 	rest->len = len;
 	rest->off = off;
 	rest->served = served;
 	if (served)
-		keep_bytes(rest);
+		bl_rma_keep_bytes(&rest->rma, len, rest->kept, rest->copy);
 	rp->rest = rest;
 	bl_rma_activate(ep, rp);
 	return 0;
@@ -257,26 +214,31 @@ int bl_rma_begin(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *
 	return err;
 }
 
+static bl_cold void drop(struct bl_ep *ep, struct bl_rma_peer *rp)
+{
+	deactivate(ep, rp);
+	free(rp->rest);
+	free(rp->spare);
+	bl_batch_drop(ep, rp);
+	bl_rma_ask_drop(rp);
+	bl_rma_drop_job(rp);
+	rp->peer->rma = NULL;
+	free(rp);
+}
+
 bl_cold void bl_rma_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err)
 {
 	struct bl_rma_peer *rp = peer->rma;
 
 	if (!rp)
 		return;
-	deactivate(ep, rp);
 	if (rp->rest && !(rp->rest->served && rest_is_served(ep, rp))) {
-		const struct bl_rma *rma = &rp->rest->rma;
-
-		bl_rma_complete(ep, sink, rma->work, rma->what, rma->flags, rma->context,
-				rp->rest->len, err);
+		bl_rma_complete(ep, sink, &rp->rest->rma, rp->rest->len, err);
 		drop_rest(rp);
 	}
-	free(rp->spare);
 	bl_batch_abandon(ep, rp, err);
 	bl_rma_ask_abandon(ep, sink, rp, err);
-	bl_rma_drop_job(rp);
-	peer->rma = NULL;
-	free(rp);
+	drop(ep, rp);
 }
 
 void bl_rma_close(struct bl_ep *ep)
@@ -287,19 +249,8 @@ void bl_rma_close(struct bl_ep *ep)
 		bl_mr_quiesce(ep);
 		bl_rma_count_take_all(ep);
 	}
-	for (uint32_t i = 0; i < ep->local.nby_index; i++) {
-		struct bl_rma_peer *rp = ep->local.by_index[i] ? ep->local.by_index[i]->rma : NULL;
-
-		if (!rp)
-			continue;
-		deactivate(ep, rp);
-		free(rp->rest);
-		free(rp->spare);
-		bl_batch_drop(ep, rp);
-		bl_rma_ask_drop(rp);
-		bl_rma_drop_job(rp);
-		ep->local.by_index[i]->rma = NULL;
-		free(rp);
-	}
+	for (uint32_t i = 0; i < ep->local.nby_index; i++)
+		if (ep->local.by_index[i] && ep->local.by_index[i]->rma)
+			drop(ep, ep->local.by_index[i]->rma);
 	bl_batch_free(ep);
 }

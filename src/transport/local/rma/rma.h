@@ -106,6 +106,10 @@ void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, con
 		      uint32_t len);
 void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *rp, uint64_t number,
 		    uint64_t error);
+/* A packet of len bytes: where they go, or NULL: there is no room; and it goes. */
+uint8_t *bl_rma_packet_room(struct bl_peer *peer, size_t len);
+void bl_rma_packet_send(struct bl_peer *peer, const uint8_t *bytes, uint32_t head, uint64_t tag,
+			uint64_t data);
 /* Bytes [off, off + len) of iov as a packet that says they belong at `at`, if there
  * is room. */
 bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
