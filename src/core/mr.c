@@ -46,7 +46,7 @@ static void change_end(struct bl_ep *ep)
 
 	atomic_store_explicit(&mr->table, (uintptr_t)table->entry, memory_order_relaxed);
 	atomic_store_explicit(&mr->mask, table->mask, memory_order_relaxed);
-	/* release: pairs with the acquire in rma.c's reader; it finds the entry gone */
+	/* release: pairs with the acquire in direct.c's reader; it finds the entry gone */
 	atomic_store_explicit(&mr->closed, table->closed, memory_order_release);
 	/* release: pairs with the acquire in bl_mr_read */
 	atomic_store_explicit(&mr->change, (now | 1) + 1, memory_order_release);
@@ -235,7 +235,7 @@ static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 	const struct bl_lane *lane = peer->setup.has_lane ? peer->tx.lane : peer->setup.cts_all;
 	uint32_t busy;
 
-	/* acquire: pairs with the release in rma.c */
+	/* acquire: pairs with the release in direct.c */
 	busy = lane && !peer->dead ? atomic_load_explicit(&lane->rma_busy, memory_order_acquire)
 				   : 0;
 	return busy && peer->mapped.header && writes_no_more(peer, begun) ? 0 : busy;
@@ -267,7 +267,7 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	struct bl_patience patience = {0};
 
 	/* After the stores that close, before the loads: pairs with the exchange in
-	 * rma.c. A neighbour whose flag we don't see will see what we have closed. */
+	 * direct.c. A neighbour whose flag we don't see will see what we have closed. */
 	atomic_thread_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&local->lock);
 	for (struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all)

@@ -33,7 +33,7 @@ int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rm
 		       size_t *moved)
 {
 	copies++;
-	if (pair && refuses) { /* the right to copy is lost; else as in map.c */
+	if (pair && refuses) { /* the right to copy is lost; else as in rma_memory.c */
 		attempts++;
 		pair->pull = pair->push = BL_COPY_NOTHING;
 		return -EOPNOTSUPP;
