@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -87,4 +89,21 @@ int bl_addr_reachable(const struct bl_addr *from, const struct bl_addr *to)
 	if (from->host != to->host)
 		return -EHOSTUNREACH;
 	return from->netns == to->netns ? 0 : -ENETUNREACH;
+}
+
+unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16])
+{
+	static const char digit[] = "0123456789abcdef";
+	size_t n = strlen(prefix);
+	char *at = name->sun_path + 1;
+
+	memset(name, 0, sizeof *name);
+	name->sun_family = AF_UNIX;
+	/* sun_path[0] is 0: the abstract namespace, no file */
+	memcpy(at, prefix, n);
+	for (int i = 0; i < 16; i++) {
+		at[n++] = digit[id[i] >> 4];
+		at[n++] = digit[id[i] & 15];
+	}
+	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }

@@ -48,4 +48,8 @@ bool bl_addr_valid(const struct bl_addr *addr);
  */
 int bl_addr_reachable(const struct bl_addr *from, const struct bl_addr *to);
 
+/* The abstract name of a socket: the prefix and the id. */
+struct sockaddr_un;
+unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16]);
+
 #endif

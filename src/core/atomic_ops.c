@@ -9,7 +9,7 @@
  */
 #include <complex.h>
 
-#include "transport/local/rma/atomic.h"
+#include "core/atomic_ops.h"
 #include "core/half.h"
 
 typedef void apply(void *to, const void *from, const void *compare, size_t count);

@@ -6,7 +6,7 @@
 #ifndef BL_CORE_DEFERRED_H
 #define BL_CORE_DEFERRED_H
 
-#include "endpoint/rma.h"
+#include "core/rma.h"
 
 enum bl_work_what {
 	BL_WORK_SEND,

@@ -35,11 +35,14 @@ struct bl_there {
 	} at[BL_THERE];
 };
 
+struct bl_mr_hooks; /* mr.h */
+
 struct bl_domain {
 	struct bl_lock lock;
 	uint32_t users;
 	struct bl_mr_table mr;
 	struct bl_there there;
+	const struct bl_mr_hooks *hooks;
 	struct bl_ep *eps; /* by next_in_domain */
 	struct bl_ep **ep; /* the same */
 	uint32_t nep;

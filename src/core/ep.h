@@ -17,7 +17,7 @@
 #include "transport/local/adapt/habit_state.h"
 #include "transport/local/adapt/presence_state.h"
 #include "transport/local/adapt/used.h"
-#include "transport/local/link/atomics_page.h"
+#include "core/atomics_lock.h"
 #include "transport/local/local.h"
 #include "transport/local/adapt/proxy_state.h"
 #include "transport/local/lane/op_state.h"
@@ -77,7 +77,8 @@ struct bl_rma_state {
 	struct bl_batch *batches;   /* unused ones, so many: batch.h */
 	uint32_t nbatches;
 	uint64_t number;
-	struct bl_atomics_page_wait atomics_wait; /* for the lock of our own memory */
+	struct bl_atomics_page *atomics_page; /* our own memory's lock, once enabled */
+	struct bl_atomics_page_wait atomics_wait;
 };
 
 /* What an endpoint does for its domain, counted in bl_ep.work. */

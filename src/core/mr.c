@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memcheck.h"
-#include "transport/local/rma/count.h"
 
 #define LEAST_ENTRIES 64u
 #define MOST_ENTRIES  (1u << 24)
@@ -47,7 +46,7 @@ static void change_end(struct bl_ep *ep)
 
 	atomic_store_explicit(&mr->table, (uintptr_t)table->entry, memory_order_relaxed);
 	atomic_store_explicit(&mr->mask, table->mask, memory_order_relaxed);
-	/* release: pairs with the acquire in rma.c's reader; it finds the entry gone */
+	/* release: pairs with the acquire in direct.c's reader; it finds the entry gone */
 	atomic_store_explicit(&mr->closed, table->closed, memory_order_release);
 	/* release: pairs with the acquire in bl_mr_read */
 	atomic_store_explicit(&mr->change, (now | 1) + 1, memory_order_release);
@@ -68,10 +67,11 @@ void bl_mr_publish(struct bl_ep *ep)
 
 void bl_mr_events(struct bl_ep *ep)
 {
+	const struct bl_mr_hooks *hooks = ep->domain->hooks;
 	uint32_t events = (ep->rma_cntr.remote_read ? BL_MR_EVENT_READ : 0) |
 			  (ep->rma_cntr.remote_write ? BL_MR_EVENT_WRITE : 0) |
-			  BL_MR_COUNT(bl_rma_count_number(ep->rma_cntr.remote_read)) |
-			  BL_MR_COUNT_WRITES(bl_rma_count_number(ep->rma_cntr.remote_write));
+			  BL_MR_COUNT(hooks->number(ep->rma_cntr.remote_read)) |
+			  BL_MR_COUNT_WRITES(hooks->number(ep->rma_cntr.remote_write));
 
 	if (has_header(ep))
 		atomic_store_explicit(&ep->local.seg.header->mr.events, events,
@@ -235,7 +235,7 @@ static uint32_t copy_of(const struct bl_peer *peer, uint64_t begun)
 	const struct bl_lane *lane = peer->setup.has_lane ? peer->tx.lane : peer->setup.cts_all;
 	uint32_t busy;
 
-	/* acquire: pairs with the release in rma.c */
+	/* acquire: pairs with the release in direct.c */
 	busy = lane && !peer->dead ? atomic_load_explicit(&lane->rma_busy, memory_order_acquire)
 				   : 0;
 	return busy && peer->mapped.header && writes_no_more(peer, begun) ? 0 : busy;
@@ -267,7 +267,7 @@ void bl_mr_quiesce(struct bl_ep *ep)
 	struct bl_patience patience = {0};
 
 	/* After the stores that close, before the loads: pairs with the exchange in
-	 * rma.c. A neighbour whose flag we don't see will see what we have closed. */
+	 * direct.c. A neighbour whose flag we don't see will see what we have closed. */
 	atomic_thread_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&local->lock);
 	for (struct bl_peer *peer = local->peers.all; peer; peer = peer->next.all)
@@ -291,7 +291,7 @@ void bl_mr_close(struct bl_mr *mr)
 				bl_mr_quiesce(ep);
 	}
 	if (mr->cntr) {
-		bl_rma_count_settle(domain); /* who reads it may make no such progress any more */
+		domain->hooks->settle(domain); /* who reads it may make no such progress any more */
 		mr->cntr->users--;
 		if (!--mr->cntr->regions)
 			bl_wait_narrow(mr->cntr);
@@ -319,7 +319,7 @@ int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags)
 	cntr->regions++;
 	if (at < 0)
 		return 0;
-	events |= BL_MR_COUNT(bl_rma_count_number(cntr));
+	events |= BL_MR_COUNT(mr->domain->hooks->number(cntr));
 	/* Who has read the entry before must read it again. */
 	change_begin(mr->domain);
 	mr->domain->mr.entry[at].flags |= events;

@@ -80,6 +80,14 @@ void bl_mr_close(struct bl_mr *mr);
  * is a counter. -errno: who waits for this one couldn't be woken. */
 int bl_mr_bind_cntr(struct bl_mr *mr, struct bl_cntr *cntr, uint64_t flags);
 
+/* How the transports count others' operations on our memory. */
+struct bl_mr_hooks {
+	/* The number of a counter that counts such, given at the first call, or 0. NULL: 0. */
+	uint32_t (*number)(struct bl_cntr *cntr);
+	/* Take what others have counted by now in the whole domain. */
+	void (*settle)(struct bl_domain *domain);
+};
+
 /* --- the core's ------------------------------------------------------------ */
 
 /* Tell neighbours of the endpoint, which has a segment now, about the table. */

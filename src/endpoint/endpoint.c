@@ -15,6 +15,8 @@
 #include "core/mr.h"
 #include "endpoint/recv.h"
 #include "endpoint/rma.h"
+#include "transport/local/link/atomics_page.h"
+#include "transport/local/rma/rma.h"
 #include "transport/local/ways/proxy.h"
 #include "endpoint/srx.h"
 #include "core/stat.h"
@@ -33,12 +35,29 @@ struct bl_peer bl_nobody;
 
 /* --- domain ------------------------------------------------------------- */
 
+/* And of neighbours that its endpoints know only now. */
+static bl_cold void settle(struct bl_domain *domain)
+{
+	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
+		/* Who has been told that we are connected, and has counted since, has arrived when
+		 * the service thread, which says so under this lock, has dropped it. */
+		pthread_mutex_lock(&ep->local.lock);
+		pthread_mutex_unlock(&ep->local.lock);
+		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
+			bl_ep_adopt(ep);
+		bl_rma_count_take_all(ep);
+	}
+}
+
+static const struct bl_mr_hooks hooks = {.number = bl_rma_count_number, .settle = settle};
+
 int bl_domain_open(struct bl_domain **domain)
 {
 	*domain = calloc(1, sizeof **domain);
 	if (!*domain)
 		return -ENOMEM;
 	bl_huge_init(&(*domain)->huge);
+	(*domain)->hooks = &hooks;
 	return 0;
 }
 
@@ -312,6 +331,7 @@ int bl_ep_enable(struct bl_ep *ep)
 	err = bl_local_enable(&ep->local, ep->limit.eager_max);
 	if (err)
 		return err;
+	ep->rma.atomics_page = bl_atomics_page_own();
 	bl_mr_publish(ep);
 	bl_habit_stays(ep);
 	bl_srx_enabled(ep);

@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "endpoint/api.h"
 #include "transport/local/ways/proxy.h"
+#include "core/mr.h"
 #include "transport/local/rma/count.h"
 #include "transport/local/ways/rndv.h"
 #include "endpoint/trigger.h"
@@ -360,7 +361,7 @@ void bl_cntr_add(struct bl_cntr *cntr, uint64_t value)
 void bl_cntr_set(struct bl_cntr *cntr, uint64_t value)
 {
 	if (cntr->number) /* what was counted before is replaced, too */
-		bl_rma_count_settle(cntr->domain);
+		cntr->domain->hooks->settle(cntr->domain);
 	cntr->value = value;
 	changed(cntr);
 }

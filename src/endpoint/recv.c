@@ -13,7 +13,7 @@
 #include "transport/local/ways/proxy.h"
 #include "core/match.h"
 #include "endpoint/recv.h"
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 #include "endpoint/srx.h"
 #include "core/stat.h"
 #include "transport/local/ways/frag.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * atomic.c: libfabric's calls for atomic operations on remote memory, which count in
- * elements; transport/local/rma/atomic.h counts in bytes. One table for both threading levels.
+ * elements; core/atomic_ops.h counts in bytes. One table for both threading levels.
  */
 #include "fabric/defer.h"
 

@@ -33,7 +33,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "base/compiler.h"
-#include "transport/local/rma/atomic.h"
+#include "core/mr.h"
 #include "endpoint/api.h"
 
 #define BL_FI_PROVIDER	  "beeline"

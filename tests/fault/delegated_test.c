@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "transport/local/rma/atomic.h"
 #include "transport/local/ways/rndv.h"
 #include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 #include "endpoint/txq.h"
 #include "fault/promise.h"
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "endpoint/rma.h"
-#include "transport/local/rma/atomic.h"
 #include "fault/promise.h"
 
 #define KEY    77

@@ -18,7 +18,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "transport/local/rma/atomic.h"
 #include "endpoint/api.h"
 #include "transport/local/adapt/dirty.h"
 #include "transport/local/ways/rndv.h"

@@ -3,11 +3,12 @@
  * atomic_test.c: the table of atomic operations: each on each type, random and
  * border values, against plain C (atomic_ref.h); and which there are.
  */
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "atomic_ref.h"
-#include "transport/local/rma/atomic.h"
+#include "core/atomic_ops.h"
 #include "unit/table.h"
 
 #define COUNT 64

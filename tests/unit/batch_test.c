@@ -33,7 +33,7 @@ int __wrap_bl_rma_move(struct bl_copy_pair *pair, bool write, const struct bl_rm
 		       size_t *moved)
 {
 	copies++;
-	if (pair && refuses) { /* the right to copy is lost; else as in map.c */
+	if (pair && refuses) { /* the right to copy is lost; else as in rma_memory.c */
 		attempts++;
 		pair->pull = pair->push = BL_COPY_NOTHING;
 		return -EOPNOTSUPP;
@@ -450,7 +450,7 @@ static void page_zero(void **state)
 	alignas(8) uint8_t packet[BL_RUNS_HEAD(1) + sizeof bytes] = {0},
 							   result[BL_DELEGATED_SUM_BYTES];
 	struct bl_rma_runs *runs = (void *)packet;
-	enum bl_rma_what what;
+	struct bl_rma_exec exec;
 	size_t moved;
 
 	(void)state;
@@ -461,7 +461,7 @@ static void page_zero(void **state)
 	runs->key = 5;
 	runs->run[0] = (struct bl_rma_run){16, 16, 4, 16};
 	assert_int_equal(
-		bl_runs_perform(two.ep[0], runs, sizeof packet, result, place, &what, &moved),
+		bl_runs_perform(two.ep[0], runs, sizeof packet, result, place, &exec, &moved),
 		-EOPNOTSUPP);
 	assert_int_equal(moved, 0);
 	bl_mr_close(zero);

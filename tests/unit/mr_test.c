@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/rma/atomic.h"
 #include "transport/local/ways/rndv.h"
 #include "endpoint/rma.h"
 #include "unit/node.h"

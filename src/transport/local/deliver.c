@@ -15,6 +15,7 @@
 #include "transport/local/ways/frag.h"
 #include "transport/local/ways/proxy.h"
 #include "transport/local/ways/rndv.h"
+#include "transport/local/rma/rma.h"
 
 /* Bytes from the ring into one buffer. Where messages cross, what the next one of ours will be
  * written to is asked for meanwhile: each line takes 6 ns to come, to be read or to be written,

@@ -43,8 +43,8 @@ struct bl_control { /* a control packet that waits for room */
 	uint8_t bytes[BL_SLOT_INLINE];
 };
 
-struct bl_rma_peer;	/* endpoint/rma.h */
-struct bl_atomics_page; /* atomics_page.h */
+struct bl_rma_peer;	/* transport/local/rma/rma.h */
+struct bl_atomics_page; /* core/atomics_lock.h */
 
 /* What one neighbour sends another: descriptors, in this order. */
 enum { BL_FD_HEADER, BL_FD_DOORBELLS, BL_FD_LANE, BL_FDS };
@@ -454,10 +454,7 @@ int bl_service_attach(struct bl_local *local);	 /* starts the thread with the fi
 void bl_service_detach(struct bl_local *local);	 /* ends it with the last */
 void bl_service_connect(struct bl_local *local); /* wake it: some peer is CONNECTING */
 void bl_service_watch(struct bl_local *local);	 /* look after its peers while it sleeps */
-/* The abstract name of a socket: the prefix and the id. */
-struct sockaddr_un;
-unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16]);
-bool bl_service_membarrier(void); /* this process may be drained by others */
+bool bl_service_membarrier(void);		 /* this process may be drained by others */
 
 /* Service thread, local->lock held: the peer named addr, made if need be. */
 struct bl_peer *bl_peer_get_locked(struct bl_local *local, const struct bl_addr *addr);

@@ -31,6 +31,7 @@
 #include "base/compiler.h"
 #include "copy/chunks.h"
 #include "copy/kmod.h"
+#include "core/atomic_ops.h"
 #include "transport/local/lane/stats.h"
 
 #define BL_SEG_MAGIC   0x67657342u
@@ -72,7 +73,7 @@ enum bl_op {
 	BL_OP_FRAG = 7,	    /* sender to receiver: bytes asked for */
 	BL_OP_FIN = 8,	    /* receiver to sender: the message is over */
 
-	/* One-sided operations: what a direct copy can't do; endpoint/rma.h. */
+	/* One-sided operations: what a direct copy can't do; transport/local/rma/rma.h. */
 	BL_OP_RMA_EVENT = 9,   /* origin to target: it is done, tell and count so; bl_rma_event */
 	BL_OP_RMA_ASK = 10,    /* origin to target: do it for me; struct bl_rma_ask */
 	BL_OP_RMA_BYTES = 11,  /* origin to target: what to write, operands */
@@ -238,24 +239,9 @@ struct bl_rma_event {
 };
 static_assert(sizeof(struct bl_rma_event) == 16, "shared layout");
 
-/* What an origin wants of a target's memory. */
-enum bl_rma_what {
-	BL_RMA_READ,
-	BL_RMA_WRITE,
-	BL_RMA_ATOMIC,	/* operands go, nothing comes back */
-	BL_RMA_FETCH,	/* the old values come back */
-	BL_RMA_COMPARE, /* operands, then what to compare with; the old values come back */
-	BL_RMA_WHATS
-};
-
 #ifndef BL_RMA_PART /* less where it is fuzzed */
 #define BL_RMA_PART (4u << 20)
 #endif
-
-/* A piece of a target's memory, as an origin names it. */
-struct bl_rma_place {
-	uint64_t addr, len, key;
-};
 
 /* RMA_ASK: tag = the origin's number for it, data = remote CQ data (BL_SLOT_DATA).
  * RMA_BYTES, RMA_RESULT: tag = the number, data = offset in the part. RMA_DONE: tag = the

@@ -20,23 +20,6 @@
 #define FDS_MOST     253 /* that one message brings */
 #define OVERFLOW_UID 65534ul
 
-unsigned bl_service_name(struct sockaddr_un *name, const char *prefix, const uint8_t id[16])
-{
-	static const char digit[] = "0123456789abcdef";
-	size_t n = strlen(prefix);
-	char *at = name->sun_path + 1;
-
-	memset(name, 0, sizeof *name);
-	name->sun_family = AF_UNIX;
-	/* sun_path[0] is 0: the abstract namespace, no file */
-	memcpy(at, prefix, n);
-	for (int i = 0; i < 16; i++) {
-		at[n++] = digit[id[i] >> 4];
-		at[n++] = digit[id[i] & 15];
-	}
-	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-}
-
 socklen_t bl_socket_name(struct sockaddr_un *name, const uint8_t id[16])
 {
 	return bl_service_name(name, "beeline-", id);

@@ -3,12 +3,11 @@
  * ask.c: one-sided operations that their target does, asked by message; see endpoint/rma.h. The
  * origin's side; target.c is the target's. Serialised by the domain.
  */
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/rma/atomic.h"
 #include "transport/local/ways/rndv.h"
 #include "core/stat.h"
 
@@ -16,24 +15,18 @@
 struct bl_rma_op {
 	struct bl_rma_op *next;
 	uint64_t number;
-	uint64_t flags, data;
-	void *context;
-	struct bl_work *work;
+	struct bl_rma rma;    /* with copies of what it points to, */
+	struct iovec kept[2]; /* and of what is injected */
 	/* Places that are asked for with one packet: the next BL_IOV_MAX, or what is left. */
 	struct bl_rma_ask ask;
-	size_t base;		    /* bytes of those before them, */
-	size_t window;		    /* and of theirs */
-	struct bl_rma_place *place; /* all of them */
-	uint32_t nplace, at;	    /* place[at] is the first that is asked for now, */
-	uint32_t from;		    /* and place[from] the first that was at all */
-	struct iovec *in;	    /* goes: what is written, or operands and compared */
-	struct iovec *out;	    /* comes: what is read */
-	uint32_t nin, nout;
+	size_t base;   /* bytes of those before them, */
+	size_t window; /* and of theirs */
+	uint32_t at;   /* rma.place[at] is the first that is asked for now, */
+	uint32_t from; /* and place[from] the first that was at all */
 	size_t len;
 	/* of the part that is asked for: ask.off, ask.len */
 	size_t in_len, out_len, sent, got;
 	bool asked;
-	char *copy; /* BL_INJECT */
 };
 
 /* From `off` on in the places that are asked for: the rest, or as much of an atomic operation as
@@ -44,10 +37,8 @@ static void begin_part(struct bl_rma_op *op, size_t off)
 
 	op->ask.off = off;
 	op->ask.len = splits ? bl_min(op->window - off, (size_t)BL_RMA_PART) : op->window;
-	op->in_len = op->nin ? op->ask.len : 0;
-	if (op->ask.what == BL_RMA_COMPARE)
-		op->in_len += op->ask.len;
-	op->out_len = op->nout ? op->ask.len : 0;
+	op->in_len = bl_rma_goes(op->ask.what, op->ask.op, op->ask.len);
+	op->out_len = bl_rma_comes(op->ask.what, op->ask.len);
 	op->sent = op->got = 0;
 	op->asked = false;
 }
@@ -55,19 +46,20 @@ static void begin_part(struct bl_rma_op *op, size_t off)
 /* Places from `at` on. */
 static void begin_places(struct bl_rma_op *op, uint32_t at)
 {
-	uint32_t n = (uint32_t)bl_min(op->nplace - at, BL_IOV_MAX);
+	const struct bl_rma_place *place = op->rma.place;
+	uint32_t n = (uint32_t)bl_min(op->rma.nplace - at, BL_IOV_MAX);
 
 	op->base += op->window;
 	op->window = 0;
 	op->at = at;
 	op->ask.nplace = (uint8_t)n;
-	op->ask.more = at + n < op->nplace;
+	op->ask.more = at + n < op->rma.nplace;
 	op->ask.first = 0;
 	op->ask.before = op->base;
 	for (uint32_t i = 0; i < n; i++) {
-		op->ask.place[i] = op->place[at + i];
-		op->window += op->place[at + i].len;
-		if (bl_rma_first_of(op->place + op->from, at + i - op->from))
+		op->ask.place[i] = place[at + i];
+		op->window += place[at + i].len;
+		if (bl_rma_first_of(place + op->from, at + i - op->from))
 			op->ask.first |= (uint8_t)(1u << i);
 	}
 	begin_part(op, 0);
@@ -78,9 +70,9 @@ static void begin_at(struct bl_rma_op *op, size_t off)
 {
 	size_t base = 0, next = 0;
 
-	for (uint32_t i = 0; i < op->nplace && off; i++) {
-		next += op->place[i].len;
-		if ((i + 1) % BL_IOV_MAX || next > off || i + 1 == op->nplace)
+	for (uint32_t i = 0; i < op->rma.nplace && off; i++) {
+		next += op->rma.place[i].len;
+		if ((i + 1) % BL_IOV_MAX || next > off || i + 1 == op->rma.nplace)
 			continue;
 		op->from = i + 1;
 		base = next;
@@ -103,60 +95,20 @@ static bool begin_next(struct bl_rma_op *op)
 	return true;
 }
 
-/* Memory for one with all that it points to; copied: bytes. */
-static struct bl_rma_op *alloc_op(const struct bl_rma *rma, size_t nout, size_t copied)
-{
-	size_t nin = rma->niov + rma->ncompare;
-	struct bl_rma_op *op = calloc(1, sizeof *op + rma->nplace * sizeof op->place[0] +
-						 (nin + nout) * sizeof op->in[0] + copied);
-
-	if (!op)
-		return NULL;
-	op->place = (struct bl_rma_place *)(op + 1);
-	op->in = (struct iovec *)(op->place + rma->nplace);
-	op->out = op->in + nin;
-	op->copy = (char *)(op->out + nout);
-	return op;
-}
-
 static struct bl_rma_op *make_op(const struct bl_rma *rma, size_t len, size_t off)
 {
-	bool has_operand = rma->what != BL_RMA_READ && rma->op != BL_ATOMIC_OP_READ;
-	bool fetches = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
-	const struct iovec *out = rma->what == BL_RMA_READ ? rma->iov : rma->result;
-	size_t nout = rma->what == BL_RMA_READ ? rma->niov : fetches ? rma->nresult : 0;
-	bool inject = rma->flags & BL_INJECT && has_operand;
-	size_t all = rma->what == BL_RMA_COMPARE ? 2 * len : len;
-	struct bl_rma_op *op = alloc_op(rma, nout, inject ? all : 0);
+	size_t room = bl_rma_pieces_size(rma);
+	size_t copied = rma->flags & BL_INJECT ? bl_rma_goes(rma->what, rma->op, len) : 0;
+	struct bl_rma_op *op = calloc(1, sizeof *op + room + copied);
 
 	if (!op)
 		return NULL;
-	op->flags = rma->flags;
-	op->data = rma->data;
-	op->context = rma->context;
-	op->work = rma->work;
+	op->rma = bl_rma_with_pieces(rma, op + 1);
+	bl_rma_keep_bytes(&op->rma, len, op->kept, (char *)(op + 1) + room);
 	op->len = len;
-	op->nplace = (uint32_t)rma->nplace;
 	op->ask.what = (uint8_t)rma->what;
 	op->ask.type = rma->type;
 	op->ask.op = rma->op;
-	if (rma->nplace)
-		memcpy(op->place, rma->place, rma->nplace * sizeof rma->place[0]);
-	if (has_operand) {
-		op->nin = (uint32_t)rma->niov;
-		bl_iov_copy(op->in, rma->iov, rma->niov);
-	}
-	if (rma->what == BL_RMA_COMPARE) {
-		bl_iov_copy(op->in + op->nin, rma->compare, rma->ncompare);
-		op->nin += (uint32_t)rma->ncompare;
-	}
-	if (inject && op->nin) {
-		bl_iov_gather(op->copy, op->in, op->nin, 0, all);
-		op->in[0] = (struct iovec){op->copy, all};
-		op->nin = 1;
-	}
-	bl_iov_copy(op->out, out, nout);
-	op->nout = (uint32_t)nout;
 	begin_at(op, off);
 	return op;
 }
@@ -199,35 +151,48 @@ int bl_rma_ask(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_rma *rm
 	return 0;
 }
 
+uint8_t *bl_rma_packet_room(struct bl_peer *peer, size_t len)
+{
+	struct bl_tx *tx = &peer->tx;
+
+	if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
+		return NULL;
+	return len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : bl_tx_slot(tx)->bytes;
+}
+
+void bl_rma_packet_send(struct bl_peer *peer, const uint8_t *bytes, uint32_t head, uint64_t tag,
+			uint64_t data)
+{
+	struct bl_tx *tx = &peer->tx;
+	struct bl_slot *slot = bl_tx_slot(tx);
+	uint32_t len = BL_HEAD_LEN(head);
+
+	if (len > BL_SLOT_INLINE) {
+		slot->at = (uint32_t)(bytes - tx->lane->payload);
+		bl_tx_payload_take(tx, len);
+	}
+	slot->head = head;
+	slot->tag = tag;
+	slot->data = data;
+	bl_tx_publish(tx, slot, len);
+	bl_stats_packet_out(peer, len);
+	bl_peer_notify(peer);
+}
+
 bool bl_rma_put_bytes(struct bl_peer *peer, uint32_t op, uint64_t number, uint64_t at,
 		      const struct iovec *iov, size_t niov, size_t off, size_t len)
 {
-	struct bl_tx *tx = &peer->tx;
-	struct bl_slot *slot;
-	uint8_t *to;
+	uint8_t *to = bl_rma_packet_room(peer, len);
 
-	if (!bl_tx_room(tx) && !bl_tx_refresh(tx))
-		return false;
-	slot = bl_tx_slot(tx);
-	to = len > BL_SLOT_INLINE ? bl_tx_payload(tx, (uint32_t)len) : slot->bytes;
 	if (!to)
 		return false;
 	bl_iov_gather(to, iov, niov, off, len);
-	if (len > BL_SLOT_INLINE) {
-		slot->at = (uint32_t)(to - tx->lane->payload);
-		bl_tx_payload_take(tx, (uint32_t)len);
-	}
-	slot->head = BL_HEAD(len, op, 0);
-	slot->tag = number;
-	slot->data = at;
-	bl_tx_publish(tx, slot, (uint32_t)len);
-	bl_stats_packet_out(peer, (uint32_t)len);
-	bl_peer_notify(peer);
+	bl_rma_packet_send(peer, to, BL_HEAD(len, op, 0), number, at);
 	return true;
 }
 
-/* The next bytes of the part: its operands, then what they are compared with, which in `in`
- * follow all operands. */
+/* The next bytes of the part: its operands, then what they are compared with, whose pieces
+ * follow theirs. */
 static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
 {
 	size_t between = op->len - op->ask.len;
@@ -236,8 +201,8 @@ static bool put_part(struct bl_peer *peer, struct bl_rma_op *op)
 	size_t at = op->base + op->ask.off + op->sent + (compared ? between : 0);
 	size_t len = bl_min(left, (size_t)BL_RMA_FRAGMENT);
 
-	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->in, op->nin, at,
-			      len))
+	if (!bl_rma_put_bytes(peer, BL_OP_RMA_BYTES, op->number, op->sent, op->rma.iov,
+			      op->rma.niov + op->rma.ncompare, at, len))
 		return false;
 	op->sent += len;
 	return true;
@@ -253,8 +218,9 @@ bool bl_rma_pump(struct bl_ep *ep, struct bl_rma_peer *rp)
 	if (!op->asked) {
 		if (!bl_tx_room(&peer->tx) && !bl_tx_refresh(&peer->tx))
 			return true;
-		bl_put_packet(peer, BL_OP_RMA_ASK, op->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0,
-			      op->number, op->data, &op->ask,
+		bl_put_packet(peer, BL_OP_RMA_ASK,
+			      op->rma.flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0, op->number,
+			      op->rma.data, &op->ask,
 			      offsetof(struct bl_rma_ask, place) +
 				      op->ask.nplace * sizeof op->ask.place[0]);
 		op->asked = true;
@@ -285,10 +251,15 @@ void bl_rma_on_result(struct bl_rma_peer *rp, uint64_t number, uint64_t off, con
 		      uint32_t len)
 {
 	struct bl_rma_op *op = asked(rp, number);
+	size_t at;
 
 	if (!op || off != op->got || len > op->out_len - op->got)
 		return;
-	bl_iov_scatter(op->out, op->nout, op->base + op->ask.off + off, bytes, len);
+	at = op->base + op->ask.off + off;
+	if (op->rma.what == BL_RMA_READ)
+		bl_iov_scatter(op->rma.iov, op->rma.niov, at, bytes, len);
+	else
+		bl_iov_scatter(op->rma.result, op->rma.nresult, at, bytes, len);
 	op->got += len;
 }
 
@@ -306,8 +277,7 @@ void bl_rma_on_done(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer *
 		pop(rp);
 		if (unlikely(err))
 			bl_rma_tell_error(rp->peer, op->ask.what, op->len, BL_RMA_BY_TARGET, err);
-		bl_rma_complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len,
-				err);
+		bl_rma_complete(ep, sink, &op->rma, op->len, err);
 		free(op);
 	}
 	if (bl_rma_pump(ep, rp))
@@ -320,8 +290,7 @@ bl_cold void bl_rma_ask_abandon(struct bl_ep *ep, struct bl_sink *sink, struct b
 	while (rp->head) {
 		struct bl_rma_op *op = pop(rp);
 
-		bl_rma_complete(ep, sink, op->work, op->ask.what, op->flags, op->context, op->len,
-				err);
+		bl_rma_complete(ep, sink, &op->rma, op->len, err);
 		free(op);
 	}
 }

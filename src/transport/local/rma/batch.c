@@ -336,29 +336,32 @@ static void begin_one(const struct bl_batch *c, struct group *g)
 }
 
 /* The next `n` are over, err: a positive errno or 0. */
-static void over(struct bl_ep *ep, struct bl_batch *c, uint32_t n, int err)
+static void over(struct bl_ep *ep, const struct bl_rma_peer *rp, uint32_t n, int err)
 {
+	struct bl_batch *c = rp->combine;
+
 	while (n--) {
 		const struct bl_batched *op = &c->op[c->first++];
 		const struct bl_rma rma = {
 			.what = c->what, .context = op->context, .flags = op->flags};
 
-		bl_rma_over(ep, &rma, op->len, err);
+		bl_rma_over(ep, rp->peer, &rma, op->len, err);
 	}
 }
 
 /* The next n, of so many bytes, that were done together. */
-static void all_over(struct bl_ep *ep, struct bl_batch *c, uint32_t n, size_t len, bool by_target)
+static void all_over(struct bl_ep *ep, const struct bl_rma_peer *rp, uint32_t n, size_t len,
+		     bool by_target)
 {
-	enum bl_stat stat = by_target		      ? BL_STAT_rma_by_target
-			    : c->what == BL_RMA_WRITE ? BL_STAT_rma_writes
-						      : BL_STAT_rma_reads;
+	enum bl_stat stat = by_target				? BL_STAT_rma_by_target
+			    : rp->combine->what == BL_RMA_WRITE ? BL_STAT_rma_writes
+								: BL_STAT_rma_reads;
 
 	bl_stat_add(ep, stat, n);
 	bl_stat_add(ep, stat + 1, len);
 	if (n > 1)
 		bl_stat_add(ep, BL_STAT_rma_batched, n);
-	over(ep, c, n, 0);
+	over(ep, rp, n, 0);
 }
 
 /* The next one by itself; false: not now. */
@@ -374,22 +377,23 @@ static bool do_alone(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_batch *
 	c->first++;
 	c->alone--;
 	if (err)
-		bl_rma_over(ep, &g.rma, g.len, -err);
+		bl_rma_over(ep, rp->peer, &g.rma, g.len, -err);
 	return true;
 }
 
 /* So many bytes of a group are there: the operations that are, wholly, are over; the others of it
  * are done one by one. */
-static void part_over(struct bl_ep *ep, struct bl_batch *c, const struct group *g, size_t bytes,
+static void part_over(struct bl_ep *ep, struct bl_rma_peer *rp, const struct group *g, size_t bytes,
 		      bool by_target)
 {
+	struct bl_batch *c = rp->combine;
 	size_t len = 0;
 	uint32_t n = 0;
 
 	while (n < g->n && len + c->op[c->first + n].len <= bytes)
 		len += c->op[c->first + n++].len;
 	c->alone = g->n - n;
-	all_over(ep, c, n, len, by_target);
+	all_over(ep, rp, n, len, by_target);
 }
 
 /* What the target says of those that it has taken up; false: nothing yet. */
@@ -405,9 +409,9 @@ static bool hear(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_batch *c)
 		return false;
 	c->asked = 0;
 	if (ret || err)
-		part_over(ep, c, &g, ret ? 0 : moved, true);
+		part_over(ep, rp, &g, ret ? 0 : moved, true);
 	else
-		all_over(ep, c, g.n, g.len, true);
+		all_over(ep, rp, g.n, g.len, true);
 	return true;
 }
 
@@ -465,9 +469,9 @@ static bool do_some(struct bl_ep *ep, struct bl_rma_peer *rp, struct bl_batch *c
 
 	err = g.n < 2 ? -EOPNOTSUPP : together(ep, rp, &g, &asked, &moved);
 	if (!err)
-		all_over(ep, c, g.n, g.len, asked);
+		all_over(ep, rp, g.n, g.len, asked);
 	else if (err != -EAGAIN)
-		part_over(ep, c, &g, moved, asked);
+		part_over(ep, rp, &g, moved, asked);
 	return err != -EAGAIN;
 }
 
@@ -505,7 +509,7 @@ bl_cold void bl_batch_abandon(struct bl_ep *ep, struct bl_rma_peer *rp, int err)
 		return;
 	if (c->asked)
 		hear(ep, rp, c);
-	over(ep, c, c->n - c->first, err);
+	over(ep, rp, c->n - c->first, err);
 	release(ep, rp);
 }
 

@@ -25,7 +25,7 @@
 #ifndef BL_TRANSPORT_LOCAL_RMA_BATCH_H
 #define BL_TRANSPORT_LOCAL_RMA_BATCH_H
 
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 #define BL_BATCH_OPS	64u
 #define BL_BATCH_LEN	4096u /* bytes of the longest one: from there on the copy is most of it */

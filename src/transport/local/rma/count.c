@@ -2,9 +2,6 @@
 /* count.c: one-sided operations that their origins count; see count.h. */
 #include "transport/local/rma/count.h"
 
-#include "core/ep.h"
-#include "transport/local/ways/rndv.h"
-
 /* --- the origin ------------------------------------------------------------ */
 
 static void hear_by(struct bl_heard *heard, uint32_t number)
@@ -18,7 +15,7 @@ static void hear_by(struct bl_heard *heard, uint32_t number)
 void bl_rma_count_plan(const struct bl_peer *peer, const struct bl_rma *rma,
 		       const struct bl_rma_memory *mem, struct bl_heard *heard)
 {
-	bool read = rma->what == BL_RMA_READ || rma->what >= BL_RMA_FETCH;
+	bool read = bl_rma_reads(rma->what);
 	uint32_t all = atomic_load_explicit(&peer->mapped.header->mr.events, memory_order_relaxed);
 	uint32_t own = read ? BL_MR_COUNT_OF(all) : BL_MR_COUNT_WRITES_OF(all);
 
@@ -54,7 +51,7 @@ static bool counts_late(const struct bl_peer *peer)
 
 	if (!lane || peer->dead)
 		return false;
-	/* acquire: pairs with the release in rma.c */
+	/* acquire: pairs with the release in direct.c */
 	busy = atomic_load_explicit(&lane->rma_busy, memory_order_acquire);
 	return !peer->adopted || (busy && busy == peer->watch.rma_stuck);
 }
@@ -162,17 +159,4 @@ bl_cold void bl_rma_count_take_all(struct bl_ep *ep)
 	for (uint32_t i = 0; i < ep->local.nby_index; i++)
 		if (ep->local.by_index[i])
 			bl_rma_count_take(ep, ep->local.by_index[i]);
-}
-
-bl_cold void bl_rma_count_settle(struct bl_domain *domain)
-{
-	for (struct bl_ep *ep = domain->eps; ep; ep = ep->next_in_domain) {
-		/* Who has been told that we are connected, and has counted since, has arrived when
-		 * the service thread, which says so under this lock, has dropped it. */
-		pthread_mutex_lock(&ep->local.lock);
-		pthread_mutex_unlock(&ep->local.lock);
-		if (atomic_load_explicit(&ep->local.attention, memory_order_relaxed))
-			ep->up->adopt(ep);
-		bl_rma_count_take_all(ep);
-	}
 }

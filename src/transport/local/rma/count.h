@@ -25,7 +25,7 @@
 #ifndef BL_TRANSPORT_LOCAL_RMA_COUNT_H
 #define BL_TRANSPORT_LOCAL_RMA_COUNT_H
 
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 /* --- the origin's ---------------------------------------------------------- */
 
@@ -56,7 +56,5 @@ void bl_rma_count_meet(struct bl_ep *ep);
 void bl_rma_count_take(struct bl_ep *ep, struct bl_peer *peer);
 void bl_rma_count_take_polled(struct bl_ep *ep);
 bl_cold void bl_rma_count_take_all(struct bl_ep *ep);
-/* The same in the whole domain, and of neighbours that its endpoints know only now. */
-bl_cold void bl_rma_count_settle(struct bl_domain *domain);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * delegated.c: short one-sided operations that are delegated to their target; see delegated.h.
- * Serialised by the domain. What an origin says is checked on a private copy, against our own
- * table.
+ * Serialised by the domain. What an origin says is checked on a private copy.
  */
 #include "transport/local/rma/delegated.h"
 
@@ -10,7 +9,6 @@
 
 #include "base/knobs.h"
 #include "base/window.h"
-#include "transport/local/rma/atomic.h"
 #include "transport/local/ways/rndv.h"
 #include "transport/local/rma/runs.h"
 #include "core/stat.h"
@@ -20,28 +18,12 @@
 #define SERVES_US   20u /* it has done it by then, or has lost its core */
 #define SHUN_MOST   64u /* operations that aren't asked for after one in vain, at most */
 
-/* op: of an atomic operation; else 0. */
-static bool has_operand(enum bl_rma_what what, uint8_t op)
-{
-	return what != BL_RMA_READ && op != BL_ATOMIC_OP_READ;
-}
-
-static size_t goes(enum bl_rma_what what, uint8_t op, size_t len)
-{
-	return (has_operand(what, op) ? len : 0) + (what == BL_RMA_COMPARE ? len : 0);
-}
-
-static size_t comes(enum bl_rma_what what, size_t len)
-{
-	return what == BL_RMA_READ || what >= BL_RMA_FETCH ? len : 0;
-}
-
 /* len: of all places. */
 static bool is_short(enum bl_rma_what what, uint8_t op, size_t nplace, size_t len)
 {
 	return nplace && nplace <= BL_IOV_MAX && len && len <= BL_SLOT_INLINE &&
-	       goes(what, op, len) <= BL_DELEGATED_BYTES(nplace) &&
-	       comes(what, len) <= BL_DELEGATED_SUM_BYTES;
+	       bl_rma_goes(what, op, len) <= BL_DELEGATED_BYTES(nplace) &&
+	       bl_rma_comes(what, len) <= BL_DELEGATED_SUM_BYTES;
 }
 
 /* --- the origin ------------------------------------------------------------ */
@@ -91,7 +73,7 @@ static _Atomic uint32_t *ask(struct bl_peer *peer, const struct bl_rma *rma, siz
 	out.serve.op = rma->op;
 	out.serve.nplace = (uint8_t)rma->nplace;
 	memcpy(out.serve.place, rma->place, rma->nplace * sizeof rma->place[0]);
-	if (has_operand(rma->what, rma->op))
+	if (bl_rma_has_operand(rma->what, rma->op))
 		put += bl_iov_gather(out.bytes + put, rma->iov, rma->niov, 0, len);
 	if (rma->what == BL_RMA_COMPARE)
 		put += bl_iov_gather(out.bytes + put, rma->compare, rma->ncompare, 0, len);
@@ -107,9 +89,7 @@ static _Atomic uint32_t *ask_runs(struct bl_peer *peer, const struct bl_rma *rma
 {
 	size_t put = rma->what == BL_RMA_WRITE ? runs->len : 0;
 	uint32_t size = BL_RUNS_HEAD(runs->n) + (uint32_t)put;
-	struct bl_tx *tx = &peer->tx;
-	struct bl_slot *slot = bl_tx_slot(tx);
-	uint8_t *to = size > BL_SLOT_INLINE ? bl_tx_payload(tx, size) : slot->bytes;
+	uint8_t *to = bl_rma_packet_room(peer, size);
 	struct bl_rma_runs *out = (struct bl_rma_runs *)(uintptr_t)to;
 
 	if (!to)
@@ -123,17 +103,10 @@ static _Atomic uint32_t *ask_runs(struct bl_peer *peer, const struct bl_rma *rma
 	memcpy(out->run, runs->run, runs->n * sizeof runs->run[0]);
 	if (put)
 		bl_iov_gather(to + BL_RUNS_HEAD(runs->n), rma->iov, rma->niov, 0, put);
-	if (size > BL_SLOT_INLINE) {
-		slot->at = (uint32_t)(to - tx->lane->payload);
-		bl_tx_payload_take(tx, size);
-	}
-	slot->head = BL_HEAD(size, BL_OP_RMA_DELEGATED,
-			     rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0);
-	slot->tag = number;
-	slot->data = rma->data;
-	bl_tx_publish(tx, slot, size);
-	bl_stats_packet_out(peer, size);
-	bl_peer_notify(peer);
+	bl_rma_packet_send(peer, to,
+			   BL_HEAD(size, BL_OP_RMA_DELEGATED,
+				   rma->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0),
+			   number, rma->data);
 	return &out->ours;
 }
 
@@ -273,50 +246,24 @@ int bl_delegated_now(struct bl_ep *ep, struct bl_rma_peer *rp, const struct bl_r
 
 /* --- the target ------------------------------------------------------------ */
 
-/* What is asked for, once it makes sense, with operands and what comes back in `bytes`. *moved: of
- * what fails, how much is done. */
-static int do_it(struct bl_ep *ep, const struct bl_rma_delegated *serve, size_t len, uint8_t *bytes,
-		 size_t *moved)
+/* What is asked for, into x; false: it makes no sense. size: of the packet. */
+static bool plan(const struct bl_rma_delegated *serve, uint32_t size, struct bl_rma_exec *x)
 {
-	const struct bl_rma_ask part = {.nplace = serve->nplace,
-					.what = serve->what,
-					.type = serve->type,
-					.op = serve->op,
-					.len = len};
-	struct iovec mine = {bytes, len};
-	struct bl_rma_memory mem;
-	size_t off = 0;
-	int err;
-
-	mem.own = ep->domain;
-	mem.len = len;
-	err = bl_rma_find_own(ep, serve->place, serve->nplace, bl_rma_need(serve->what, serve->op),
-			      &mem);
-	if (err)
-		return err;
-	if (serve->what < BL_RMA_ATOMIC)
-		return bl_rma_move(NULL, serve->what == BL_RMA_WRITE, &mem, 0, &mine, 1, len,
-				   moved);
-	if (!bl_atomic_fits(serve->what, serve->type, serve->op, len))
-		return -EINVAL;
-	return bl_atomic_own(ep, &part, &mem, (char *)bytes, &off);
-}
-
-/* Its length, or 0: it makes no sense. size: of the packet. */
-static size_t length(const struct bl_rma_delegated *serve, uint32_t size)
-{
-	size_t len = 0;
+	size_t len;
 
 	if (serve->what >= BL_RMA_WHATS || (serve->what < BL_RMA_ATOMIC && serve->op) ||
-	    serve->nplace > BL_IOV_MAX || size < BL_DELEGATED_HEAD(serve->nplace))
-		return 0;
-	for (uint32_t i = 0; i < serve->nplace; i++)
-		if (__builtin_add_overflow(len, serve->place[i].len, &len))
-			return 0;
-	if (!is_short(serve->what, serve->op, serve->nplace, len))
-		return 0;
-	return size == BL_DELEGATED_HEAD(serve->nplace) + goes(serve->what, serve->op, len) ? len
-											    : 0;
+	    serve->nplace > BL_IOV_MAX || size < BL_DELEGATED_HEAD(serve->nplace) ||
+	    !bl_rma_places_len(serve->place, serve->nplace, &len) ||
+	    !is_short(serve->what, serve->op, serve->nplace, len))
+		return false;
+	x->task = (struct bl_rma_task){.what = serve->what,
+				       .type = serve->type,
+				       .op = serve->op,
+				       .first = bl_rma_firsts(serve->place, serve->nplace),
+				       .nplace = serve->nplace,
+				       .place = serve->place,
+				       .len = len};
+	return size == BL_DELEGATED_HEAD(serve->nplace) + bl_rma_goes(serve->what, serve->op, len);
 }
 
 static void say(struct bl_lane *lane, uint64_t number, uint32_t how)
@@ -325,35 +272,19 @@ static void say(struct bl_lane *lane, uint64_t number, uint32_t how)
 	atomic_store_explicit(&lane->served, BL_DELEGATED_SUM(number, how), memory_order_release);
 }
 
-/* Many places. */
-static int serve_runs(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
-		      uint64_t number, uint64_t data, const void *bytes)
+/* Do it with operands that `bytes` are, and what comes back will be. *moved: of what fails, how
+ * much is there. */
+static int serve_few(struct bl_ep *ep, struct bl_rma_exec *x, uint8_t *bytes, size_t *moved)
 {
-	struct bl_lane *lane = peer->rx.lane;
-	uint8_t result[BL_DELEGATED_SUM_BYTES] = {0};
-	struct bl_rma_place place;
-	enum bl_rma_what what;
-	size_t moved = 0;
-	int err = bl_runs_perform(ep, bytes, BL_HEAD_LEN(head), result, &place, &what, &moved);
-	uint64_t done = moved;
+	int err;
 
-	if (err == -EPROTO)
-		return err;
-	bl_window(BL_WINDOW_SERVED, NULL);
-	if (!err && what == BL_RMA_READ)
-		memcpy(lane->result, result, place.len);
-	else if (what == BL_RMA_WRITE)
-		memcpy(lane->result, &done, sizeof done);
-	say(lane, number, err == -EOPNOTSUPP ? BL_DELEGATED_SUM_NOT : (uint32_t)-err);
-	if (err == -EOPNOTSUPP)
-		return 0;
-	bl_stat_add(ep, BL_STAT_rma_served, 1);
-	bl_stat_add(ep, BL_STAT_rma_served_bytes, place.len);
-	bl_cq_renew(ep->bound.rx_cq);
+	x->mem.own = ep->domain;
+	x->mem.len = x->task.len;
+	err = bl_rma_exec_begin(ep, x);
 	if (!err)
-		bl_rma_tell(ep, sink, peer, what, 0, &place, 1, place.len,
-			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
-	return 0;
+		err = bl_rma_exec(ep, x, 0, bytes, x->task.len, moved);
+	/* Nothing is done: its lock is taken. */
+	return err == -EAGAIN ? -EOPNOTSUPP : err;
 }
 
 int bl_delegated_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, uint32_t head,
@@ -364,8 +295,8 @@ int bl_delegated_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *
 	alignas(16) uint8_t taken[BL_SLOT_INLINE] = {0};
 	uint32_t size = BL_HEAD_LEN(head);
 	struct bl_rma_delegated serve;
-	size_t len, moved = 0;
-	bool not_now;
+	struct bl_rma_exec x;
+	size_t moved = 0;
 	int err;
 
 	if (size < BL_RUNS_HEAD(0) || (uintptr_t)bytes % alignof(struct bl_rma_runs))
@@ -378,31 +309,28 @@ int bl_delegated_packet(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *
 	}
 	bl_window(BL_WINDOW_SERVING, NULL);
 	memcpy(&serve, theirs, bl_min(size, sizeof serve));
-	if (!serve.nplace)
-		return serve_runs(ep, sink, peer, head, number, data, bytes);
-	if (size > BL_SLOT_INLINE)
-		return -EPROTO;
-	len = length(&serve, size);
-	if (!len)
-		return -EPROTO;
-	memcpy(taken, (const char *)theirs + BL_DELEGATED_HEAD(serve.nplace),
-	       goes(serve.what, serve.op, len));
-	err = do_it(ep, &serve, len, taken, &moved);
-	/* Nothing is done: its lock is taken, or can't be. */
-	not_now = err == -EAGAIN || err == -EOPNOTSUPP;
+	if (!serve.nplace) {
+		err = bl_runs_perform(ep, bytes, size, taken, serve.place, &x, &moved);
+	} else if (size <= BL_SLOT_INLINE && plan(&serve, size, &x)) {
+		memcpy(taken, (const char *)theirs + BL_DELEGATED_HEAD(serve.nplace),
+		       bl_rma_goes(serve.what, serve.op, x.task.len));
+		err = serve_few(ep, &x, taken, &moved);
+	} else {
+		err = -EPROTO;
+	}
+	if (err == -EPROTO)
+		return err;
 	bl_window(BL_WINDOW_SERVED, NULL);
 	if (!err)
-		memcpy(lane->result, taken, comes(serve.what, len));
-	else if (serve.what == BL_RMA_WRITE)
+		memcpy(lane->result, taken, bl_rma_comes(x.task.what, x.task.len));
+	else if (x.task.what == BL_RMA_WRITE)
 		memcpy(lane->result, &(uint64_t){moved}, sizeof(uint64_t));
-	say(lane, number, not_now ? BL_DELEGATED_SUM_NOT : (uint32_t)-err);
-	if (not_now)
+	say(lane, number, err == -EOPNOTSUPP ? BL_DELEGATED_SUM_NOT : (uint32_t)-err);
+	if (err == -EOPNOTSUPP)
 		return 0;
-	bl_stat_add(ep, BL_STAT_rma_served, 1);
-	bl_stat_add(ep, BL_STAT_rma_served_bytes, len);
-	bl_cq_renew(ep->bound.rx_cq);
-	if (!err)
-		bl_rma_tell(ep, sink, peer, serve.what, serve.op, serve.place, serve.nplace, len,
-			    BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
+	x.task.src = peer->av_index;
+	x.task.data = data;
+	x.task.has_data = BL_HEAD_FLAGS(head) & BL_SLOT_DATA;
+	bl_rma_exec_over(ep, sink, &x, err);
 	return 0;
 }

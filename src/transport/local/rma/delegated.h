@@ -26,7 +26,7 @@
 #ifndef BL_TRANSPORT_LOCAL_RMA_DELEGATED_H
 #define BL_TRANSPORT_LOCAL_RMA_DELEGATED_H
 
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 #define BL_DELEGATED_LEFT 1   /* it ends later */
 #define BL_DELEGATED_MANY 16u /* places that take the kernel longer than any target that waits */

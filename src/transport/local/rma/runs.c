@@ -187,7 +187,7 @@ static bool take(struct bl_runs *runs, const struct bl_rma_runs *head,
 }
 
 int bl_runs_perform(struct bl_ep *ep, const struct bl_rma_runs *theirs, uint32_t size,
-		    uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what,
+		    uint8_t *result, struct bl_rma_place *place, struct bl_rma_exec *x,
 		    size_t *moved)
 {
 	struct bl_runs runs;
@@ -198,12 +198,14 @@ int bl_runs_perform(struct bl_ep *ep, const struct bl_rma_runs *theirs, uint32_t
 	if (size < sizeof head)
 		return -EPROTO;
 	memcpy(&head, theirs, sizeof head);
-	*what = head.what;
-	if (!take(&runs, &head, theirs, size, *what))
+	if (!take(&runs, &head, theirs, size, head.what))
 		return -EPROTO;
 	*place = (struct bl_rma_place){runs.run[0].addr, runs.len, runs.key};
-	s.write = *what == BL_RMA_WRITE;
-	s.need = bl_rma_need(*what, 0);
+	x->task = (struct bl_rma_task){
+		.what = head.what, .first = 1, .nplace = 1, .place = place, .len = runs.len};
+	x->mem.len = runs.len;
+	s.write = head.what == BL_RMA_WRITE;
+	s.need = bl_rma_need(head.what, 0);
 	s.bytes = s.write ? (uint8_t *)(uintptr_t)theirs + BL_RUNS_HEAD(runs.n) : result;
 	err = do_all(&s, &runs);
 	*moved = s.moved;

@@ -10,7 +10,7 @@
 #ifndef BL_TRANSPORT_LOCAL_RMA_RUNS_H
 #define BL_TRANSPORT_LOCAL_RMA_RUNS_H
 
-#include "endpoint/rma.h"
+#include "transport/local/rma/rma.h"
 
 struct bl_runs {
 	uint64_t key;
@@ -33,11 +33,12 @@ bool bl_runs_fit(const struct bl_runs *runs, enum bl_rma_what what);
 
 /*
  * What an origin asks for in a packet of `size` bytes: read it out of our memory into `result`,
- * of BL_DELEGATED_SUM_BYTES, or write it. 0; *moved: bytes that are done in any case; -EPROTO: it
- * makes no sense; -EOPNOTSUPP: not in this way; or why it may not.
+ * of BL_DELEGATED_SUM_BYTES, or write it. x: what it is, for its end, and *place is its first one.
+ * 0; *moved: bytes that are done in any case; -EPROTO: it makes no sense; -EOPNOTSUPP: not in this
+ * way; or why it may not.
  */
 int bl_runs_perform(struct bl_ep *ep, const struct bl_rma_runs *theirs, uint32_t size,
-		    uint8_t *result, struct bl_rma_place *place, enum bl_rma_what *what,
+		    uint8_t *result, struct bl_rma_place *place, struct bl_rma_exec *x,
 		    size_t *moved);
 
 #endif

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * atomic.c: an atomic operation, start to end; see atomic.h. Serialised by the
- * domain; other processes are kept out by the lock of the target's atomics page.
+ * rma_atomic.c: an atomic operation, start to end; see rma.h. Serialised by the domain; other
+ * processes are kept out by the lock of the target's atomics page.
  */
-#include "transport/local/rma/atomic.h"
-
 #include <string.h>
 
-#include "transport/local/link/atomics_page.h"
-#include "transport/local/link/prove_access.h"
+#include "core/rma.h"
 
-#define CHUNK 4096u	    /* a multiple of every element's size */
+#define CHUNK BL_ATOMIC_CHUNK
 #define PIECE (16u * CHUNK) /* then others may have the lock, if they want it */
-static_assert(BL_RMA_PART % CHUNK == 0, "a part is whole elements");
-
-struct run {
-	struct bl_copy_pair *pair; /* NULL: our own memory */
-	const struct bl_rma_memory *mem;
-	enum bl_rma_what what;
-	unsigned type, op;
-	/* in pieces: what belongs to the memory from `base` on, up to `end` */
-	const struct iovec *operand, *compare, *result;
-	size_t noperand, ncompare, nresult;
-	size_t base, end;
-};
 
 /* Refused, before anything was written. */
-static bl_cold bool unchanged(const struct run *r, size_t off, const char *old, size_t len)
+static bl_cold bool unchanged(const struct bl_atomic_run *r, size_t off, const char *old,
+			      size_t len)
 {
 	char now[CHUNK];
 	struct iovec mine = {now, len};
@@ -37,8 +23,8 @@ static bl_cold bool unchanged(const struct run *r, size_t off, const char *old, 
 
 /* Of [off, off + len) `moved` bytes were written before a page that can't be: the elements that
  * are whole are done, and so many bytes; one that lies across the pages is as it was. */
-static bl_cold size_t part_written(const struct run *r, size_t off, size_t moved, char *old,
-				   bool blind)
+static bl_cold size_t part_written(const struct bl_atomic_run *r, size_t off, size_t moved,
+				   char *old, bool blind)
 {
 	size_t some = moved % bl_atomic_size(r->type), whole = moved - some;
 	struct iovec mine = {old + whole, some};
@@ -48,14 +34,14 @@ static bl_cold size_t part_written(const struct run *r, size_t off, size_t moved
 	return whole;
 }
 
-static void bring(const struct run *r, size_t off, const char *old, size_t len)
+static void bring(const struct bl_atomic_run *r, size_t off, const char *old, size_t len)
 {
 	if (r->what != BL_RMA_ATOMIC)
 		bl_iov_scatter(r->result, r->nresult, off - r->base, old, len);
 }
 
 /* Under the lock: *length bytes from `off` on; where it fails *length says how many are done. */
-static int step(const struct run *r, size_t off, size_t *length)
+static int step(const struct bl_atomic_run *r, size_t off, size_t *length)
 {
 	alignas(BL_LINE) char value[CHUNK], operand[CHUNK], compare[CHUNK], old[CHUNK];
 	bool blind = r->what == BL_RMA_ATOMIC && r->op == BL_ATOMIC_OP_WRITE;
@@ -93,7 +79,7 @@ static int step(const struct run *r, size_t off, size_t *length)
 }
 
 /* As many bytes from `off` on as are done without letting go of the lock. */
-static int piece(const struct run *r, size_t *off)
+static int piece(const struct bl_atomic_run *r, size_t *off)
 {
 	size_t end = bl_min(*off + PIECE, r->end);
 
@@ -109,8 +95,8 @@ static int piece(const struct run *r, size_t *off)
 }
 
 /* From *off on, of which *off tells the end, too. */
-static int run(const struct run *r, struct bl_atomics_page *atomics_page,
-	       struct bl_atomics_page_wait *wait, size_t *off)
+int bl_atomic_run(const struct bl_atomic_run *r, struct bl_atomics_page *atomics_page,
+		  struct bl_atomics_page_wait *wait, size_t *off)
 {
 	int err = bl_atomics_page_lock(atomics_page, wait);
 
@@ -126,56 +112,4 @@ static int run(const struct run *r, struct bl_atomics_page *atomics_page,
 	}
 	bl_atomics_page_unlock(atomics_page);
 	return err;
-}
-
-int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
-		     const struct bl_rma_memory *mem, size_t *off)
-{
-	const struct run r = {
-		.pair = &peer->copy,
-		.mem = mem,
-		.what = rma->what,
-		.type = rma->type,
-		.op = rma->op,
-		.operand = rma->iov,
-		.noperand = rma->niov,
-		.compare = rma->compare,
-		.ncompare = rma->ncompare,
-		.result = rma->result,
-		.nresult = rma->nresult,
-		.end = mem->len,
-	};
-	struct bl_atomics_page *atomics_page;
-	int err;
-
-	if (!bl_atomic_fits(rma->what, rma->type, rma->op, mem->len))
-		return -EINVAL;
-	err = bl_peer_atomics_page(peer, &atomics_page);
-	if (unlikely(err))
-		return err;
-	return run(&r, atomics_page, &peer->rma->wait, off);
-}
-
-int bl_atomic_own(struct bl_ep *ep, const struct bl_rma_ask *ask, const struct bl_rma_memory *mem,
-		  char *staging, size_t *off)
-{
-	/* Of no bytes there is no staging. */
-	const struct iovec operand = {staging, ask->len},
-			   compare = {staging ? staging + ask->len : NULL, ask->len};
-	const struct run r = {
-		.mem = mem,
-		.what = ask->what,
-		.type = ask->type,
-		.op = ask->op,
-		.base = ask->off,
-		.end = ask->off + ask->len,
-		.operand = &operand,
-		.noperand = 1,
-		.compare = &compare,
-		.ncompare = 1,
-		.result = &operand, /* each chunk when its operands have been used */
-		.nresult = 1,
-	};
-
-	return run(&r, bl_atomics_page_own(), &ep->rma.atomics_wait, off);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * map.c: the memory that a one-sided operation is about, a target's or our own: finding it
+ * rma_memory.c: the memory that a one-sided operation is about, a target's or our own: finding it
  * and copying there; see rma.h. Serialised by the domain. What is read out of a target's table is
  * checked on a private copy.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/rma/atomic.h"
-#include "endpoint/rma.h"
+#include "core/rma.h"
 
 uint32_t bl_rma_need(enum bl_rma_what what, uint8_t op)
 {
@@ -31,44 +30,16 @@ uint32_t bl_rma_events(enum bl_rma_what what, uint8_t op)
 	       (need & BL_MR_WRITE ? BL_MR_EVENT_WRITE : 0);
 }
 
-/* The entry of a key, known already or read now; what was known before the target
- * closed a registration is forgotten. The target waits for us: bl_lane.rma_busy. */
-static int entry_of(struct bl_rma_peer *rp, uint64_t key, const struct bl_mr_entry **out)
+bool bl_rma_places_len(const struct bl_rma_place *place, size_t nplace, size_t *len)
 {
-	struct bl_mr_entry *entry = &rp->cache[bl_mr_place(key, BL_RMA_CACHE - 1)];
-	/* acquire: pairs with the release in mr.c's change_end */
-	uint64_t epoch =
-		atomic_load_explicit(&rp->peer->mapped.header->mr.closed, memory_order_acquire);
-	int err;
-
-	if (unlikely(epoch != rp->epoch)) {
-		memset(rp->cache, 0, sizeof rp->cache);
-		rp->epoch = epoch;
-	}
-	*out = entry;
-	if (likely(entry->flags && entry->key == key))
-		return 0;
-	entry->flags = 0;
-	err = bl_mr_read(rp->peer, key, entry);
-	if (err)
-		entry->flags = 0;
-	return err;
+	*len = 0;
+	for (size_t i = 0; i < nplace; i++)
+		if (__builtin_add_overflow(*len, place[i].len, len))
+			return false;
+	return true;
 }
 
-/* The region of place i may count it. -EOPNOTSUPP: more do than there is room for. */
-static int note_count(struct bl_rma_memory *mem, const struct bl_rma *rma, size_t i,
-		      const struct bl_mr_entry *entry)
-{
-	if (likely(!(entry->flags & bl_rma_events(rma->what, rma->op))) ||
-	    !bl_rma_first_of(rma->place, i))
-		return 0;
-	if (mem->ncount == bl_countof(mem->count))
-		return -EOPNOTSUPP;
-	mem->count[mem->ncount++] = (uint8_t)BL_MR_COUNT_OF(entry->flags);
-	return 0;
-}
-
-static void memory_begin(struct bl_rma_memory *mem)
+void bl_rma_memory_begin(struct bl_rma_memory *mem)
 {
 	mem->iov = mem->few;
 	mem->room = bl_countof(mem->few);
@@ -111,9 +82,8 @@ static void append(struct bl_rma_memory *mem, const struct iovec *iov, uint32_t 
 	}
 }
 
-/* Place i, which is of this registration. */
-static int add_place(struct bl_rma_memory *mem, const struct bl_rma_place *place, uint32_t i,
-		     const struct bl_mr_entry *entry, uint32_t need)
+int bl_rma_memory_add(struct bl_rma_memory *mem, const struct bl_rma_place *place, uint32_t i,
+		      const struct bl_mr_entry *entry, uint32_t need)
 {
 	struct iovec iov[BL_IOV_MAX];
 	uint32_t n = 0;
@@ -128,43 +98,10 @@ static int add_place(struct bl_rma_memory *mem, const struct bl_rma_place *place
 	return 0;
 }
 
-/* See bl_rma_find(); of place i. */
-static int find_place(struct bl_rma_peer *rp, const struct bl_rma *rma, uint32_t need, uint32_t i,
-		      struct bl_rma_memory *mem)
-{
-	const struct bl_mr_entry *entry;
-	int err = entry_of(rp, rma->place[i].key, &entry);
-
-	if (unlikely(!rma->place[i].len)) { /* any key will do; but a region may count it */
-		if (err == -EAGAIN || err == -EOPNOTSUPP)
-			return err;
-		return err ? 0 : note_count(mem, rma, i, entry);
-	}
-	if (!err)
-		err = add_place(mem, rma->place, i, entry, need);
-	return err ? err : note_count(mem, rma, i, entry);
-}
-
-int bl_rma_find(struct bl_rma_peer *rp, const struct bl_rma *rma, struct bl_rma_memory *mem)
-{
-	uint32_t need = bl_rma_need(rma->what, rma->op);
-
-	memory_begin(mem);
-	for (uint32_t i = 0; i < rma->nplace; i++) {
-		int err = find_place(rp, rma, need, i, mem);
-
-		if (unlikely(err)) {
-			bl_rma_memory_end(mem);
-			return err;
-		}
-	}
-	return 0;
-}
-
 int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t nplace,
 		    uint32_t need, struct bl_rma_memory *mem)
 {
-	memory_begin(mem);
+	bl_rma_memory_begin(mem);
 	for (uint32_t i = 0; i < nplace; i++) {
 		const struct bl_mr_entry *entry;
 		int err;
@@ -172,7 +109,7 @@ int bl_rma_find_own(struct bl_ep *ep, const struct bl_rma_place *place, uint32_t
 		if (!place[i].len)
 			continue;
 		entry = bl_mr_find(ep->domain, place[i].key, NULL);
-		err = entry ? add_place(mem, place, i, entry, need) : -EKEYREJECTED;
+		err = entry ? bl_rma_memory_add(mem, place, i, entry, need) : -EKEYREJECTED;
 		if (err)
 			return err;
 	}

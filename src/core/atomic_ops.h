@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * atomic.h: atomic operations on another process's registered memory: read,
- * change, write, under a lock that all who change that process's memory this way
- * take, its own process too (transport/local/link/atomics_page.h). Each element changes as a whole;
- * of a long operation others may see, and change, a part of the elements in its middle; programs
- * that touch the same memory with the CPU's own instructions meanwhile are not kept out, which
- * libfabric doesn't ask for.
- *
- * Serialised by the domain.
+ * atomic_ops.h: kinds of one-sided operations, and what each atomic one does to elements of each
+ * type. No state; any thread.
  */
-#ifndef BL_TRANSPORT_LOCAL_RMA_ATOMIC_H
-#define BL_TRANSPORT_LOCAL_RMA_ATOMIC_H
+#ifndef BL_CORE_ATOMIC_OPS_H
+#define BL_CORE_ATOMIC_OPS_H
 
-#include "endpoint/rma.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an origin wants of a target's memory. */
+enum bl_rma_what {
+	BL_RMA_READ,
+	BL_RMA_WRITE,
+	BL_RMA_ATOMIC,	/* operands go, nothing comes back */
+	BL_RMA_FETCH,	/* the old values come back */
+	BL_RMA_COMPARE, /* operands, then what to compare with; the old values come back */
+	BL_RMA_WHATS
+};
+
+/* A piece of a target's memory, as an origin names it. */
+struct bl_rma_place {
+	uint64_t addr, len, key;
+};
 
 /* The values are those of libfabric's enum fi_datatype and enum fi_op. */
 enum bl_atomic_type {
@@ -69,20 +80,8 @@ bool bl_atomic_valid(enum bl_rma_what what, unsigned type, unsigned op);
 bool bl_atomic_fits(enum bl_rma_what what, unsigned type, unsigned op, size_t len);
 
 /* count elements: to[i] = op(to[i], from[i]); compare only for the ops that do. All
- * are aligned for the type; atomic_ops.c */
+ * are aligned for the type */
 void bl_atomic_apply(unsigned type, unsigned op, void *to, const void *from, const void *compare,
 		     size_t count);
-
-/*
- * Directly, on a peer's memory, from the byte *off on. 0, -EOPNOTSUPP, -ESRCH...; -EAGAIN:
- * somebody else has the lock. Elements up to *off are done then, so that who comes
- * again with it goes on there.
- */
-int bl_atomic_direct(struct bl_ep *ep, struct bl_peer *peer, const struct bl_rma *rma,
-		     const struct bl_rma_memory *mem, size_t *off);
-/* A part of one on our own memory, for an origin that can't: `staging` holds its operands, then
- * what they are compared with, and receives the old values. */
-int bl_atomic_own(struct bl_ep *ep, const struct bl_rma_ask *ask, const struct bl_rma_memory *mem,
-		  char *staging, size_t *off);
 
 #endif
