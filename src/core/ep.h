@@ -40,7 +40,7 @@ struct bl_ep_limits {
 
 /* Unexpected payload that is kept for receives yet to come. */
 struct bl_congestion {
-	size_t bytes; /* of messages beyond the eager limit that came whole; recv.c */
+	size_t bytes; /* of messages beyond the eager limit that came whole; unexpected.c */
 	bool high;    /* that is much, as neighbours are told */
 };
 

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * endpoint.h: the structures behind api.h and the inline paths of a short message; a read of
- * completions, which begins the one on the receiver's side, is in read.h.
- *
- * An endpoint has one posted and one unexpected queue for each of tagged and
- * untagged messages, in post order and in order of arrival; whatever path a
- * message takes, it is matched here. Everything belongs to the thread that the
- * domain's user lets in (api.h); only bl_local shares state with the service
- * thread.
+ * endpoint.h: the inline paths of a short message; a read of completions, which begins the one on
+ * the receiver's side, is in read.h. The structures are in core/ep.h. Serialised by the domain.
  *
  *   bl_inject / bl_send_buf ─► bl_put ─► ring of the peer
  *   bl_cq_read ─► bl_progress ─► bl_deliver ─► posted queue ─► bl_complete
@@ -33,10 +27,6 @@ static inline void bl_ep_report_srx(struct bl_ep *ep, bool always)
 {
 	ep->reports = always;
 }
-
-/* --- completions -------------------------------------------------------- */
-
-/* --- matching ----------------------------------------------------------- */
 
 /* --- progress ----------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * recv.h: between recv.c, which posts receives and matches them, probe.c, which looks at unexpected
- * messages, and rndv_rx.c, where the longer ones end. Serialised by the domain.
+ * recv.h: between recv.c, which posts receives, and probe.c, which looks at unexpected messages.
+ * Serialised by the domain.
  */
 #ifndef BL_ENDPOINT_RECV_H
 #define BL_ENDPOINT_RECV_H
@@ -10,12 +10,6 @@
 #include "endpoint/trigger.h"
 #include "core/post.h"
 #include "transport/local/ways/copybuf.h"
-
-/* --- the end of a receive: recv.c, rndv_rx.c -------------------------------- */
-
-/* --- unexpected.c -------------------------------------------------------------- */
-
-/* --- unexpected_pool.c ---------------------------------------------------------- */
 
 /* --- recv.c ------------------------------------------------------------- */
 
@@ -27,7 +21,5 @@ int bl_recv_reach(struct bl_ep *ep, struct bl_peer *src, uint64_t index);
 
 int bl_probe(struct bl_ep *ep, const struct bl_recv *recv, struct bl_peer *src, bool tagged);
 int bl_claim(struct bl_ep *ep, const struct bl_recv *recv, bool tagged);
-
-/* --- copybuf_rx.c ---------------------------------------------------------------- */
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * rndv_pool.c: send ops and recv ops come from pools that live as long as their endpoint and only
- * grow; see rndv.h. Serialised by the domain.
+ * op.c: see op.h. Serialised by the domain.
  */
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -96,7 +96,7 @@ struct bl_recv_op {
 	struct bl_rkeys ours, theirs_rkeys; /* last: only their counts are set at the start */
 };
 
-/* What a receive and a large message need to begin: used by recv.c. */
+/* What a receive and a large message need to begin: used by deliver.c. */
 struct bl_arrival {
 	struct bl_peer *peer;
 	uint64_t request, tag, data;
@@ -109,7 +109,7 @@ struct bl_arrival {
 	const struct bl_slot *streamed; /* of one that may still be being written; else NULL */
 };
 
-/* From and to the pools; rndv_pool.c. */
+/* From and to the pools. */
 struct bl_send_op *bl_send_op_new(struct bl_ep *ep); /* NULL: no memory */
 
 void bl_send_op_free(struct bl_ep *ep, struct bl_send_op *r);

@@ -83,7 +83,7 @@ enum bl_op {
 		14, /* origin to target: do it for me, if I don't; struct bl_rma_delegated */
 
 	BL_OP_WITHDRAW = 15, /* sender to receiver: cancelled; tag = request.
-				transport/local/ways/withdraw.c */
+				transport/local/withdraw.c */
 };
 
 #define BL_SLOT_DATA	  0x01u /* the message carries remote CQ data */

@@ -11,14 +11,8 @@
 #include "transport/local/lane/ctrl.h"
 #include "transport/local/lane/op.h"
 
-/* --- frag.c ------------------------------------------------------------- */
-
 /* Sender: one step of what was asked for; false: nothing is left of it. */
 bool bl_frag_serve(struct bl_ep *ep, struct bl_send_op *r);
-
-/* --- rndv_rx.c -------------------------------------------------------------- */
-
-/* --- endpoint.c ------------------------------------------------------------------ */
 
 void bl_on_frag_ask(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,
 		    const void *bytes, uint32_t len);
