@@ -91,7 +91,6 @@ struct bl_iov8 {
 	struct iovec iov[BL_IOV_MAX];
 };
 
-
 /* A receive ends with an error. */
 bl_cold void bl_recv_fail(struct bl_ep *ep, struct bl_sink *sink, struct bl_post *post, bool tagged,
 			  int err);

@@ -11,8 +11,8 @@
  *
  * Whoever does something of its own between two reads doesn't wait: processor time tells, which
  * unlike time doesn't pass while others have the core. More of it a read than polling and yielding
- * take, and the wait begins anew. Nor does one that sends, or whose messages come to other queues: of the
- * queue's domain this is seen before each nap, of others soon after.
+ * take, and the wait begins anew. Nor does one that sends, or whose messages come to other queues:
+ * of the queue's domain this is seen before each nap, of others soon after.
  *
  * Serialised by the domain like everything in api.h.
  */
