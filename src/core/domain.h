@@ -71,9 +71,6 @@ struct bl_av {
 	uint32_t nep;
 };
 
-/* The first place of an address, or BL_ADDR_ANY. */
-uint64_t bl_av_find(const struct bl_av *av, const struct bl_addr *addr);
-
 static inline void bl_domain_nonblocking(struct bl_domain *domain)
 {
 	domain->nonblocking = true;

@@ -211,25 +211,6 @@ static inline void bl_cq_moved(const struct bl_ep *ep, struct bl_cq *cq, size_t 
 void *bl_slab(struct bl_ep *ep, size_t bytes);
 void bl_slabs_free(struct bl_ep *ep);
 
-/* The peer broke the protocol, or is gone: nothing of it is believed any more. */
-bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
-
-/* Take in peers that have connected. endpoint.c */
-void bl_ep_adopt(struct bl_ep *ep);
-
-/* Connect to a peer that isn't adopted, waiting for it once. Like bl_peer_connect(). endpoint.c */
-bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
-
-/* Rarely: lives of peers, lanes that have gone silent. endpoint.c */
-bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
-
-/* There is no memory for it: as bl_again() (retry.h), but an error once all that was begun has been
- * refused so for a second, or else a limit that isn't raised (ulimit -v) would have its user try
- * again for ever. endpoint.c */
-bl_cold int bl_no_memory(struct bl_ep *ep);
-
-bl_noinline void bl_ep_doorbells(struct bl_ep *ep, struct bl_sink *sink);
-
 /* It has more to do than to look at what others count. */
 static inline bool bl_ep_has_work(const struct bl_ep *ep)
 {

@@ -113,7 +113,4 @@ struct bl_recv {
 	struct bl_work *work; /* as in struct bl_send */
 };
 
-/* What goes there can't begin yet: it is to be queued. txq.h */
-#define BL_QUEUE (-EINPROGRESS)
-
 #endif

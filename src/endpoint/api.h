@@ -46,6 +46,8 @@ int bl_av_close(struct bl_av *av); /* -EBUSY while an endpoint is bound */
 int bl_av_insert(struct bl_av *av, const struct bl_addr *addr, uint64_t *index);
 int bl_av_remove(struct bl_av *av, uint64_t index); /* -ENOENT: nothing there */
 int bl_av_lookup(struct bl_av *av, uint64_t index, struct bl_addr *addr);
+/* The first place of an address, or BL_ADDR_ANY. */
+uint64_t bl_av_find(const struct bl_av *av, const struct bl_addr *addr);
 
 /*
  * Make progress on the endpoints bound and take up to max completions, each

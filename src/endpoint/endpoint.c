@@ -216,23 +216,6 @@ static void unbind_cntr(struct bl_cntr **cntr, struct bl_ep *ep)
 
 /* --- endpoint ----------------------------------------------------------- */
 
-#define POOR_NS	    1000000000u /* of refusals in a row, ... */
-#define POOR_ROW_NS 200000000u	/* ... none of them later than that after the last one */
-
-bl_cold int bl_no_memory(struct bl_ep *ep)
-{
-	uint64_t now = bl_clock_ns();
-
-	if (now - ep->shortage.last > POOR_ROW_NS)
-		ep->shortage.since = now;
-	ep->shortage.last = now;
-	if (now - ep->shortage.since < POOR_NS)
-		return bl_again();
-	bl_warn("no memory for what is to be begun, for a second: %s", bl_remedy(ENOMEM));
-	ep->shortage.last = 0; /* whoever begins something again may wait again */
-	return -ENOMEM;
-}
-
 static void poll_peer(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
 {
 	bl_poll_peer(ep, sink, peer);
@@ -602,7 +585,7 @@ static void copy_on(struct bl_ep *ep, struct bl_sink *sink)
 			ep->ways.habit.leaves_amid--;
 		ep->ways.habit.brought_at = 0;
 	}
-	bl_local_progress(ep, sink);
+	bl_ways_progress(ep, sink);
 	if (!ep->rndv.ntransfer || unlikely(bl_knobs()->overlap == BL_OVERLAP_NEVER))
 		return;
 	if (unlikely(rare || (ep->ways.habit.leaves_amid && sink->n)))

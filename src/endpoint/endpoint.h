@@ -15,10 +15,11 @@
 
 #include "core/ep.h"
 #include "core/post.h"
+#include "core/retry.h"
 #include "endpoint/wait.h"
 #include "transport/local/adapt/policy.h"
 #include "transport/local/deliver.h"
-#include "transport/local/eager.h"
+#include "transport/local/adapt/demote.h"
 
 static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
 	      "`ndest` to `warm`, what a message needs besides, is one line");
@@ -30,6 +31,7 @@ static inline void bl_ep_report_srx(struct bl_ep *ep, bool always)
 
 /* --- progress ----------------------------------------------------------- */
 
+bl_noinline void bl_ep_doorbells(struct bl_ep *ep, struct bl_sink *sink);
 bl_noinline void bl_ep_work(struct bl_ep *ep, struct bl_sink *sink);
 
 bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
@@ -43,6 +45,14 @@ bl_always_inline void bl_progress(struct bl_ep *ep, struct bl_sink *sink)
 }
 
 /* --- sending ------------------------------------------------------------ */
+
+/* What goes there can't begin yet: it is to be queued. txq.h */
+#define BL_QUEUE (-EINPROGRESS)
+
+/* One message longer than a slot, as one packet through the payload; `head`: of its length, its
+ * operation and flags. send.c */
+bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *buf, uint32_t head,
+			    uint64_t tag, uint64_t data);
 
 /* The peer at dest with room for a packet, or why not; BL_QUEUE. */
 bl_noinline int bl_find_room(struct bl_ep *ep, uint64_t dest, struct bl_peer **peer);
@@ -222,5 +232,17 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 
 /* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
 bool bl_is_congested(struct bl_peer *peer, size_t len);
+
+/* The peer broke the protocol, or is gone: nothing of it is believed any more. */
+bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
+
+/* Take in peers that have connected. endpoint.c */
+void bl_ep_adopt(struct bl_ep *ep);
+
+/* Connect to a peer that isn't adopted, waiting for it once. Like bl_peer_connect(). endpoint.c */
+bl_cold int bl_ep_connect(struct bl_ep *ep, struct bl_peer *peer);
+
+/* Rarely: lives of peers, lanes that have gone silent. endpoint.c */
+bl_cold void bl_ep_look(struct bl_ep *ep, struct bl_sink *sink, uint64_t now);
 
 #endif

@@ -214,12 +214,15 @@ static void look_at_ring(const struct bl_ep *ep, const struct bl_peer *peer, str
 	s->stays_short = peer->stays_short;
 }
 
-static enum bl_pattern pattern_of(struct bl_peer *peer, size_t len)
+/* Whether it is our turn is asked of those only for which that decides: to ask takes note of what
+ * has been heard. */
+static enum bl_pattern pattern_of(struct bl_peer *peer, const struct bl_situation *s)
 {
 	struct bl_tx *tx = &peer->tx;
 	bool pingpong = bl_tx_is_pingpong(tx), streams = true;
 
-	if (len <= bl_limits()->pingpong_max || (pingpong && len <= BL_PROXY_MIN))
+	if ((s->len <= bl_limits()->pingpong_max && !s->one_copy) ||
+	    (pingpong && s->dirty && s->len <= BL_PROXY_MIN))
 		streams = bl_tx_streams(tx, peer->rx.next);
 	if (pingpong)
 		return streams ? BL_PINGPONG : BL_ANSWER;
@@ -228,28 +231,37 @@ static enum bl_pattern pattern_of(struct bl_peer *peer, size_t len)
 	return bl_tx_is_silent(tx) ? BL_BURST : BL_EXCHANGE;
 }
 
-/* All that costs nothing. */
+/* How far it is may have to be found out anew, where two copies would do. */
+static void look_how_far(struct bl_peer *peer, struct bl_situation *s)
+{
+	if (unlikely(s->far) && s->len <= bl_limits()->eager[BL_RING_LONG][BL_STREAM][0])
+		bl_tx_look(&peer->tx, s->len);
+	s->far = bl_tx_is_far(&peer->tx);
+}
+
+/* All that is at hand. */
 static void look(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
 		 struct bl_situation *s)
 {
 	struct bl_tx *tx = &peer->tx;
 
-	if (unlikely(bl_tx_is_far(tx)) && s->len <= bl_limits()->eager[BL_RING_LONG][BL_STREAM][0])
-		bl_tx_look(tx, s->len);
-	s->pattern = pattern_of(peer, s->len);
+	s->dirty = tx->dirty == BL_DIRTY_AFTER;
+	s->one_copy = peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF;
+	s->pattern = pattern_of(peer, s);
 	s->there = BL_WAITING;
 	s->far = bl_tx_is_far(tx);
 	s->talks = tx->turns == BL_PINGPONG_AFTER && tx->answered;
-	s->dirty = tx->dirty == BL_DIRTY_AFTER;
 	s->spent = !tx->dirty_left;
 	s->past = tx->past;
-	s->one_copy = peer->copy.needs_rkeys || peer->copy.pull == BL_COPY_SELF;
 	s->pending = ep->rndv.requests != ep->ways.pending.neager_long;
 	s->leaves = ep->ways.habit.leaves;
 	s->expects = peer->board && peer->board->used;
 	s->published = true;
 	s->acked = send->flags & BL_DELIVERY_COMPLETE;
 	look_at_ring(ep, peer, s);
+	if (s->len < bl_limits()->proxy_min && !s->one_copy &&
+	    !(s->pattern == BL_ANSWER && s->len <= bl_limits()->pingpong_max))
+		look_how_far(peer, s);
 }
 
 /* What lies in lines that the receiver writes: from proxy_min on, if it matters. */
@@ -262,7 +274,7 @@ static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 	     !bl_policy_wants_longer(l, s)))
 		return;
 	s->unread = bl_tx_unread(&peer->tx);
-	s->far = bl_tx_is_far(&peer->tx);
+	look_how_far(peer, s);
 	s->published = bl_adverts_any(&peer->rx.lane->board);
 	s->there = bl_waits_here(peer, 0)	 ? BL_WAITING
 		   : bl_waits_here(peer, s->len) ? BL_USING
@@ -289,8 +301,8 @@ static void learn(struct bl_ep *ep, struct bl_peer *peer, struct bl_situation *s
 }
 
 /* It is announced, as far as is known: has the receiver published a receive for it? */
-static enum bl_way announced(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-			     struct bl_situation *s)
+static enum bl_way announced_way(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+				 struct bl_situation *s)
 {
 	s->claimable = bl_proxy_may(peer);
 	s->matches = bl_proxy_is_for(ep, peer, s->len, send->flags & BL_TAGGED, send->tag);
@@ -305,11 +317,11 @@ static enum bl_way choose(struct bl_ep *ep, struct bl_peer *peer, const struct b
 	enum bl_way way;
 
 	if (!bl_policy_may_be_packet(l, s->len, peer->tx.dirty == BL_DIRTY_AFTER))
-		return announced(ep, peer, send, s);
+		return announced_way(ep, peer, send, s);
 	look(ep, peer, send, s);
 	s->away = s->acked && s->len < l->proxy_min && !was_seen_lately(ep, peer) &&
 		  bl_proxy_is_away(ep, peer);
-	if (unlikely(s->away) && announced(ep, peer, send, s) == BL_PROXY)
+	if (unlikely(s->away) && announced_way(ep, peer, send, s) == BL_PROXY)
 		return BL_PROXY;
 	s->announce = false;
 	look_closer(peer, s);
@@ -323,7 +335,7 @@ static enum bl_way choose(struct bl_ep *ep, struct bl_peer *peer, const struct b
 		s->clean = true;
 		way = bl_policy_choose(l, s);
 	}
-	return way <= BL_COPYBUF ? way : announced(ep, peer, send, s);
+	return way <= BL_COPYBUF ? way : announced_way(ep, peer, send, s);
 }
 
 /* A message that lies in the ring, of whose delivery its sender wants to hear; NULL: no memory. */
@@ -544,10 +556,10 @@ int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_se
 		if ((len <= ep->limit.eager_max || len <= bl_policy_eager(bl_limits(), &s)) &&
 		    bl_gives_room(peer))
 			return bl_txq_not_now(ep, peer, BL_TXQ_SOON);
-		*way = announced(ep, peer, send, &s);
+		*way = announced_way(ep, peer, send, &s);
 		return -EMSGSIZE;
 	}
-	if (dirty)
+	if (dirty) /* one that the ring has no room for is judged again when it goes */
 		tx->dirty_left -= !bl_policy_near_enough(bl_limits(), &s);
 	if (send->flags & BL_DELIVERY_COMPLETE) {
 		struct bl_send_op *r = await_delivery(ep, peer, send, len);
@@ -610,7 +622,8 @@ static int send_long(struct bl_ep *ep, const struct bl_send *send, size_t len)
 	if (err != -EMSGSIZE)
 		return bl_txq_send(ep, send, err);
 	bl_proxy_ask(ep, peer, len);
-	if (bl_rndv_announce(ep, peer, send, len, way == BL_PROXY, &r))
+	r = bl_rndv_announce(ep, peer, send, len, way == BL_PROXY);
+	if (unlikely(!r))
 		return bl_no_memory(ep);
 	if (way == BL_PROXY)
 		bl_proxy_announced(ep, r);

@@ -15,7 +15,7 @@
  *                                                   for who polls a descriptor, the service
  *                                                   thread's
  *   another thread that took what came              bl_ep_doorbells, bl_ep_work
- *   another thread's completion in the same queue   the queue's limit (read.c)
+ *   another thread's completion in the same queue   the queue's limit (comp.c)
  *   another thread's count in the same counter      the counter's `asleep` (bl_cntr_up)
  *   an endpoint that is enabled                     bl_wait_enabled
  *   fi_cq_signal, fi_cntr_add and the like          bl_wait_interrupt, bl_wait_wake
@@ -242,15 +242,6 @@ static uint64_t fall_asleep_on_fd(struct bl_waiter *w, struct bl_sleep *sleep)
 	return most;
 }
 
-/* This thread has been refused something since its last bl_wait_try(). */
-static _Thread_local bool refused;
-
-bl_cold int bl_again(void)
-{
-	refused = true;
-	return -EAGAIN;
-}
-
 int bl_wait_try(struct bl_waiter *w)
 {
 	struct bl_sleep sleep = {0};
@@ -259,8 +250,7 @@ int bl_wait_try(struct bl_waiter *w)
 	if (w->epoll < 0)
 		return has_something(w) ? -EAGAIN : 0;
 	quiet = fall_asleep_on_fd(w, &sleep) == BL_WAIT_MOST_NS;
-	quiet &= !refused;
-	refused = false;
+	quiet &= !bl_was_refused();
 	w->armed |= quiet;
 	settle(w);
 	return quiet ? 0 : -EAGAIN;

@@ -456,7 +456,7 @@ uint64_t bl_oversub_give_way(struct bl_cq *cq, uint64_t now)
 {
 	struct bl_oversub *crowd = &cq->crowd;
 	uint64_t before, after;
-	bool switched;
+	bool switched = false;
 
 	bl_oversub_put_right(cq, now);
 	if (now - cq->wait_began > NAP_AFTER_US * bl_ticks_per_us() &&
@@ -467,13 +467,15 @@ uint64_t bl_oversub_give_way(struct bl_cq *cq, uint64_t now)
 	if (!bl_oversub_shared(crowd, now))
 		tell_core(cq);
 	crowd->reads++;
-	before = bl_ticks(); /* the yield alone, not what led to it */
-	if (!crowd->left_to_caller) {
+	after = bl_ticks();
+	if (!crowd->left_to_caller) { /* else its caller's yields, which we don't see, say nothing
+				       */
+		before = after;	      /* the yield alone, not what led to it */
 		crowd->own++;
 		yield(cq);
+		after = bl_ticks();
+		switched = after - before > SWITCHED_US * bl_ticks_per_us();
 	}
-	after = bl_ticks();
-	switched = after - before > SWITCHED_US * bl_ticks_per_us();
 	if (switched)
 		crowd->taken = after;
 	if (switched && !bl_oversub_shared(crowd, after) && met_neighbour(cq))

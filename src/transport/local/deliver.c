@@ -143,6 +143,41 @@ static bool keep(struct bl_ep *ep, const struct bl_arrival *a, bool tagged, cons
 	return true;
 }
 
+/*
+ * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
+ * other message may take it meanwhile: not one from anybody, nor one of a context. If it is the
+ * first that matches but has been claimed, the next one isn't looked for.
+ */
+static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
+{
+	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
+	struct bl_post *post;
+
+	if (ep->home != ep)
+		return NULL;
+	post = *bl_match_find(queue, a->peer, tagged ? a->tag : 0);
+	if (!post || post->src != a->peer || post->niov > 1 || post->flags & BL_POST_MULTI ||
+	    a->len > post->len)
+		return NULL;
+	return !(post->flags & BL_POST_PUBLISHED) || bl_proxy_revoke(ep, post) ? post : NULL;
+}
+
+/* One that may still be being written is copied as it comes, into the receive that it will match,
+ * if that can be (*copied). False: it stays in the ring. */
+static bl_noinline bool arrive_streamed(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
+					const uint8_t *bytes, bool *copied)
+{
+	uint32_t len = (uint32_t)a->len;
+	struct bl_post *post = NULL;
+
+	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_progress(a->streamed, len) < len))
+		post = taken_for(ep, a, tagged);
+	if (!bl_take_streamed(ep, &a->peer->rx, a->streamed, len, post, bytes))
+		return false;
+	*copied = post != NULL;
+	return true;
+}
+
 static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl_arrival *a,
 			 bool tagged, const void *bytes)
 {
@@ -154,7 +189,7 @@ static bool arrive_bytes(struct bl_ep *ep, struct bl_sink *sink, const struct bl
 	if (unlikely(a->slot_flags & BL_SLOT_ACK))
 		bl_proxy_took(ep, a->peer, a->len);
 	/* What isn't whole takes no receive but that which it is copied into. */
-	if (unlikely(a->streamed != NULL) && !bl_arrive_streamed(ep, a, tagged, bytes, &copied))
+	if (unlikely(a->streamed != NULL) && !arrive_streamed(ep, a, tagged, bytes, &copied))
 		return false;
 	at = bl_proxy_match(ep, queue, bl_source_name(ep, a->peer), tagged ? a->tag : 0);
 	post = *at;
@@ -349,37 +384,4 @@ bl_noinline void bl_has_read(struct bl_ep *ep, struct bl_peer *peer, const struc
 		ep->unsaid = 0;
 		bl_presence_active(ep, bl_ticks());
 	}
-}
-
-/*
- * The receive that it may be copied into at once, which no sender sees any more; NULL: none. No
- * other message may take it meanwhile: not one from anybody, nor one of a context. If it is the
- * first that matches but has been claimed, the next one isn't looked for.
- */
-static struct bl_post *taken_for(struct bl_ep *ep, const struct bl_arrival *a, bool tagged)
-{
-	struct bl_post_queue *queue = tagged ? &ep->tagged.posted : &ep->msg.posted;
-	struct bl_post *post;
-
-	if (ep->home != ep)
-		return NULL;
-	post = *bl_match_find(queue, a->peer, tagged ? a->tag : 0);
-	if (!post || post->src != a->peer || post->niov > 1 || post->flags & BL_POST_MULTI ||
-	    a->len > post->len)
-		return NULL;
-	return !(post->flags & BL_POST_PUBLISHED) || bl_proxy_revoke(ep, post) ? post : NULL;
-}
-
-bl_noinline bool bl_arrive_streamed(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
-				    const uint8_t *bytes, bool *copied)
-{
-	uint32_t len = (uint32_t)a->len;
-	struct bl_post *post = NULL;
-
-	if (!(bl_rx_was_left(&a->peer->rx) && bl_slot_progress(a->streamed, len) < len))
-		post = taken_for(ep, a, tagged);
-	if (!bl_take_streamed(ep, &a->peer->rx, a->streamed, len, post, bytes))
-		return false;
-	*copied = post != NULL;
-	return true;
 }

@@ -10,7 +10,7 @@
 #include "core/post.h"
 #include "transport/local/adapt/warm.h"
 #include "transport/local/lane/ack.h"
-#include "transport/local/lane/op.h"
+#include "transport/local/ways/rndv.h"
 
 #define BL_SAY_BYTES 16384u /* of long packets: then who sends them hears that they are read */
 
@@ -127,7 +127,7 @@ bool bl_unexpected_give(struct bl_sink *sink, struct bl_unexpected *u, struct bl
 void bl_unexpected_refuse(struct bl_ep *ep, struct bl_unexpected *u);
 
 /* A pass over everything under way. */
-void bl_local_progress(struct bl_ep *ep, struct bl_sink *sink);
+void bl_ways_progress(struct bl_ep *ep, struct bl_sink *sink);
 
 /* Cancel a send of this context that has left and that no receive has, as far as is known here: it
  * ends as said in withdraw.c. False: there is none. */

@@ -106,4 +106,7 @@ static inline void bl_dirty_judge(const struct bl_ep *ep, struct bl_recv_op *t, 
 		t->verdict &= ~BL_FIN_DIRTY;
 }
 
+/* FIN's data for a message of so many bytes that was announced: was it dirty? dirty.h */
+void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data);
+
 #endif

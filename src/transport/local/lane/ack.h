@@ -14,17 +14,4 @@ void bl_ack(struct bl_ep *ep, struct bl_peer *peer, uint64_t request, uint64_t s
 /* The peer has received as many of our messages, and we haven't taken note of it yet. */
 uint32_t bl_acks_in_sight(const struct bl_peer *peer);
 
-/* Before the last look before a sleep: messages whose FIN has found no slot. */
-bl_cold void bl_ack_look_at_all(struct bl_ep *ep);
-
-/* Messages of ours that the peer has received, and whose FIN has found no slot; ack.c */
-bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
-
-static inline void bl_ack_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
-{
-	if (unlikely(!peer->dead && /* else it may have no ring any more */
-		     atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed)))
-		bl_ack_take(ep, sink, peer);
-}
-
 #endif

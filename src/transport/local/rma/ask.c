@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "transport/local/ways/rndv.h"
+#include "core/retry.h"
 #include "core/stat.h"
 
 /* One that the target does for us. */

@@ -17,11 +17,6 @@
 bl_noinline bool bl_take_streamed(struct bl_ep *ep, struct bl_rx *rx, const struct bl_slot *slot,
 				  uint32_t len, struct bl_post *post, const uint8_t *bytes);
 
-/* The same of a message that the fast path doesn't take, into the receive that bl_proxy_match()
- * finds for it, if that can be. *copied, where true is returned: it could. */
-bl_noinline bool bl_arrive_streamed(struct bl_ep *ep, const struct bl_arrival *a, bool tagged,
-				    const uint8_t *bytes, bool *copied);
-
 /* The receive has been written to by a message that is still to come, and so isn't cancelled: of
  * one that is, no part may have been altered (MPI 4.0, 3.8.4). Its message ends it, or its sender's
  * death. */

@@ -61,12 +61,11 @@ void bl_rndv_finish(struct bl_ep *ep, struct bl_sink *sink);
 /* The same, but for no longer than until then (ticks). False: some is left. */
 bool bl_rndv_finish_by(struct bl_ep *ep, struct bl_sink *sink, uint64_t until);
 
-/* Announce a message to a peer whose ring has room for a packet: *op is its send op. open: it may
- * be claimed, which is then tried (proxy.h). -ENOMEM. */
-int bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len,
-		     bool open, struct bl_send_op **op);
+/* Announce a message to a peer whose ring has room for a packet. open: it may be claimed, which is
+ * then tried (proxy.h). NULL: no memory. */
+struct bl_send_op *bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer,
+				    const struct bl_send *send, size_t len, bool open);
 
-/* send.c */
 /* One of len bytes goes to a copy buffer once it is known that two talk, and, if it is long,
  * that its bytes are fresh (dirty.h). */
 static inline bool bl_copybuf_takes(size_t len)
@@ -74,7 +73,17 @@ static inline bool bl_copybuf_takes(size_t len)
 	return len <= bl_limits()->pingpong_max || len <= bl_limits()->dirty[false];
 }
 
-/* FIN's data for a message of so many bytes that was announced: was it dirty? dirty.h */
-void bl_dirty_told(struct bl_peer *peer, size_t len, uint64_t data);
+/* Before the last look before a sleep: messages whose FIN has found no slot. */
+bl_cold void bl_ack_look_at_all(struct bl_ep *ep);
+
+/* Messages of ours that the peer has received, and whose FIN has found no slot; ack.c */
+bl_cold void bl_ack_take(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer);
+
+static inline void bl_ack_look(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer)
+{
+	if (unlikely(!peer->dead && /* else it may have no ring any more */
+		     atomic_load_explicit(&peer->tx.lane->fins.some, memory_order_relaxed)))
+		bl_ack_take(ep, sink, peer);
+}
 
 #endif

@@ -11,8 +11,8 @@
 #include "core/stat.h"
 #include "core/deferred.h"
 
-int bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send, size_t len,
-		     bool open, struct bl_send_op **op)
+struct bl_send_op *bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer,
+				    const struct bl_send *send, size_t len, bool open)
 {
 	bool tagged = send->flags & BL_TAGGED;
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
@@ -21,12 +21,12 @@ int bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer, const struct bl_sen
 	size_t bytes;
 
 	if (!r)
-		return -ENOMEM;
+		return NULL;
 	r->peer = peer;
 	r->len = len;
 	r->niov = (uint32_t)bl_iov_slice(send->iov, send->niov, 0, len, r->iov);
 	if (unlikely(send->flags & BL_INJECT) && !bl_send_op_keep(ep, r))
-		return -ENOMEM; /* and it is free again */
+		return NULL; /* and it is free again */
 	r->context = send->context;
 	r->flags = (send->flags & (BL_TAGGED | BL_MSG)) | BL_SEND;
 	r->quiet = !(send->flags & BL_COMPLETION);
@@ -48,8 +48,7 @@ int bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer, const struct bl_sen
 	bl_tx_said_rts(&peer->tx, bl_copybuf_takes(len));
 	r->tagged = tagged;
 	r->tag = tagged ? send->tag : 0;
-	*op = r;
-	return 0;
+	return r;
 }
 
 void bl_on_cts(struct bl_ep *ep, struct bl_peer *peer, uint64_t tag, uint64_t data,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * local.c: what is under way, in whichever way, goes on; see deliver.h. Serialised by the domain.
+ * progress.c: what is under way, in whichever way, goes on; see deliver.h. Serialised by the
+ * domain.
  */
 #include "transport/local/deliver.h"
 #include "transport/local/ways/frag.h"
@@ -26,7 +27,7 @@ static void send_ops_progress(struct bl_ep *ep, struct bl_sink *sink)
 	}
 }
 
-void bl_local_progress(struct bl_ep *ep, struct bl_sink *sink)
+void bl_ways_progress(struct bl_ep *ep, struct bl_sink *sink)
 {
 	bl_rndv_progress(ep, sink);
 	send_ops_progress(ep, sink);
