@@ -64,6 +64,7 @@ static enum bl_way way_of(enum bl_pattern pattern, bool far, bool dirty, uint32_
 		.far = far,
 		.long_ring = true,
 		.has_copybuf = buffer,
+		/* as bl_copybuf_may() has it */
 		.copybuf = buffer && len > BL_SLOT_INLINE &&
 			   (!plan->exchange_only || len >= BL_EXCHANGE_MIN),
 		.place = plan->copybuf && takes_turns,
@@ -100,7 +101,8 @@ int main(void)
 	printf("both_from %u\n", l->split_min);
 	for (int far = 0; far < 2; far++) {
 		for (int pattern = 0; pattern < BL_PATTERNS; pattern++)
-			if (patterns[pattern])
+			/* Only where longer rings are for streams is one told from a burst. */
+			if (patterns[pattern] && (pattern != BL_STREAM || !l->eager_long))
 				say(pattern, far, false, patterns[pattern]);
 		if (bl_copy_plan()->copybuf)
 			say(BL_EXCHANGE, far, true, "just-written");

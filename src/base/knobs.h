@@ -70,10 +70,10 @@ enum bl_knob_kind {
 	  "shorter ones; elsewhere to whom such a stream goes. always is for 16, at once.")        \
 	X(copybuf, BL_KNOB_CHOICE, 0, 0, 3, "auto|always|never|exchange",                          \
 	  "Whether two that wait for each other's messages of 289 bytes and more write them all "  \
-	  "to one place behind a longer ring (FI_BEELINE_LONG_RING), in turn. crossing: only if "  \
+	  "to one place behind a longer ring (FI_BEELINE_LONG_RING), in turn. exchange: only if "  \
 	  "both send at once, and 1 KiB and more, or what they have just written "                 \
 	  "(FI_BEELINE_EAGER_LONG_MAX). auto: where that was found faster, AMD from Zen 3 on; "    \
-	  "crossing on Intel Xeon with 2 MiB, from Sapphire Rapids "                               \
+	  "exchange on Intel Xeon with 2 MiB, from Sapphire Rapids "                               \
 	  "on; else never. always has messages of 8 KiB and more grow there while they are "       \
 	  "read, even where both send at once; never offers no such place, but uses "              \
 	  "another's.")                                                                            \

@@ -58,7 +58,7 @@ int bl_copy_push(struct bl_copy_pair *pair, const struct iovec *mine, size_t nmi
  * The same where the peer may have lent its buffers: key[i] for theirs[i], or NULL.
  * process_vm_* first, since it needs no key, unless the knob says otherwise; then
  * the module, which asks for no right but the key. Lending costs the peer two
- * system calls a message, so it lends (pair->lend) only once one of the two has
+ * system calls a message, so it lends (pair->needs_rkeys) only once one of the two has
  * been refused: our own refusal tells us, and what the peer asks for tells us of
  * its: see bl_copy_unreached().
  */

@@ -93,12 +93,18 @@ static bool is_dead(uint64_t token)
 
 void bl_atomics_token_forget(void)
 {
-	/* No other thread is in here: no endpoint is left that could ask for it. */
-	pthread_mutex_init(&own.lock, NULL);
+	pthread_mutex_lock(&own.lock);
 	if (own.socket >= 0)
 		close(own.socket);
 	own.socket = -1;
 	atomic_store_explicit(&own.token, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&own.lock);
+}
+
+void bl_atomics_token_orphan(void)
+{
+	pthread_mutex_init(&own.lock, NULL); /* a thread that wasn't forked may have had it */
+	bl_atomics_token_forget();
 }
 
 /* --- the lock ------------------------------------------------------------------ */

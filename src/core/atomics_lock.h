@@ -55,7 +55,8 @@ void bl_atomics_page_unlock(struct bl_atomics_page *atomics_page);
  * it again. 0, or -EAGAIN: one of them has it now, and we haven't. */
 int bl_atomics_page_share(struct bl_atomics_page *atomics_page, struct bl_atomics_page_wait *wait);
 
-/* This process's token is no more: its last endpoint is closed, or it is a forked child. */
+/* This process's token is no more: its last endpoint is closed; or it is a forked child. */
 void bl_atomics_token_forget(void);
+void bl_atomics_token_orphan(void);
 
 #endif

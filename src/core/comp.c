@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * comp.c: the ring behind a completion queue; see comp.h. Serialised by the domain.
+ * comp.c: a completion queue is a ring that doubles when it is full: no completion is lost, none
+ * waits in a message's place. Errors lie in a list of their own; the ring keeps their place in the
+ * order. Serialised by the domain.
  */
 #include "core/comp.h"
 

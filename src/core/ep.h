@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * ep.h: an endpoint as everything below the endpoint layer sees it. Serialised by the domain.
- *
- * An endpoint has one posted and one unexpected queue for each of tagged and untagged messages, in
- * post order and in order of arrival; whatever path a message takes, it is matched here.
+ * It has one posted and one unexpected queue for each of tagged and untagged messages, in post
+ * order and in order of arrival; match.h searches them.
  */
 #ifndef BL_CORE_EP_H
 #define BL_CORE_EP_H
@@ -22,7 +21,7 @@
 #include "transport/local/adapt/proxy_state.h"
 #include "transport/local/lane/op_state.h"
 
-struct bl_send_op; /* sender's side of a large message; rndv.h */
+struct bl_send_op; /* sender's side of a large message; lane/op.h */
 struct bl_recv_op; /* receiver's side */
 
 /* The queues and counters that an endpoint is bound to, or NULL. */
@@ -91,7 +90,7 @@ struct bl_duty {
 struct bl_srx_state {
 	struct bl_ep **member;
 	uint32_t nmember;
-	struct bl_peer *expected; /* stand-ins for sources that have no name yet; shared.c */
+	struct bl_peer *expected; /* stand-ins for sources that have no name yet; srx.c */
 };
 
 /* Operations that wait for their peer. */

@@ -121,7 +121,6 @@ struct bl_rma bl_rma_with_pieces(const struct bl_rma *rma, void *memory);
 /* If it is injected: its operands are its user's again, and `copy` has them. */
 void bl_rma_keep_bytes(struct bl_rma *rma, size_t len, struct iovec kept[2], char *copy);
 
-#define BL_ATOMIC_CHUNK 4096u /* a multiple of every element's size */
 /* A part of an atomic operation. */
 struct bl_atomic_run {
 	struct bl_copy_pair *pair; /* NULL: our own memory */
@@ -142,7 +141,7 @@ int bl_atomic_run(const struct bl_atomic_run *r, struct bl_atomics_page *atomics
 
 /* --- its end, at the origin --------------------------------------------------- */
 
-/* Say so in the log, and complete it; err: 0 or a positive errno. */
+/* Say so in the log; err: a positive errno. */
 bl_cold void bl_rma_tell_error(const struct bl_peer *peer, enum bl_rma_what what, size_t len,
 			       const char *way, int err);
 void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, const struct bl_rma *rma, size_t len,

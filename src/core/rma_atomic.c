@@ -7,7 +7,8 @@
 
 #include "core/rma.h"
 
-#define CHUNK BL_ATOMIC_CHUNK
+#define CHUNK 4096u /* a multiple of every element's size, as a part of an operation is */
+static_assert(BL_RMA_PART % CHUNK == 0, "");
 #define PIECE (16u * CHUNK) /* then others may have the lock, if they want it */
 
 /* Refused, before anything was written. */

@@ -68,7 +68,7 @@ struct bl_av;	      /* index -> address */
 struct bl_cq;
 struct bl_cntr;
 struct bl_ep;
-struct bl_work; /* trigger.h */
+struct bl_work; /* deferred.h */
 
 /* --- sending ------------------------------------------------------------ */
 /*

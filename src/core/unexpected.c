@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * unexpected.c: messages whose receive isn't posted: which are left in the ring for a while, and
- * what becomes of both queues when an endpoint closes; see recv.h. Serialised by the domain.
+ * unexpected.c: messages whose receive isn't posted, and what becomes of both queues when an
+ * endpoint closes; see post.h. Serialised by the domain.
  */
 #include "core/match.h"
 #include "core/post.h"
 #include "core/stat.h"
-
-/* --- left in the ring ------------------------------------------------------- */
 
 /* --- the endpoint closes ---------------------------------------------------- */
 
@@ -69,7 +67,7 @@ static size_t bytes_kept(const struct bl_unexpected *u)
 
 /* Messages beyond the eager limit that came whole and wait for their receives. While they are more
  * than BL_KEPT_MOST bytes we say so in our header, and senders, who look every few packets
- * (bl_is_congested), announce theirs. */
+ * (is_congested()), announce theirs. */
 static void count_eager_long(struct bl_ep *ep, const struct bl_unexpected *u, bool comes)
 {
 	bool congested;

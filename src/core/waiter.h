@@ -35,15 +35,15 @@ int bl_wait_add(struct bl_waiter *w, struct bl_ep *ep);
 
 void bl_wait_remove(struct bl_waiter *w, struct bl_ep *ep);
 
-/* A counter becomes one of regions: all of its domain's endpoints wake who waits for it (who naps
- * while one of them isn't enabled). 0 or
- * -errno. And no longer. */
+/* A counter becomes one of regions: all of its domain's endpoints wake who waits for it
+ * (who naps while one of them isn't enabled). 0 or -errno. And no longer. */
 int bl_wait_widen(struct bl_cntr *cntr);
 
 void bl_wait_narrow(struct bl_cntr *cntr);
 
-/* Something hears of news that `w` may have been waiting for, without being in the group. */
+/* Its descriptor, if it has one, becomes readable. */
 void bl_wait_raise(struct bl_waiter *w);
+
 /* It sleeps on what isn't all any more that it should. (self: for those that visit all.) */
 void bl_wait_stir(struct bl_waiter *w, const struct bl_waiter *self);
 

@@ -223,16 +223,6 @@ void bl_ep_free(struct bl_ep *ep);
 void bl_ep_unbind_av(struct bl_ep *ep);
 void bl_recv_abandon(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 
-/* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The
- * ring has a slot for it. 0: it is there, and completed unless its receiver is to say so; -EAGAIN:
- * there will be room in a moment; -EMSGSIZE: it is to be announced, for its length, or since its
- * receiver doesn't read just now, and goes *way. */
-int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-		      size_t len, enum bl_way *way);
-
-/* It keeps as much as it may of what has come before its receives: announce one of len bytes. */
-bool bl_is_congested(struct bl_peer *peer, size_t len);
-
 /* The peer broke the protocol, or is gone: nothing of it is believed any more. */
 bl_cold void bl_ep_peer_gone(struct bl_ep *ep, struct bl_sink *sink, struct bl_peer *peer, int err);
 

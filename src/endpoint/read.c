@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * read.c: completion queues and counters. A queue is a ring that doubles when it
- * is full: no completion is lost, none waits in a message's place. Errors lie in
- * a list of their own; the ring keeps their place in the order. Serialised by
- * the domain.
+ * read.c: reading completion queues and counters: progress, and what is done in an idle moment. The
+ * queue itself is in core/comp.c. Serialised by the domain.
  */
 #include <stdlib.h>
 #include <string.h>

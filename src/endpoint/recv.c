@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * recv.c: posted receives, unexpected messages, and everything about them that isn't a short tagged
- * message for a posted buffer (endpoint.h has that one). Serialised by the domain. Bytes in shared
- * memory are read once and checked.
+ * recv.c: posting receives, taking them back, and their end when a peer is gone. What arrives for
+ * them is in transport/local/deliver.c. Serialised by the domain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +19,7 @@
 #include "endpoint/txq.h"
 #include "endpoint/trigger.h"
 
-/* --- pools -------------------------------------------------------------- */
-
-/* --- a message meets a receive ------------------------------------------ */
-
 static struct bl_sink no_sink; /* completions go to the queues; it is never written to */
-
-/* --- arrival ------------------------------------------------------------ */
 
 /* --- posting ------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * send.c: the general send, finding room, and control packets, which must never
- * be lost to a full ring. Serialised by the domain.
+ * send.c: the general send: finding room, choosing the way, and the eager ones. Serialised by the
+ * domain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -141,14 +141,17 @@ static void sent(struct bl_ep *ep, const struct bl_send *send, size_t len)
  * probed. */
 static bool is_tight(const struct bl_ep *ep, const struct bl_tx *tx)
 {
-	size_t enough = bl_min(bl_longring_most(&ep->local), ep->local.seg.lane_enough);
+	size_t enough;
 
-	return tx->pay_most > BL_PAYLOAD_SIZE &&
-	       tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough) && bl_tx_probes();
+	if (tx->pay_most == BL_PAYLOAD_SIZE || !bl_tx_probes())
+		return false;
+	enough = bl_min(bl_longring_most(&ep->local), ep->local.seg.lane_enough);
+	return tx->pay_most + tx->copybuf_room < BL_PAYLOAD_OF(enough);
 }
 
-/* Asked now and then, for the answer lies in a line that it writes all the time. */
-bool bl_is_congested(struct bl_peer *peer, size_t len)
+/* The peer keeps as much as it may of what has come before its receives: announce one of len bytes.
+ * Asked now and then, for the answer lies in a line that it writes all the time. */
+static bool is_congested(struct bl_peer *peer, size_t len)
 {
 	if (unlikely(peer->congestion.high || len >= BL_PROXY_MIN ||
 		     !(++peer->congestion.unasked % CONGESTED_EVERY)))
@@ -226,7 +229,7 @@ static enum bl_pattern pattern_of(struct bl_peer *peer, const struct bl_situatio
 		streams = bl_tx_streams(tx, peer->rx.next);
 	if (pingpong)
 		return streams ? BL_PINGPONG : BL_ANSWER;
-	if (bl_copy_plan()->by_stream && bl_tx_is_alone(tx))
+	if (!bl_limits()->eager_long && bl_tx_is_alone(tx))
 		return BL_STREAM;
 	return bl_tx_is_silent(tx) ? BL_BURST : BL_EXCHANGE;
 }
@@ -275,7 +278,9 @@ static void look_closer(struct bl_peer *peer, struct bl_situation *s)
 		return;
 	s->unread = bl_tx_unread(&peer->tx);
 	look_how_far(peer, s);
-	s->published = bl_adverts_any(&peer->rx.lane->board);
+	/* asked of what may be dirty, and isn't sent at once by both */
+	s->published = bl_policy_dirty(l, s) == BL_DIRTY_NOT || s->pattern > BL_PINGPONG ||
+		       bl_adverts_any(&peer->rx.lane->board);
 	s->there = bl_waits_here(peer, 0)	 ? BL_WAITING
 		   : bl_waits_here(peer, s->len) ? BL_USING
 						 : BL_GONE;
@@ -327,7 +332,7 @@ static enum bl_way choose(struct bl_ep *ep, struct bl_peer *peer, const struct b
 	look_closer(peer, s);
 	learn(ep, peer, s);
 	way = bl_policy_choose(l, s);
-	if (way <= BL_COPYBUF && unlikely(bl_is_congested(peer, s->len))) {
+	if (way <= BL_COPYBUF && unlikely(is_congested(peer, s->len))) {
 		s->congested = true;
 		way = bl_policy_choose(l, s);
 	}
@@ -526,8 +531,12 @@ bl_noinline int bl_put_long(struct bl_ep *ep, struct bl_peer *peer, const void *
 	return 0;
 }
 
-int bl_put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
-		      size_t len, enum bl_way *way)
+/* A message that may go as one packet: beyond the eager limit, or to be told of its delivery. The
+ * ring has a slot for it. 0: it is there, and completed unless its receiver is to say so; -EAGAIN:
+ * there will be room in a moment; -EMSGSIZE: it is to be announced, for its length, or since its
+ * receiver doesn't read just now, and goes *way. */
+static int put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct bl_send *send,
+			  size_t len, enum bl_way *way)
 {
 	uint32_t op = send->flags & BL_TAGGED ? BL_OP_TAGGED : BL_OP_MSG;
 	uint32_t flags = send->flags & BL_REMOTE_CQ_DATA ? BL_SLOT_DATA : 0;
@@ -616,7 +625,7 @@ static int send_long(struct bl_ep *ep, const struct bl_send *send, size_t len)
 		if (unlikely(err))
 			return bl_txq_send(ep, send, err);
 	}
-	err = bl_put_eager_long(ep, peer, send, len, &way);
+	err = put_eager_long(ep, peer, send, len, &way);
 	if (likely(!err))
 		return 0;
 	if (err != -EMSGSIZE)
@@ -677,5 +686,3 @@ bl_noinline int bl_send_long(struct bl_ep *ep, const void *buf, size_t len, uint
 		return -EMSGSIZE;
 	return send_long(ep, &send, len);
 }
-
-/* --- control packets ---------------------------------------------------- */

@@ -8,12 +8,10 @@
 #include "core/ep.h"
 #include "core/stat.h"
 
-/* Of a processor, from one read to the next: a library's own loop, and its yields and ours, which
- * may switch to others. */
-#define QUIET_READ_NS	 2000u	 /* without these, */
-#define QUIET_CALLS	 3u	 /* and so many system calls, */
-#define QUIET_READ_LEAST 4000u	 /* but no less */
-#define QUIET_READ_MOST	 12000u	 /* and no more */
+#define QUIET_READ_NS	 2000u /* of a processor, from one read to the next, ... */
+#define QUIET_CALLS	 3u    /* ... and so many system calls: read_ns() */
+#define QUIET_READ_LEAST 4000u /* its bounds */
+#define QUIET_READ_MOST	 12000u
 #define QUIET_COLD_NS	 10000u	 /* and once after a nap: its caches are cold */
 #define QUIET_DOUBTS	 2u	 /* more than that, so many times: it works */
 #define QUIET_WORK_NS	 200000u /* or this, once */
@@ -85,6 +83,8 @@ static bool has_news(const struct bl_cq *cq)
 	       quiet->moves != moves(cq);
 }
 
+/* What one read may take of a processor: the loop of a library, and yields, its own and ours, which
+ * may switch to others. */
 static uint64_t read_ns(void)
 {
 	uint64_t ns = QUIET_READ_NS + QUIET_CALLS * (uint64_t)bl_copy_plan()->call_ns;

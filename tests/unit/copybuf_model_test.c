@@ -124,7 +124,7 @@ static bool copybuf(struct state *s, size_t i, size_t len, bool longer)
 	uint8_t *to;
 
 	load(&tx, &s->end[i], i);
-	if (longer) { /* as goes_dirty() has it */
+	if (longer) { /* as bl_policy_dirty() has it */
 		if (bl_copybuf_has_place(&tx, lens[len]) || lens[len] <= tx.copybuf_room ||
 		    !bl_copybuf_may_offer(&tx) || s->end[i].stays_short)
 			return false;

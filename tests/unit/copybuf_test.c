@@ -312,7 +312,7 @@ static void take_all(size_t at)
 enum by {
 	BY_PUT,	    /* a short one */
 	BY_LONG,    /* one in the payload ring */
-	BY_GENERAL, /* to be told of; bl_put_eager_long() */
+	BY_GENERAL, /* to be told of; put_eager_long() */
 	BY_RTS,	    /* announced */
 	BY_CONTROL, /* a word between the two */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * eager_long_test.c: messages beyond the eager limit that go through a longer ring
- * (longring_test.c) as one packet (bl_put_eager_long), which of them do, and what becomes of the
+ * (longring_test.c) as one packet (put_eager_long), which of them do, and what becomes of the
  * others; and those of a few KiB that do so through any, to a receiver that waits for just this
  * one.
  */

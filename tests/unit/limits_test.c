@@ -78,6 +78,20 @@ static void knob_sets(void **state)
 	assert_int_equal(l.streamed, row->gives.streamed);
 }
 
+/* An answer may be longer than what the knob says of a longer ring. */
+static void an_answer_may_be_a_packet(void **state)
+{
+	struct bl_knobs knobs = no_knobs();
+	struct bl_limits l;
+
+	(void)state;
+	knobs.eager_long_max = 1;
+	l = limits_with(&skylake, MIDDLING, &knobs);
+	assert_true(l.pingpong_max > l.eager_max);
+	assert_true(bl_policy_may_be_packet(&l, l.pingpong_max, false));
+	assert_false(bl_policy_may_be_packet(&l, l.pingpong_max + 1, false));
+}
+
 struct buffer_row {
 	struct row row;
 	const struct bl_cpu *cpu;
@@ -183,6 +197,7 @@ int main(void)
 {
 	forget_variables();
 	TABLE_ROWS("knob", knob_sets, knob_rows);
+	TABLE_TEST(an_answer_may_be_a_packet);
 	TABLE_ROWS("buffer", who_has_copy_buffers, buffer_rows);
 	TABLE_TEST(those_in_force_are_made_so);
 	TABLE_ROWS("far", carried_far, fars);

@@ -507,7 +507,7 @@ struct talk_row {
 
 static const struct talk_row talks[] = {
 	{{"eager", "bl_put_long"}, EAGER, 0},
-	{{"to be delivered", "bl_put_eager_long"}, EAGER, BL_DELIVERY_COMPLETE},
+	{{"to be delivered", "put_eager_long"}, EAGER, BL_DELIVERY_COMPLETE},
 };
 
 /* After a stream, who answers each other use a short ring from the next lap on. */

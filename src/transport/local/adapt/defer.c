@@ -11,7 +11,7 @@ static uint8_t read_of(const struct bl_cq *cq)
 	return (uint8_t)(cq->full + cq->empties);
 }
 
-/* A single receive (is_single() in cq.c) that a message of this peer may match. */
+/* A single receive (is_single() in endpoint/read.c) that a message of this peer may match. */
 static bool may_be_for(const struct bl_post *post, const struct bl_peer *name)
 {
 	return post && !(post->flags & BL_POST_MULTI) && (!post->src || post->src == name);

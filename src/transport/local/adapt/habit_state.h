@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * habit_state.h: what an endpoint has learnt of its user (proxy.h).
+ * habit_state.h: what an endpoint has learnt of its user (habit.h).
  */
 #ifndef BL_TRANSPORT_LOCAL_ADAPT_HABIT_STATE_H
 #define BL_TRANSPORT_LOCAL_ADAPT_HABIT_STATE_H

@@ -96,8 +96,8 @@ enum bl_way bl_policy_choose(const struct bl_limits *l, const struct bl_situatio
 /* It may be one packet at all; `dirty`: as far as is known. */
 static inline bool bl_policy_may_be_packet(const struct bl_limits *l, size_t len, bool dirty)
 {
-	return len <= l->eager[BL_RING_LONG][BL_STREAM][false] || len <= l->copybuf ||
-	       (dirty && len <= l->dirty[false]);
+	return len <= l->eager[BL_RING_LONG][BL_STREAM][false] || len <= l->pingpong_max ||
+	       len <= l->copybuf || (dirty && len <= l->dirty[false]);
 }
 
 /* Up to here one packet, if it is there. */

@@ -8,11 +8,11 @@
 
 #include "core/ep.h"
 
-/* Put a packet that fits a slot into the peer's ring, which has room. send.c */
+/* Put a packet that fits a slot into the peer's ring, which has room. */
 void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t tag, uint64_t data,
 		   const void *bytes, size_t len);
 
-/* Send a control packet, now or when there is room. send.c */
+/* Send a control packet, now or when there is room. */
 void bl_control(struct bl_ep *ep, struct bl_peer *peer, uint8_t op, uint64_t tag, uint64_t data,
 		const void *bytes, size_t len);
 

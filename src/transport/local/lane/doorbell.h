@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * doorbell.h: between doorbell.c and link/sleep.c.
+ * doorbell.h: ringing and waking; see doorbell.c, and link/sleep.c for the sleeper.
  */
 #ifndef BL_TRANSPORT_LOCAL_LANE_DOORBELL_H
 #define BL_TRANSPORT_LOCAL_LANE_DOORBELL_H

@@ -114,7 +114,7 @@ struct bl_send_op *bl_send_op_new(struct bl_ep *ep); /* NULL: no memory */
 
 void bl_send_op_free(struct bl_ep *ep, struct bl_send_op *r);
 
-/* Its RTS has been taken, or nobody is to try any more; proxy_tx.c */
+/* Its RTS has been taken, or nobody is to try any more. */
 void bl_send_op_closed(struct bl_ep *ep, struct bl_send_op *r);
 
 /* Its buffers are their owner's again: send a copy. False: no memory, and it is free again. */

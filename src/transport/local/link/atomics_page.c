@@ -86,7 +86,7 @@ void bl_atomics_page_orphan(void)
 	own.page = NULL;
 	own.secret = 0;
 	own.users = 0;
-	bl_atomics_token_forget();
+	bl_atomics_token_orphan();
 }
 
 struct bl_atomics_page *bl_atomics_page_map(int fd)

@@ -60,7 +60,8 @@ static bool is_part(const struct bl_rma_ask *ask, size_t total)
 {
 	if (ask->what < BL_RMA_ATOMIC)
 		return !ask->off && ask->len == total;
-	/* One that its origin has begun itself goes on anywhere; whole elements: on_ask(). */
+	/* One that its origin has begun itself goes on anywhere; whole elements:
+	 * bl_rma_exec_begin(). */
 	return (ask->off < total || !ask->off) &&
 	       ask->len == bl_min(total - ask->off, (size_t)BL_RMA_PART);
 }
@@ -80,8 +81,7 @@ static bool plan(struct bl_rma_job *job)
 	return true;
 }
 
-static struct bl_rma_task task_of(const struct bl_rma_ask *ask, const struct bl_peer *peer,
-				  bool has_data, uint64_t data)
+static struct bl_rma_task task_of(const struct bl_rma_ask *ask, bool has_data, uint64_t data)
 {
 	return (struct bl_rma_task){.what = ask->what,
 				    .type = ask->type,
@@ -94,8 +94,7 @@ static struct bl_rma_task task_of(const struct bl_rma_ask *ask, const struct bl_
 				    .off = ask->off,
 				    .len = ask->len,
 				    .before = ask->before,
-				    .data = data,
-				    .src = peer->av_index};
+				    .data = data};
 }
 
 static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_t number,
@@ -120,7 +119,7 @@ static int on_ask(struct bl_ep *ep, struct bl_peer *peer, uint32_t head, uint64_
 		return -EPROTO;
 	}
 	job->number = number;
-	job->exec.task = task_of(&job->ask, peer, BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
+	job->exec.task = task_of(&job->ask, BL_HEAD_FLAGS(head) & BL_SLOT_DATA, data);
 	job->error = -bl_rma_exec_begin(ep, &job->exec);
 	if (!job->error && job->ask.what >= BL_RMA_ATOMIC) {
 		size_t room = job->in_len > job->out_len ? job->in_len : job->out_len;
@@ -194,6 +193,7 @@ static bool job_step(struct bl_ep *ep, struct bl_sink *sink, struct bl_rma_peer 
 	if (!send_result(ep, rp->peer, job))
 		return true;
 	bl_control(ep, rp->peer, BL_OP_RMA_DONE, job->number, (uint64_t)job->error, NULL, 0);
+	job->exec.task.src = rp->peer->av_index; /* as it is named now */
 	bl_rma_exec_over(ep, sink, &job->exec, job->error);
 	bl_rma_drop_job(rp);
 	return false;
