@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/knobs.h"
 #include "base/log.h"
-#include "copy/machine.h"
 #include "copy/leader.h"
+#include "copy/machine.h"
 #include "copy/move.h"
 
 enum { OWN_AUTO, OWN_ASK, OWN_STORE };

@@ -7,9 +7,10 @@
  * old value", as in libfabric's manual. Types without an order (complex) have no
  * minimum, and only those made of bits have bitwise operations.
  */
+#include "core/atomic_ops.h"
+
 #include <complex.h>
 
-#include "core/atomic_ops.h"
 #include "core/half.h"
 
 typedef void apply(void *to, const void *from, const void *compare, size_t count);

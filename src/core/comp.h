@@ -6,6 +6,7 @@
 #define BL_CORE_COMP_H
 
 #include <errno.h>
+
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "core/domain.h"

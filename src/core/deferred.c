@@ -5,6 +5,7 @@
 #include "core/deferred.h"
 
 #include <stdlib.h>
+
 #include "core/comp.h"
 #include "core/ep.h"
 

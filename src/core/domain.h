@@ -8,8 +8,8 @@
 #include "base/lock.h"
 #include "core/addr.h"
 #include "core/types.h"
-#include "transport/local/lane/wire.h"
 #include "place/huge.h"
+#include "transport/local/lane/wire.h"
 
 struct bl_mr;
 struct bl_mr_entry;

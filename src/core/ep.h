@@ -8,6 +8,8 @@
 #define BL_CORE_EP_H
 
 #include <sys/queue.h>
+
+#include "core/atomics_lock.h"
 #include "core/comp.h"
 #include "core/domain.h"
 #include "core/queues.h"
@@ -15,11 +17,10 @@
 #include "transport/local/adapt/demote_state.h"
 #include "transport/local/adapt/habit_state.h"
 #include "transport/local/adapt/presence_state.h"
-#include "transport/local/adapt/used.h"
-#include "core/atomics_lock.h"
-#include "transport/local/local.h"
 #include "transport/local/adapt/proxy_state.h"
+#include "transport/local/adapt/used.h"
 #include "transport/local/lane/op_state.h"
+#include "transport/local/local.h"
 
 struct bl_send_op; /* sender's side of a large message; lane/op.h */
 struct bl_recv_op; /* receiver's side */

@@ -4,7 +4,6 @@
  */
 #include "core/post.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define POSTS_AT_ONCE 256

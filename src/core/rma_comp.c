@@ -3,10 +3,9 @@
  * rma_comp.c: how a one-sided operation ends at its origin, and what is kept of one until then;
  * see rma.h. Serialised by the domain.
  */
-#include "core/rma.h"
-
-#include "core/op_error.h"
 #include "core/deferred.h"
+#include "core/op_error.h"
+#include "core/rma.h"
 
 static uint64_t comp_flags(enum bl_rma_what what)
 {

@@ -4,7 +4,6 @@
  * origin says is checked against our own table, again whenever a registration has been closed.
  */
 #include "core/rma.h"
-
 #include "core/stat.h"
 
 static int find(struct bl_ep *ep, struct bl_rma_exec *x)

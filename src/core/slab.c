@@ -3,11 +3,10 @@
  * slab.c: the memory of all pools of an endpoint, which lives as long as it does. Serialised by the
  * domain.
  */
-#include "core/ep.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ep.h"
 #include "core/stat.h"
 
 struct slab {

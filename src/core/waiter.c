@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
 #include "core/comp.h"
 #include "core/ep.h"
 

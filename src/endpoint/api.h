@@ -25,8 +25,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "core/types.h"
 #include "core/addr.h" /* struct bl_addr: where an endpoint can be reached */
+#include "core/types.h"
 
 /* --- domain ------------------------------------------------------------ */
 int bl_domain_open(struct bl_domain **domain);

@@ -8,21 +8,17 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/retry.h"
-#include "transport/local/rma/batch.h"
-#include "endpoint/api.h"
-#include "transport/local/rma/count.h"
 #include "core/mr.h"
-#include "endpoint/recv.h"
-#include "endpoint/rma.h"
+#include "core/retry.h"
+#include "endpoint/api.h"
+#include "endpoint/srx.h"
+#include "endpoint/trigger.h"
+#include "endpoint/txq.h"
 #include "transport/local/link/atomics_page.h"
+#include "transport/local/rma/batch.h"
+#include "transport/local/rma/count.h"
 #include "transport/local/rma/rma.h"
 #include "transport/local/ways/proxy.h"
-#include "endpoint/srx.h"
-#include "core/stat.h"
-#include "transport/local/ways/frag.h"
-#include "endpoint/txq.h"
-#include "endpoint/trigger.h"
 
 #define LOOK_EVERY_US	  10000 /* after peers' lives: well inside the 100 ms promised */
 #define SILENT_LOOKS	  2	/* a lane silent for so long is no longer polled */

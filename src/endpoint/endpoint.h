@@ -17,9 +17,9 @@
 #include "core/post.h"
 #include "core/retry.h"
 #include "endpoint/wait.h"
+#include "transport/local/adapt/demote.h"
 #include "transport/local/adapt/policy.h"
 #include "transport/local/deliver.h"
-#include "transport/local/adapt/demote.h"
 
 static_assert(offsetof(struct bl_ep, warm) % BL_LINE == BL_LINE - sizeof(void *),
 	      "`ndest` to `warm`, what a message needs besides, is one line");

@@ -4,7 +4,6 @@
  * Serialised by the domain.
  */
 #include "base/knobs.h"
-#include "core/retry.h"
 #include "core/match.h"
 #include "endpoint/recv.h"
 #include "endpoint/srx.h"

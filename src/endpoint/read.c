@@ -8,11 +8,9 @@
 
 #include "base/knobs.h"
 #include "endpoint/api.h"
-#include "transport/local/ways/proxy.h"
-#include "core/mr.h"
-#include "transport/local/rma/count.h"
-#include "transport/local/ways/rndv.h"
 #include "endpoint/trigger.h"
+#include "transport/local/rma/count.h"
+#include "transport/local/ways/proxy.h"
 
 /* A wait that lasts so long gives its core away: what it waits for may need it. Longer
  * than a short message's way, so that two ranks with a core each never pay for it. */

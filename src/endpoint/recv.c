@@ -3,21 +3,15 @@
  * recv.c: posting receives, taking them back, and their end when a peer is gone. What arrives for
  * them is in transport/local/deliver.c. Serialised by the domain.
  */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/memcheck.h"
-#include "core/retry.h"
-#include "endpoint/api.h"
-#include "transport/local/ways/proxy.h"
-#include "core/match.h"
 #include "endpoint/recv.h"
-#include "transport/local/rma/rma.h"
+
+#include "core/match.h"
+#include "endpoint/api.h"
 #include "endpoint/srx.h"
-#include "core/stat.h"
-#include "transport/local/ways/frag.h"
-#include "endpoint/txq.h"
 #include "endpoint/trigger.h"
+#include "endpoint/txq.h"
+#include "transport/local/ways/proxy.h"
 
 static struct bl_sink no_sink; /* completions go to the queues; it is never written to */
 

@@ -6,10 +6,10 @@
 #ifndef BL_ENDPOINT_RECV_H
 #define BL_ENDPOINT_RECV_H
 
-#include "transport/local/ways/rndv.h"
-#include "endpoint/trigger.h"
 #include "core/post.h"
+#include "endpoint/trigger.h"
 #include "transport/local/ways/copybuf.h"
+#include "transport/local/ways/rndv.h"
 
 /* --- recv.c ------------------------------------------------------------- */
 

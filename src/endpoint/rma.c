@@ -3,15 +3,13 @@
  * rma.c: what a one-sided operation must be, and what it waits for; see rma.h. How it is done its
  * transport knows. Serialised by the domain.
  */
-#include "core/retry.h"
 #include "endpoint/rma.h"
 
+#include "endpoint/endpoint.h"
 #include "endpoint/txq.h"
+#include "transport/local/adapt/demote.h"
 #include "transport/local/rma/batch.h"
 #include "transport/local/rma/rma.h"
-#include "transport/local/ways/rndv.h"
-#include "endpoint/endpoint.h"
-#include "transport/local/adapt/demote.h"
 
 /* A peer that is connected; no room in its ring is asked for. */
 static int reach(struct bl_ep *ep, uint64_t dest, struct bl_peer **out)

@@ -3,19 +3,15 @@
  * send.c: the general send: finding room, choosing the way, and the eager ones. Serialised by the
  * domain.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/retry.h"
+#include "core/stat.h"
+#include "endpoint/api.h"
+#include "endpoint/txq.h"
+#include "transport/local/adapt/dirty.h"
 #include "transport/local/ways/proxy.h"
 #include "transport/local/ways/proxy_post.h"
-#include "endpoint/api.h"
-#include "transport/local/adapt/dirty.h"
 #include "transport/local/ways/rndv.h"
-#include "core/stat.h"
-#include "transport/local/ways/frag.h"
-#include "endpoint/txq.h"
-#include "endpoint/trigger.h"
 
 #define CREDIT_POLLS	400 /* about 700 ns */
 #define CONGESTED_EVERY 8u  /* messages that may go whole */

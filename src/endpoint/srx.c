@@ -6,11 +6,10 @@
 #include "endpoint/srx.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "transport/local/ways/proxy.h"
 #include "core/match.h"
 #include "endpoint/trigger.h"
+#include "transport/local/ways/proxy.h"
 
 /* --- the context ----------------------------------------------------------- */
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/ways/rndv.h"
 #include "endpoint/srx.h"
 
 /* --- lists ------------------------------------------------------------------ */

@@ -25,8 +25,8 @@
 #ifndef BL_ENDPOINT_TRIGGER_H
 #define BL_ENDPOINT_TRIGGER_H
 
-#include "endpoint/rma.h"
 #include "core/deferred.h"
+#include "endpoint/rma.h"
 
 /* A copy of it is queued; what it points to is copied too, but for the buffers.
  * -EAGAIN: no memory; -EINVAL: too many pieces. */

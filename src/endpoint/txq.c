@@ -11,10 +11,9 @@
 
 #include "base/knobs.h"
 #include "core/retry.h"
-#include "transport/local/ways/rndv.h"
 #include "core/stat.h"
-#include "endpoint/trigger.h"
 #include "endpoint/api.h"
+#include "endpoint/trigger.h"
 
 #define CHUNK	65536u /* bytes; of which only those in use have pages */
 #define AT_ONCE 64u    /* operations that begin in one pass, before others have their turn */

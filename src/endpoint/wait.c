@@ -35,9 +35,8 @@
 
 #include "core/retry.h"
 #include "endpoint/api.h"
-#include "transport/local/ways/rndv.h"
-#include "endpoint/txq.h"
 #include "endpoint/trigger.h"
+#include "endpoint/txq.h"
 
 #define NAP_NS	1000000u /* where not everything wakes us */
 #define SPIN_NS 20000u	 /* about what a sleep and a wake cost */

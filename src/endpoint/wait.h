@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "transport/local/local.h" /* struct bl_futex */
 #include "core/waiter.h"
+#include "transport/local/local.h" /* struct bl_futex */
 
 struct bl_cq;
 struct bl_cntr;

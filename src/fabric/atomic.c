@@ -3,10 +3,10 @@
  * atomic.c: libfabric's calls for atomic operations on remote memory, which count in
  * elements; core/atomic_ops.h counts in bytes. One table for both threading levels.
  */
-#include "fabric/defer.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "fabric/defer.h"
 
 #define ATOMICMSG_FLAGS                                                                            \
 	(FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_INJECT_COMPLETE |                     \

@@ -17,7 +17,6 @@
 #define BL_FABRIC_FABRIC_H
 
 #include <assert.h>
-
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>

@@ -11,7 +11,6 @@
 
 #include "core/ep.h"
 #include "endpoint/wait.h"
-#include "endpoint/trigger.h"
 #include "place/cores.h"
 
 #define SWITCHED_US  2	    /* a yield that took longer has probably switched */

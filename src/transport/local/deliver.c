@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/stat.h"
 #include "transport/local/adapt/defer.h"
 #include "transport/local/adapt/habit.h"
+#include "transport/local/rma/rma.h"
 #include "transport/local/ways/copybuf.h"
 #include "transport/local/ways/frag.h"
 #include "transport/local/ways/proxy.h"
 #include "transport/local/ways/rndv.h"
-#include "transport/local/rma/rma.h"
 
 /* Bytes from the ring into one buffer. Where messages cross, what the next one of ours will be
  * written to is asked for meanwhile: each line takes 6 ns to come, to be read or to be written,

@@ -17,11 +17,10 @@
  * WITHDRAW is read still gets it. So its send, too, ends only by the receiver's answer: it is
  * cancelled or received, never both.
  */
-#include "transport/local/ways/proxy.h"
 #include "core/match.h"
 #include "core/post.h"
-#include "transport/local/ways/frag.h"
 #include "transport/local/deliver.h"
+#include "transport/local/ways/proxy.h"
 
 static struct bl_sink no_sink; /* completions go to the queues */
 

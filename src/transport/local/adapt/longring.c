@@ -25,10 +25,10 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "copy/engine.h"
+#include "place/place.h"
 #include "transport/local/adapt/policy.h"
 #include "transport/local/lane/count.h"
 #include "transport/local/local.h"
-#include "place/place.h"
 
 #define ALWAYS 1u /* FI_BEELINE_LONG_RING */
 #define NEVER  2u

@@ -17,9 +17,8 @@
  * in no other way: until the bit has been taken, nothing else has that index.
  */
 #include "transport/local/lane/ack.h"
+
 #include "transport/local/lane/ctrl.h"
-#include "base/window.h"
-#include "core/stat.h"
 
 #define FIN_BITS (64u * BL_ACK_WORDS)
 

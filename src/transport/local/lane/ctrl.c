@@ -4,10 +4,11 @@
  */
 #include "transport/local/lane/ctrl.h"
 
-#include "base/log.h"
-#include "transport/local/lane/count.h"
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "transport/local/lane/count.h"
 
 void bl_put_packet(struct bl_peer *peer, uint32_t op, uint32_t flags, uint64_t tag, uint64_t data,
 		   const void *bytes, size_t len)

@@ -22,17 +22,16 @@
  * Any neighbour can take another's doorbell or bits away. So nobody sleeps for ever on their
  * word: a look at all lanes follows every 50 ms, by the sleeper or the service thread.
  */
+#include "transport/local/lane/doorbell.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/netlink.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "transport/local/lane/doorbell.h"
 
 #define DRAIN_MOST 64
 

@@ -2,12 +2,12 @@
 /*
  * op.c: see op.h. Serialised by the domain.
  */
+#include "transport/local/lane/op.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/stat.h"
-#include "transport/local/lane/op.h"
-#include "transport/local/lane/ctrl.h"
 
 #define POOL_STEP 32
 

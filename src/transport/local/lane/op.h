@@ -8,6 +8,7 @@
 #define BL_TRANSPORT_LOCAL_LANE_OP_H
 
 #include <sys/queue.h>
+
 #include "core/ep.h"
 #include "core/post.h"
 #include "core/stat.h"

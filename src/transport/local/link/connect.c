@@ -16,11 +16,11 @@
 #include "base/knobs.h"
 #include "base/log.h"
 #include "base/window.h"
-#include "transport/local/link/atomics_page.h"
-#include "transport/local/link/prove_access.h"
 #include "transport/local/lane/count.h"
-#include "transport/local/link/hello.h"
 #include "transport/local/lane/doorbell.h"
+#include "transport/local/link/atomics_page.h"
+#include "transport/local/link/hello.h"
+#include "transport/local/link/prove_access.h"
 
 #define NOT_IN_VECTOR UINT64_MAX
 

@@ -7,8 +7,8 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 
-#include "transport/local/local.h"
 #include "transport/local/link/prove_access.h"
+#include "transport/local/local.h"
 
 /* What the neighbour shares with us. */
 static void unmap_theirs(struct bl_peer *peer)

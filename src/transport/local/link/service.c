@@ -38,8 +38,8 @@
 #include "transport/local/link/atomics_page.h"
 #include "transport/local/link/discard.h"
 #include "transport/local/link/handshake.h"
-#include "transport/local/link/spares.h"
 #include "transport/local/link/hello.h"
+#include "transport/local/link/spares.h"
 
 #define ROBUST_MOST   2000u /* the kernel looks at no more than 2,048 when a thread ends */
 #define LIFE_DISTANCE (BL_SEG_HEADER + offsetof(struct bl_seg_header, life))

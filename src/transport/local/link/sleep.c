@@ -3,11 +3,8 @@
  * sleep.c: the owner falls asleep, and rises; see lane/doorbell.c.
  */
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "transport/local/lane/doorbell.h"
 #include "transport/local/local.h"
 

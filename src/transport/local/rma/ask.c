@@ -3,14 +3,13 @@
  * ask.c: one-sided operations that their target does, asked by message; see endpoint/rma.h. The
  * origin's side; target.c is the target's. Serialised by the domain.
  */
-#include "transport/local/rma/rma.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/local/ways/rndv.h"
 #include "core/retry.h"
 #include "core/stat.h"
+#include "transport/local/lane/ctrl.h"
+#include "transport/local/rma/rma.h"
 
 /* One that the target does for us. */
 struct bl_rma_op {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/knobs.h"
-#include "transport/local/rma/runs.h"
-#include "transport/local/rma/delegated.h"
 #include "core/stat.h"
+#include "transport/local/rma/delegated.h"
+#include "transport/local/rma/runs.h"
 
 #define AGAIN_US   20u /* a table that changes has changed by then */
 #define PER_US	   8u  /* pieces that who begins one is given a microsecond more to find */

@@ -9,9 +9,10 @@
 
 #include "base/knobs.h"
 #include "base/window.h"
-#include "transport/local/ways/rndv.h"
-#include "transport/local/rma/runs.h"
 #include "core/stat.h"
+#include "transport/local/adapt/habit.h"
+#include "transport/local/lane/ctrl.h"
+#include "transport/local/rma/runs.h"
 
 #define WAITS_US    2u	/* who has served one needn't be looked at for so long */
 #define TAKES_UP_US 2u	/* a target that waits has seen it by then, and yields meanwhile */

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "core/stat.h"
+#include "transport/local/lane/ctrl.h"
 #include "transport/local/link/prove_access.h"
 #include "transport/local/rma/count.h"
 #include "transport/local/rma/rma.h"
-#include "transport/local/ways/rndv.h"
 
 /* --- finding it ----------------------------------------------------------------- */
 

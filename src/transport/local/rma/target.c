@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/local/lane/ctrl.h"
 #include "transport/local/rma/batch.h"
-#include "transport/local/ways/rndv.h"
-#include "transport/local/rma/rma.h"
 #include "transport/local/rma/delegated.h"
+#include "transport/local/rma/rma.h"
 
 struct bl_rma_job {
 	uint64_t number;

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/post.h"
-#include "transport/local/ways/copybuf.h"
 #include "transport/local/adapt/habit.h"
+#include "transport/local/ways/copybuf.h"
 
 #define STREAMED_US                                                                                \
 	5u /* so long it is waited for while nothing is added, BL_STREAMED_MOST times              \

@@ -9,10 +9,7 @@
 #include <string.h>
 
 #include "base/window.h"
-#include "core/comp.h"
-#include "core/post.h"
 #include "core/stat.h"
-#include "core/waiter.h"
 
 #define PIECE	  8192u /* of a message, in a packet */
 #define PUSH_STEP 262144u

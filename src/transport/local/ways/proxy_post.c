@@ -4,9 +4,9 @@
  */
 #include "transport/local/ways/proxy_post.h"
 
-#include "transport/local/adapt/dirty.h"
-
 #include <string.h>
+
+#include "transport/local/adapt/dirty.h"
 
 #define LOOK_BACK     64u /* receives before one to be shown; more: it isn't */
 #define AGAIN_US      2u  /* between two attempts to show what could not be shown; */

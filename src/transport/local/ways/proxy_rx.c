@@ -4,17 +4,16 @@
  * have claimed; see proxy.h. proxy_post.c publishes them, proxy_tx.c is the other side.
  * Serialised by the domain.
  */
-#include "transport/local/ways/proxy_post.h"
-
-#include "base/window.h"
-#include "core/match.h"
-#include "base/memcheck.h"
-#include "core/stat.h"
-#include "base/log.h"
-
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "base/memcheck.h"
+#include "base/window.h"
+#include "core/match.h"
+#include "core/stat.h"
+#include "transport/local/ways/proxy_post.h"
 
 static struct bl_sink no_sink; /* completions go to the queues */
 

@@ -3,11 +3,10 @@
  * proxy_tx.c: the sender's side of PROXY: claiming; see proxy.h. Serialised by the domain. An
  * advert is the receiver's word for where its own buffer is; a wrong one harms only the receiver.
  */
-#include <sched.h>
 
 #include "base/window.h"
-#include "transport/local/ways/proxy.h"
 #include "core/stat.h"
+#include "transport/local/ways/proxy.h"
 
 #define HAND_US	      200u  /* a receiver inside the library has copied a chunk by then, ... */
 #define HAND_BYTES_US 2048u /* however long: so much in a microsecond, and more */

@@ -23,12 +23,12 @@
 #include <sys/queue.h>
 
 #include "base/log.h"
+#include "core/ep.h"
 #include "transport/local/adapt/habit.h"
 #include "transport/local/adapt/policy.h"
 #include "transport/local/lane/ack.h"
 #include "transport/local/lane/ctrl.h"
 #include "transport/local/lane/op.h"
-#include "core/ep.h"
 #include "transport/local/lane/rkey.h"
 
 /* Begin to copy a large message into the receive's buffers; completes at once

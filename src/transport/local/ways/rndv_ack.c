@@ -2,9 +2,8 @@
 /*
  * rndv_ack.c: the sender hears that its message is over; see lane/ack.c. Serialised by the domain.
  */
-#include "transport/local/lane/ack.h"
-
 #include "transport/local/adapt/dirty.h"
+#include "transport/local/lane/ack.h"
 #include "transport/local/ways/rndv.h"
 
 /* The receiver has said so. */

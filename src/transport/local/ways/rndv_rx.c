@@ -4,12 +4,6 @@
  * other. Serialised by the domain. What a peer says of lengths, places and numbers is checked
  * here, against what this side keeps for itself.
  */
-#include "transport/local/ways/rndv.h"
-
-#include "core/retry.h"
-#include "transport/local/adapt/dirty.h"
-#include "core/post.h"
-
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +11,10 @@
 #include "base/memcheck.h"
 #include "base/window.h"
 #include "core/op_error.h"
+#include "core/post.h"
 #include "core/stat.h"
-#include "core/deferred.h"
+#include "transport/local/adapt/dirty.h"
+#include "transport/local/ways/rndv.h"
 
 #define ALONE_MOST (1u << 20) /* with sends of our own under way, copy up to here alone */
 

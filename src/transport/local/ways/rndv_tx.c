@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/window.h"
-#include "transport/local/adapt/dirty.h"
-#include "transport/local/ways/rndv.h"
 #include "core/stat.h"
-#include "core/deferred.h"
+#include "transport/local/ways/rndv.h"
 
 struct bl_send_op *bl_rndv_announce(struct bl_ep *ep, struct bl_peer *peer,
 				    const struct bl_send *send, size_t len, bool open)
