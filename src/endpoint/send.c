@@ -608,7 +608,7 @@ static int put_eager_long(struct bl_ep *ep, struct bl_peer *peer, const struct b
 static int send_long(struct bl_ep *ep, const struct bl_send *send, size_t len)
 {
 	struct bl_peer *peer = likely(send->dest < ep->ndest) ? ep->dest[send->dest] : &bl_nobody;
-	enum bl_way way;
+	enum bl_way way = BL_RNDV;
 	struct bl_send_op *r;
 	int err;
 
