@@ -24,19 +24,19 @@ static uint64_t comp_flags(enum bl_rma_what what)
 void bl_rma_complete(struct bl_ep *ep, struct bl_sink *sink, const struct bl_rma *rma, size_t len,
 		     int err)
 {
-	uint64_t cflags = comp_flags(rma->what);
+	uint64_t cflags = comp_flags(rma->what), flags = rma->flags;
 	struct bl_cntr *cntr = cflags & BL_READ ? ep->rma_cntr.read : ep->rma_cntr.write;
 	void *context = rma->context;
 
 	if (unlikely(rma->work != NULL)) {
 		cntr = NULL;
-		bl_work_over(rma->work, err);
+		bl_work_over(rma->work, err); /* frees *rma, which lies in it */
 	}
 	bl_cq_moved(ep, ep->bound.tx_cq, len);
 	if (likely(!err)) {
 		if (cntr)
 			bl_cntr_up(cntr);
-		if (rma->flags & BL_COMPLETION && ep->bound.tx_cq)
+		if (flags & BL_COMPLETION && ep->bound.tx_cq)
 			bl_complete(ep->bound.tx_cq, sink, context, cflags, len, NULL, 0, 0,
 				    BL_ADDR_ANY);
 		else
